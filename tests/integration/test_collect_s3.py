@@ -1,4 +1,4 @@
-"""Files of a load in pods that are too large for the API server: through a real S3 server, whoever is killed.
+"""Files of a load in pods, through the API server and, if they are too large, a real S3 server, whoever is killed.
 
 The kubelet is a stand-in.
 """
@@ -36,14 +36,35 @@ from playbook import ROOT
 pytestmark = pytest.mark.long
 
 COUNT, CLIENTS = 40, 2
-#: A controller that can be killed.
+#: A controller that can be killed, and that kills itself before or after a call if it gets these words as well.
 CONTROLLER = """
-import json, sys
+import json, os, signal, sys
 from pathlib import Path
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import (
+    client_results, driver_pod, hand_over, load_in_pod, result_store
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+
+def kill(when, where, name):
+    owners = {"pod": driver_pod.DriverPod, "s3": result_store.ResultStore, "parts": hand_over, "join": client_results}
+    owner = owners[where]
+    original = getattr(owner, name)
+    def call(*words, **named):
+        if when == "after":
+            original(*words, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(owner, name, call)
+
+if sys.argv[2:]:
+    kill(*sys.argv[2:])
 load_in_pod.present(json.loads(Path(sys.argv[1]).read_text()), Step(None))
 """
+#: Where a controller is killed one after another: before, in and after the download, before the removal.
+KILLS = {
+    "s3": [("before", "s3", "fetch"), ("after", "s3", "fetch"), ("after", "join", "join"), ("before", "pod", "remove")],
+    "api": [("before", "parts", "fetch"), ("after", "parts", "fetch"), ("after", "join", "join"),
+            ("before", "pod", "remove")],
+}  # fmt: skip
 
 
 def until(true: Callable[[], Any], what: str, patience: float = 90.0) -> None:
@@ -145,10 +166,27 @@ def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: S
     record = _files.read_json(site.point / remote_load_record.FILE)
     assert record["state"] == remote_load_record.FETCHED
     assert record["collect"]["keys"] == [f"loads/{site.world.run_id}/001/{client}.gz" for client in range(CLIENTS)]
-    # As if the controller had been killed after the files were fetched and before the objects were deleted.
-    _s3.client(site.store.location).put_object(Bucket="results", Key=site.store.key(0), Body=b"left")
-    assert load_in_pod.present(site.given(), Step(None))["counts"]["created"] == COUNT
+    assert record["removed"] is True
+
+
+@pytest.mark.parametrize("way", sorted(KILLS))
+def test_the_next_call_collects_everything_wherever_the_controller_was_killed(site: Site, way: str) -> None:
+    given = site.given() if way == "s3" else site.given(collect_s3={}, collect_bytes=1 << 28)
+    asked = site.folder / "given.json"
+    asked.write_text(json.dumps(given))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "collections")}
+    for kill in KILLS[way]:
+        controller = subprocess.run([sys.executable, "-c", CONTROLLER, str(asked), *kill], env=environment, timeout=240)
+        assert controller.returncode == -signal.SIGKILL, kill
+        assert site.store.there() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
+    assert _files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.FETCHED
+    done = load_in_pod.present(given, Step(None))
+    assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
     site.complete()
+    client = site.world.client
+    space = client.kind("v1", "Namespace")
+    until(lambda: client.get(space, f"seatrial-load-{site.world.run_id}") is None, "nothing is left of it")
+    assert load_in_pod.present(given, Step(None))["counts"]["created"] == COUNT
 
 
 def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) -> None:

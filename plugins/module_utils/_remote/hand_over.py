@@ -133,8 +133,8 @@ class HandOver:
         with open(path, "rb") as stream:
             stream.seek(sent.at)
             data = stream.read(PART)
-            while len(packed := zlib.compress(data)) > END or len(data) == PART:
-                if b"\n" not in data and len(packed) <= ROOM and len(data) < PART:
+            while len(data) == PART or len(packed := zlib.compress(data)) > END:
+                if len(data) < PART and b"\n" not in data and len(packed) <= ROOM:
                     break  # one line that is being written
                 self._put(sent, path, data)
                 if self._hold(sent, path, 0):

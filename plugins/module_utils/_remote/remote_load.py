@@ -55,8 +55,8 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     """
     record = remote_load_record.read(point_dir)
     if record and record["state"] == remote_load_record.FETCHED:
-        if load.collect:
-            load.retry.call("removing it", load.remove)  # the call that fetched the files may have been killed since
+        if not record.get("removed"):  # the call that fetched the files was killed since
+            _remove(load, point_dir, record["result"])
         return {**record["result"], "changed": False, "found": True}
     point_dir.mkdir(parents=True, exist_ok=True)
     # Written before the start, so that a cleanup knows where to look.
@@ -72,12 +72,20 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
         remote_load_record.write(
             point_dir, load.host, load.root, remote_load_record.FETCHED, outcome["result"], load.collect
         )
-    load.retry.call("removing it", load.remove)
-    if not outcome["ok"]:
+        _remove(load, point_dir, outcome["result"])
+    else:
+        load.retry.call("removing it", load.remove)
         remote_load_record.remove(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
     return {**outcome["result"], "found": found}
+
+
+def _remove(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:
+    """Remove a load whose files are here, and record that."""
+    load.retry.call("removing it", load.remove)
+    state = remote_load_record.FETCHED
+    remote_load_record.write(point_dir, load.host, load.root, state, result, load.collect, removed=True)
 
 
 def remove(load: RemoteLoad, point_dir: Path | None) -> dict[str, Any]:

@@ -35,14 +35,19 @@ def write(
     state: str,
     result: Mapping[str, Any] | None = None,
     collect: Mapping[str, Any] | None = None,
+    removed: bool = False,
 ) -> None:
     """Replace the record.
 
-    result: of the load, once its files were fetched. collect: where they are uploaded.
+    result: of the load, once its files were fetched. collect: where they are uploaded. removed: whether nothing is left
+    of the load elsewhere.
     """
-    record = {"schema": SCHEMA, "host": host, "root": root, "state": state, "result": dict(result or {})}
+    record: dict[str, Any] = {"schema": SCHEMA, "host": host, "root": root, "state": state}
+    record["result"] = dict(result or {})
     if collect:
         record["collect"] = dict(collect)
+    if removed:
+        record["removed"] = True
     _files.write_json(point_dir / FILE, record, SCHEMA)
 
 

@@ -215,7 +215,10 @@ RUN: dict[str, dict[str, Any]] = {
             "state": {"enum": ["started", "fetched"]},
             "result": FREE,
         },
-        {"collect": record({"bucket": TEXT, "endpoint": TEXT, "keys": {"type": "array", "items": TEXT}})},
+        {
+            "collect": record({"bucket": TEXT, "endpoint": TEXT, "keys": {"type": "array", "items": TEXT}}),
+            "removed": TRUTH,  # nothing is left of it elsewhere
+        },
     ),
     # scaling.json: the state before nodes were scaled or dedicated to namespaces.
     "scaling/1": record(

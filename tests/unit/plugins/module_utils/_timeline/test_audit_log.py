@@ -123,4 +123,5 @@ def test_a_second_that_the_server_states_holds_the_moment_on_our_clock(
     separate.settle()
     ((first, last),) = found
     assert first - 1e-5 <= EPOCH + at <= last + 1e-5
-    assert last - first <= 3.1
+    near = min(abs(begin - at) for begin, _took in creates)
+    assert last - first <= 3.1 + 2 * 0.0101 * (near + 3)  # in between the clocks may drift
