@@ -90,7 +90,7 @@ class HandOver:
         index = fetch(self._client, self._namespace, self._name, self._folder)
         for name, one in index.items():
             sent = self._sent[name]
-            sent.parts = [(prefix, first, last) for prefix, first, last in one["parts"]]
+            sent.parts = [(prefix, int(first), int(last)) for prefix, first, last in one["parts"]]
             sent.at, sent.held = one["at"], one.get("held", False)
             self._used = max(self._used, one.get("used", 0))
             with open(self._folder / name, "rb") as stream:
