@@ -34,8 +34,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files imp
 
 #: Folder of the clients in the directory of the point, and in it, at last, the result of all.
 FOLDER, RESULT = "clients", "result.json"
-#: Polling interval, seconds, and how often a client that dies is started again.
-_LOOK, _AGAIN = 0.5, 3
+#: Polling interval, seconds, and the number of deaths of one client that ends the load.
+_LOOK, _DEATHS = 0.5, 3
 
 
 def directories(request: LoadSpec) -> list[LoadDirectory]:
@@ -122,8 +122,8 @@ def _follow(
                     return outcomes
             elif state["state"] != detached_load.RUNNING:
                 starts[number] += 1
-                if starts[number] > _AGAIN:
-                    raise ProcessError(f"client {number} died {_AGAIN} times: {state.get('log', '')}")
+                if starts[number] > _DEATHS:
+                    raise ProcessError(f"client {number} died {_DEATHS} times: {state.get('log', '')}")
                 start_client(given, request, plan, number)
         line = client_results.progress(
             request.point, len(plan.workloads), counts, request.clients, time.monotonic() - began
