@@ -33,6 +33,7 @@ class PodsFollower:
     def __init__(self, pod: DriverPod, planned: int, start_timeout: float, has_started: Callable[[], bool]) -> None:
         self._pod = pod
         self._has_started = has_started
+        self._started = False  # as last asked; asked only if a client is missing
         self._hopeless: dict[int, float] = {}  # client -> since when its pod waits in vain
         self._planned = planned
         self._start_timeout = start_timeout
@@ -83,7 +84,9 @@ class PodsFollower:
         self._hopeless = {number: self._hopeless.get(number, now) for number in vain}
         given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= HOPING}
         gone = {**given_up, **found.lost}
-        return gone if gone and not self._pod.retry.call("looking for the common start", self._has_started) else {}
+        if gone and not self._started:
+            self._started = self._pod.retry.call("looking for the common start", self._has_started)
+        return {} if self._started else gone
 
     def _show(self, found: PodsState) -> None:
         if len(found.clients) == 1:
