@@ -34,9 +34,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.resolve_setting
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_catalogue import Catalogue
 
 ROOT = project_role.ROOT
-#: Phases that use a cluster, and those that acquire one.
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
 OF_EVERY_RUN = ("metrics", "node_scaling", "workload")
+#: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
 #: Phases that need the results of earlier ones, and settings that name such results without a run directory.

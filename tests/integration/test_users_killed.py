@@ -197,7 +197,7 @@ def test_each_user_is_accounted_for_once_whoever_is_killed(how: str, run: Run) -
     # Of the controller: before all are ready, at the barrier, or while users run.
     after = chance.randrange(min(KILLS, 4)) if how != "users" else KILLS
     # Each victim is at least in a random state: before it is ready, at the barrier, or while its command runs.
-    wishes = sorted(chance.choices(range(len(STATES)), k=KILLS))
+    earliest = sorted(chance.choices(range(len(STATES)), k=KILLS))
     done: dict[int, float] = {}
     says: list[str] = []
     while len(done) < KILLS and running.poll() is None:
@@ -212,7 +212,7 @@ def test_each_user_is_accounted_for_once_whoever_is_killed(how: str, run: Run) -
         alive = [
             (one, pod)
             for one, pod in run.pods().items()
-            if one not in done and state(pod) in STATES and STATES.index(state(pod)) >= wishes[len(done)]
+            if one not in done and state(pod) in STATES and STATES.index(state(pod)) >= earliest[len(done)]
         ]
         if not alive:
             time.sleep(0.2)
