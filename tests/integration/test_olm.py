@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
     install_operators,
     installed_operators,
     operator_specs,
+    recreated_objects,
     remove_operators,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
@@ -153,7 +154,9 @@ def test_bad_input_is_refused_before_anything_is_created(client: Client, before:
             put(client, GPU, {**NFD, **change})
 
 
-def test_operators_of_others_are_used_or_refused_but_never_changed(client: Client) -> None:
+def test_operators_of_others_are_used_or_refused_but_never_changed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     colleague = {**NFD, "namespace": "colleague", "operand": None}
     put(client, colleague, run="colleague")
     theirs = snapshot.settled(client)
@@ -168,6 +171,7 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(client: Clien
         put(client, {"package": "opendatahub-operator", "namespace": "openshift-operators"}, run="colleague")
         with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 already provides datascienceclusters"):
             put(client, {"package": "rhods-operator", "namespace": "redhat-ods-operator"})
+        labelled = label_definitions_again(monkeypatch)
         take_away(
             client,
             run="colleague",
@@ -178,9 +182,29 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(client: Clien
 
         kept = take_away(client, packages=["nfd"])
         assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not create it"]
+        definitions = {"datascienceclusters.datasciencecluster", "dscinitializations.dscinitialization"}
+        assert set(labelled) == {f"{one}.opendatahub.io" for one in definitions}
         assert snapshot.left(client, theirs) == []
     finally:
         take_away(client, run="colleague")
+
+
+def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Add OLM's label again once to each object, as OLM does if it does not know yet that the version is deleted.
+
+    Returns the names of the objects.
+    """
+    patch_labels = recreated_objects.patch_labels
+    labelled: list[str] = []
+
+    def patched_before_olm_knows(client: Client, one: dict[str, Any], labels: dict[str, str | None]) -> None:
+        patch_labels(client, one, labels)
+        if one["metadata"]["name"] not in labelled:
+            labelled.append(one["metadata"]["name"])
+            patch_labels(client, one, dict.fromkeys(labels, ""))
+
+    monkeypatch.setattr(recreated_objects, "patch_labels", patched_before_olm_knows)
+    return labelled
 
 
 def test_an_operator_is_kept_while_somebody_else_uses_it(client: Client, before: set[snapshot.Entry]) -> None:

@@ -17,12 +17,16 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import existing_olm_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.delete_and_wait import Deletion, delete_all
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1, V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.manifests import V1ALPHA1, ours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.recreated_objects import (
+    RecreatedObjects,
+    patch_labels,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_resources import (
     OwnedSearch,
     OwnedSubscription,
@@ -30,21 +34,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.removable_
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.watch_cache import WatchCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._wait_until import Say
 
-#: Seconds that the removal of OLM's Operator objects may take; seconds between two polls for what OLM recreates, and
-#: consecutive polls that must find none.
-_RECORDS = 60.0
-_POLL = 0.5
-_CALM = 3
 _RBAC = "rbac.authorization.k8s.io/v1"
 #: List requests in flight.
 _PARALLEL = 16
 
 #: OLM's labels on objects that it created for an operator.
 _OLMS = ("olm.managed", "olm.copiedFrom", "olm.owner")
-#: Those that name the OperatorGroup or version to which a cluster role belongs.
-_OWNER = ("olm.owner", "olm.owner.namespace", "olm.owner.kind")
 
 
 class Removal(OwnedSearch):
@@ -78,15 +75,17 @@ class Removal(OwnedSearch):
         self._delete([part.subscription for part in parts])
         # Before the versions: OLM recreates what an InstallPlan in execution lists. The garbage collector deletes the
         # plans too; this waits for it.
-        self._delete([each for each in plans if len(at(each, "metadata.ownerReferences", [])) == 1])
+        shared = [each for each in plans if len(at(each, "metadata.ownerReferences", [])) > 1]
+        self._delete([each for each in plans if each not in shared])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
         groups = self._groups_and_catalogs()
-        self._delete_recreated(versions)
+        recreated = RecreatedObjects(self.client, self._delete, [*groups, *versions])
+        recreated.delete_versions()
         if self.spec.crds:
-            self._definitions(parts)
-        self._delete_recreated(versions)
-        self._permissions_of([*groups, *versions])
+            recreated.staying = [*self._definitions(parts), *shared]
+            recreated.components = [f"{part.package}.{part.namespace}" for part in parts]
+        recreated.delete_until_none(self.deadline, self.say)
         self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
         return self._result(bool(self.done.deleted), self.done.deleted)
 
@@ -99,14 +98,6 @@ class Removal(OwnedSearch):
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
         delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
-
-    def _delete_recreated(self, versions: Sequence[dict[str, Any]]) -> None:
-        """Delete versions again that OLM recreated because it was executing their InstallPlan when that was deleted."""
-        kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
-        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in self._subscriptions()}
-        places = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in versions} - used
-        back = [self.client.get(kind, name, namespace) for namespace, name in sorted(places)]
-        self._delete([one for one in back if one is not None])
 
     def _subscriptions(self) -> list[dict[str, Any]]:
         """Return the current Subscriptions of everybody."""
@@ -133,17 +124,7 @@ class Removal(OwnedSearch):
 
     def _label(self, one: dict[str, Any]) -> None:
         if not ours(one, self.spec.run_id):
-            self._patch(one, {"metadata": {"labels": {_labels.RUN: self.spec.run_id}}})
-
-    def _patch(self, one: dict[str, Any], patch: dict[str, Any]) -> None:
-        """Change an object. One that was deleted meanwhile is ignored."""
-        meta = one["metadata"]
-        path = self.client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
-        try:
-            self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
-        except ApiError as error:
-            if error.status != 404:
-                raise
+            patch_labels(self.client, one, {_labels.RUN: self.spec.run_id})
 
     def _groups_and_catalogs(self) -> list[dict[str, Any]]:
         """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
@@ -167,36 +148,8 @@ class Removal(OwnedSearch):
         self._delete([each for each in secrets if each is not None and ours(each, self.spec.run_id)])
         return [each for each in going if each["kind"] == "OperatorGroup"]
 
-    def _permissions_of(self, owners: Sequence[dict[str, Any]]) -> None:
-        """Delete cluster roles and bindings that OLM created for groups and versions that are deleted now.
-
-        OLM deletes them itself, except those that it was creating meanwhile: so this ends when several polls in
-        succession found none. The garbage collector deletes the roles in namespaces. Raises WaitTimeout.
-        """
-        gone = {_owner(one) for one in owners if not self._exists(one)}
-        if not gone:
-            return
-        kinds = [self.client.kind(_RBAC, name) for name in ("ClusterRoleBinding", "ClusterRole")]
-        calm = 0
-
-        def look() -> tuple[bool | None, str]:
-            nonlocal calm
-            # All that have an owner, because a selector can't contain every name of a version.
-            found = [one for kind in kinds for one in self.client.list(kind, label_selector=_OWNER[0])[0]]
-            left = [one for one in found if tuple(label(one, name) for name in _OWNER) in gone]
-            self._delete(left)
-            calm = 0 if left else calm + 1
-            return calm >= _CALM or None, "waiting until OLM creates no more permissions of removed operators"
-
-        wait_until(look, max(self.deadline - time.monotonic(), 0), self.say, "still {}".format, _POLL)
-
-    def _exists(self, one: dict[str, Any]) -> bool:
-        """Return whether an object of this kind and name exists."""
-        meta = one["metadata"]
-        return self.client.get(self.client.kind_of(one), meta["name"], meta.get("namespace", "")) is not None
-
-    def _definitions(self, parts: Sequence[OwnedSubscription]) -> None:
-        """Delete unused definitions that came with our operators, then OLM's Operator objects."""
+    def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
         provided = {
             one["name"]
             for csv in self.client.list(
@@ -217,34 +170,16 @@ class Removal(OwnedSearch):
         for part in parts:
             for crd in part.older:
                 if crd["metadata"]["name"] not in provided:
-                    self._unclaim(crd, part)
-        self._records([f"{part.package}.{part.namespace}" for part in parts])
+                    self._delete_roles_for(crd, part)
+        deleted = {crd["metadata"]["name"] for crd in going}
+        return [crd for part in parts for crd in [*part.crds, *part.older] if crd["metadata"]["name"] not in deleted]
 
-    def _unclaim(self, crd: dict[str, Any], part: OwnedSubscription) -> None:
-        """Revert what OLM added to a definition that existed before our operator: a label and roles."""
-        component = f"operators.coreos.com/{part.package}.{part.namespace}"
-        if label(crd, component) or component in (at(crd, "metadata.labels") or {}):
-            self._patch(crd, {"metadata": {"labels": {component: None}}})
+    def _delete_roles_for(self, crd: dict[str, Any], part: OwnedSubscription) -> None:
+        """Delete the roles that OLM created for a definition that existed before our operator."""
         roles, _version = self.client.list(self.client.kind(_RBAC, "ClusterRole"))
         name = crd["metadata"]["name"]
         pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
         self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
-
-    def _records(self, names: Sequence[str]) -> None:
-        """Delete OLM's Operator objects. OLM recreates one until it sees that no component of the operator is left."""
-        try:
-            kind = self.client.kind(V1, "Operator")
-        except InputError:
-            return
-        until = min(self.deadline, time.monotonic() + _RECORDS)
-        calm = dict.fromkeys(names, 0)
-        while (left := [name for name, seen in calm.items() if seen < _CALM]) and time.monotonic() < until:
-            for name in left:
-                found = self.client.get(kind, name)
-                calm[name] = calm[name] + 1 if found is None else 0
-                if found is not None and not at(found, "status.components.refs"):
-                    self.client.delete(kind, name)
-            time.sleep(_POLL)
 
     def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Return our namespaces of these operators; without packages, all that were created for operators."""
@@ -296,11 +231,6 @@ class Removal(OwnedSearch):
             if error.status in (403, 404, 405):
                 return []
             raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
-
-
-def _owner(one: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the values that the labels of _OWNER have on what OLM created for a group or version."""
-    return one["metadata"]["name"], one["metadata"]["namespace"], one["kind"]
 
 
 def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
