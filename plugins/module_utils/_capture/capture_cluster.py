@@ -133,8 +133,8 @@ class _Reading:
                 self._state(client, seen, namespaces, point)
                 return found
         except SeatrialError as error:
-            self.notes.append(str(error))
-            return {"ran": {}, "cause": error.cause, "reason": str(error)}
+            self.notes.append(self._reason(error))
+            return {"ran": {}, "cause": error.cause, "reason": self._reason(error)}
 
     def _state(self, client: Client, seen: what_ran.Seen, namespaces: Sequence[str], point: Path | None) -> None:
         """Write state.json and the files of objects and logs."""
@@ -167,11 +167,16 @@ class _Reading:
         """Return what ``work`` returns; None, and a note, if it fails or the time is over."""
         try:
             if time.monotonic() > self.deadline:
-                raise WaitTimeout(f"the time of the capture, {self.spec.seconds:g} s, is over")
+                raise WaitTimeout("not begun")
             return work()
         except (SeatrialError, OSError) as error:
-            self.notes.append(f"{what}: {error}")
+            self.notes.append(f"{what}: {self._reason(error)}")
             return None
+
+    def _reason(self, error: Exception) -> str:
+        """Return why something could not be captured. Once the time is over, requests end with various errors."""
+        over = time.monotonic() > self.deadline
+        return f"the time of the capture, {self.spec.seconds:g} s, is over: {error}" if over else str(error)
 
     def _namespaces(self, client: Client) -> list[str]:
         """Return the namespaces of the run: with its label, of its loads, and those asked for, if they exist."""
