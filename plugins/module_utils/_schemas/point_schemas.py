@@ -290,6 +290,17 @@ POINT: dict[str, dict[str, Any]] = {
             "command": QUANTILES_OR_NULL,
         },
         {
+            # Of all users: files that were fetched; that exceeded the limit; users that could not send theirs, and why.
+            "files": record(
+                {
+                    "count": COUNT,
+                    "left_out": COUNT,
+                    "left_out_users": COUNT,
+                    "limit": TEXT,
+                    "failed_users": COUNT,
+                    "first_error": TEXT,
+                }
+            ),
             # Of simulated users: the objects that they have created.
             "operations": record(
                 {
@@ -300,7 +311,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "usable": QUANTILES_OR_NULL,
                     "delete": QUANTILES_OR_NULL,
                 }
-            )
+            ),
         },
     ),
     # metrics_dump.json: what metrics_dump.om.gz holds.

@@ -179,10 +179,27 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
         "report_delay": _quantiles.summary(_between(spans, "begun", "begun_answered")),
         "command": _quantiles.summary(_between(spans, "begun", "ended")),
     }
+    if any(one.files for one in users):
+        found["files"] = _files_summary(users)
     operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
     if operations:
         found["operations"] = _operations_summary(operations)
     return found
+
+
+def _files_summary(users: Iterable[User]) -> dict[str, Any]:
+    """Return how many files there are, and how many are missing and why."""
+    known = [one for one in users if one.files]
+    cut = [one for one in known if one.files.get("left_out")]
+    failed = [f"{one.pod}: {one.files['error']}" for one in known if one.files.get("error")]
+    return {
+        "count": sum(int(one.files.get("count", 0)) for one in known),
+        "left_out": sum(int(one.files["left_out"]) for one in cut),
+        "left_out_users": len(cut),
+        "limit": next((str(one.files["limit"]) for one in cut if one.files.get("limit")), "users_files_limit_bytes"),
+        "failed_users": len(failed),
+        "first_error": failed[0] if failed else "",
+    }
 
 
 def _between(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:

@@ -88,7 +88,19 @@ def test_reports_and_files_are_written_and_their_config_maps_deleted(cluster: An
     assert (user["exit_code"], user["phase"], user["node"]) == (3, "Failed", "n1")
     document = _files.read_json(tmp_path / "users" / "users.json")
     assert document["success_percent"] == pytest.approx(33.333)
+    assert document["files"] == {
+        "count": 2, "left_out": 1, "left_out_users": 1, "limit": "users_files_limit_bytes", "failed_users": 0,
+        "first_error": "",
+    }  # fmt: skip
     assert document["reaction"]["max"] == pytest.approx(0.02) and document["command"]["p50"] == pytest.approx(2.0)
+
+
+def test_a_user_that_could_not_send_its_files_is_named_with_the_reason(cluster: Any, tmp_path: Path) -> None:
+    cluster.add(0, "Succeeded", {"moments": MOMENTS, "files_error": "Refused: HTTP 403"})
+    found = user_files.fetch(cluster, spec(tmp_path, 1))
+    assert found["summary"].endswith("could not send its files: run-aa-001-0 (Refused: HTTP 403)")
+    files = _files.read_json(tmp_path / "users" / "users.json")["files"]
+    assert (files["failed_users"], files["first_error"]) == (1, "run-aa-001-0: Refused: HTTP 403")
 
 
 def test_a_second_call_finds_the_files_of_the_first(cluster: Any, tmp_path: Path) -> None:

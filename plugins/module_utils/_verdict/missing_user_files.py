@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Warn of files of users in pods that were not fetched: those beyond the limit, and those that could not be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
+
+FILE = "users/users.json"
+
+
+def warnings(points: Iterable[Point]) -> list[str]:
+    """Return a sentence for each test point at which files of users are missing; empty if there is none."""
+    found = []
+    for point in points:
+        why = _why(_recorded(point))
+        if why:
+            found.append(f"Files of users are missing at test point {point.number}: {'; '.join(why)}.")
+    return found
+
+
+def _recorded(point: Point) -> dict[str, Any]:
+    try:
+        return dict(_files.read_json(point.folder / FILE).get("files") or {})
+    except (DataError, OSError):
+        return {}
+
+
+def _why(files: dict[str, Any]) -> list[str]:
+    why = []
+    if files.get("left_out"):
+        users = _format.count(files["left_out_users"], "user")
+        why.append(f"{_format.count(files['left_out'], 'file')} of {users} exceeded the limit ({files['limit']})")
+    if files.get("failed_users"):
+        users = _format.count(files["failed_users"], "user")
+        why.append(f"{users} could not send files ({files['first_error']})")
+    return why
