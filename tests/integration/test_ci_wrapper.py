@@ -122,7 +122,7 @@ def test_bad_input_ends_with_3_and_is_one_error(tmp_path: Path, words: list[str]
 def silent() -> Iterator[socket.socket]:
     """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(120)
+        server.settimeout(300)
         yield server
 
 
@@ -207,7 +207,7 @@ def test_make_runs_the_job(tmp_path: Path) -> None:
     words = ["make", "ci", "PROJECT=workload_scale", "PRESET=smok"]
     # An outer make, as in CI, would make the inner one print that it leaves the directory.
     own = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run(words, cwd=ROOT, env=own, timeout=300, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=ROOT, env=own, timeout=600, capture_output=True, text=True)
     job = read(tmp_path, done.returncode, done.stdout)
     assert job.status == 2 and job.last.startswith("error (exit 3): ") and "smoke" in job.last
     assert len(job.cases("error")) == 1

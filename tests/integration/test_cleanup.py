@@ -49,9 +49,9 @@ def exists(client: Client, version: str, kind: str, name: str, namespace: str = 
 
 
 def wait_for(client: Client, version: str, kind: str, namespace: str, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(client.list(client.kind(version, kind), namespace)[0]) < count:
-        assert time.monotonic() < deadline, f"no {count} {kind} in {namespace} after 60 s"
+        assert time.monotonic() < deadline, f"no {count} {kind} in {namespace} after 120 s"
         time.sleep(0.1)
 
 
@@ -81,7 +81,7 @@ def test_everything_of_a_run_goes_and_nothing_else(client: Client, run_id: str) 
     wait_for(client, "v1", "Pod", other, 10)
 
     sweep = Sweep(client, run_id)
-    outcome = sweep.clean(timeout=120)
+    outcome = sweep.clean(timeout=240)
 
     assert (
         outcome.deleted.items()
@@ -103,7 +103,7 @@ def test_everything_of_a_run_goes_and_nothing_else(client: Client, run_id: str) 
     )
     # The operator's Services have no label of ours: they go with the jobs that own them, before "gone" is said.
     assert client.list(client.kind("v1", "Service"), other)[0] == []
-    assert Sweep(client, run_id).clean(timeout=10).deleted == {}
+    assert Sweep(client, run_id).clean(timeout=240).deleted == {}
     client.delete(client.kind("v1", "Namespace"), other)
 
 
@@ -112,7 +112,7 @@ def test_a_namespace_with_somebody_elses_objects_stays(client: Client, run_id: s
     client.create(labelled(run_id, "ConfigMap", "ours", run_id))
     client.create(labelled("", "ConfigMap", "precious", run_id))
     said: list[str] = []
-    outcome = Sweep(client, run_id, say=said.append).clean(timeout=60)
+    outcome = Sweep(client, run_id, say=said.append).clean(timeout=240)
     assert outcome.handed_over == [f"Namespace {run_id}"] and outcome.deleted == {"ConfigMap": 1}
     assert exists(client, "v1", "ConfigMap", "precious", run_id)
     assert not exists(client, "v1", "ConfigMap", "ours", run_id)
@@ -134,7 +134,7 @@ def test_what_a_finalizer_holds_is_named_and_goes_when_it_is_let_go(client: Clie
         run_cleanup.verify(Sweep(client, run_id))
     path = client.kind("v1", "ConfigMap").path("default", run_id)
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-    assert Sweep(client, run_id).clean(timeout=30).left == {}
+    assert Sweep(client, run_id).clean(timeout=240).left == {}
 
 
 def test_objects_that_are_made_meanwhile_go_too(client: Client, run_id: str) -> None:
@@ -151,7 +151,7 @@ def test_objects_that_are_made_meanwhile_go_too(client: Client, run_id: str) -> 
 
     thread = threading.Thread(target=late)
     thread.start()
-    outcome = Sweep(client, run_id).clean(timeout=60)
+    outcome = Sweep(client, run_id).clean(timeout=240)
     thread.join()
     assert outcome.deleted == {"ConfigMap": 2} and Sweep(client, run_id).find() == []
 
@@ -159,18 +159,18 @@ def test_objects_that_are_made_meanwhile_go_too(client: Client, run_id: str) -> 
 def test_nodes_can_be_kept(client: Client, run_id: str) -> None:
     client.create(labelled(run_id, "Node", run_id))
     client.create(labelled(run_id, "ConfigMap", run_id, "default"))
-    outcome = Sweep(client, run_id, keep_nodes=True).clean(timeout=30)
+    outcome = Sweep(client, run_id, keep_nodes=True).clean(timeout=240)
     assert outcome.kept == {"Node": 1} and outcome.deleted == {"ConfigMap": 1}
     assert exists(client, "v1", "Node", run_id)
-    assert Sweep(client, run_id).clean(timeout=30).deleted == {"Node": 1}
+    assert Sweep(client, run_id).clean(timeout=240).deleted == {"Node": 1}
 
 
 def test_only_the_kinds_that_were_named_go(client: Client, run_id: str) -> None:
     client.create(labelled(run_id, "ConfigMap", run_id, "default"))
     client.create(labelled(run_id, "Secret", run_id, "default"))
-    assert Sweep(client, run_id, kinds=["Secret"]).clean(timeout=30).deleted == {"Secret": 1}
+    assert Sweep(client, run_id, kinds=["Secret"]).clean(timeout=240).deleted == {"Secret": 1}
     assert exists(client, "v1", "ConfigMap", run_id, "default")
-    assert Sweep(client, run_id).clean(timeout=30).deleted == {"ConfigMap": 1}
+    assert Sweep(client, run_id).clean(timeout=240).deleted == {"ConfigMap": 1}
 
 
 def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_path: Path, rehearsal: Any) -> None:

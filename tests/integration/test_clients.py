@@ -87,7 +87,7 @@ def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: Wo
             if process is not None:
                 os.killpg(process.pid, signal.SIGKILL)
         os.killpg(call.pid, signal.SIGKILL)
-        call.wait(timeout=30)
+        call.wait(timeout=120)
         found = world.submit(**load)
     assert not found.get("failed"), found
     counts = found["counts"]
@@ -104,7 +104,7 @@ def test_a_client_ends_with_the_call_that_started_it(world: World) -> None:
         assert time.monotonic() < deadline and call.poll() is None, call.communicate()
         time.sleep(0.1)
     call.kill()
-    call.wait(timeout=30)
+    call.wait(timeout=120)
     while any(one.living() for one in parts):
         assert time.monotonic() < deadline, "clients outlive their call"
         time.sleep(0.1)
@@ -128,7 +128,7 @@ def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world:
     for process in filter(None, (one.living() for one in parts)):
         os.killpg(process.pid, signal.SIGKILL)
     os.killpg(call.pid, signal.SIGKILL)
-    call.wait(timeout=30)
+    call.wait(timeout=120)
     for name in ("ledger.jsonl", "observations.jsonl"):  # as if another machine had recorded what client 1 has
         path = parts[1].point / name
         path.write_text(path.read_text().replace(boot_id(), "00000000-another-machine"), encoding="utf-8")

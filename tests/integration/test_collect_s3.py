@@ -199,7 +199,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     record = _files.read_json(site.point / remote_load_record.FILE)
     assert record["collect"]["bucket"] == "results", "it is known before anything was uploaded"
     controller.send_signal(signal.SIGKILL)
-    controller.wait(20)
+    controller.wait(120)
     for one in site.objects():
         assert servers.S3_KEYS[1] not in json.dumps(one), "the pods have no credentials"
     until(lambda: site.store.there() == [0, 1], "the pods upload their files without a controller")

@@ -81,7 +81,7 @@ class Site:
             "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "restarts": 0,
             "collect_bytes": 1 << 28, "collect_s3": {}, "ca_file": None,
             "security_context": {}, "requests": {}, "limits": {},
-            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
+            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 240.0,
             "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
             "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
         }  # fmt: skip
@@ -126,7 +126,7 @@ class Site:
         until(lambda: len(self.workloads()) >= workloads or process.poll() is not None, "the load begins")
         assert process.poll() is None, self.said(log)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 @pytest.fixture
@@ -186,8 +186,13 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
 
 def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
     nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
-    with pytest.raises(WaitTimeout, match="did not start within 1 s: Unschedulable: "):
-        load_in_pod.present(nowhere, Step(None))
+
+    def told() -> str:
+        with pytest.raises(WaitTimeout, match="did not start within 1 s: ") as raised:
+            load_in_pod.present(nowhere, Step(None))
+        return str(raised.value)
+
+    until(lambda: "within 1 s: Unschedulable: " in told(), "the scheduler's reason is told")
     assert load_in_pod.absent(nowhere, Step(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:
@@ -196,7 +201,7 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
         (process,) = site.kubelet.processes.values()
         os.killpg(process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
-            asked.result(60)
+            asked.result(240)
     load_in_pod.absent(site.given(), Step(None))
 
 

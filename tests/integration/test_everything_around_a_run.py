@@ -82,7 +82,7 @@ def openshift(client: Client) -> None:
 
 
 def await_kind(client: Client, version: str, kind: str) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 120
     while True:
         try:
             client.list(client.kind(version, kind))
@@ -98,7 +98,7 @@ def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     options = support.options(rehearsal_folder, "around", components=["training-operator", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-around"), 60, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-around"), 240, support.quiet)
         openshift(client)
         machines, pools = machine_api_simulator.MachineApiSimulator(client), Pools(client)
         machines.start()

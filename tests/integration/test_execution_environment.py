@@ -66,7 +66,7 @@ def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
     podman: Podman, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.Options]
 ) -> None:
     info = cluster_lifecycle.present(own_instance("from-an-image"), support.quiet)
-    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 60, support.quiet)
+    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 240, support.quiet)
     given = {"cluster_provider": "existing", "cluster_kubeconfig": "/runner/job/kubeconfig"}
     job, runs = job_of(tmp_path, given)
     (job / "kubeconfig").write_bytes(Path(info["kubeconfig"]).read_bytes())

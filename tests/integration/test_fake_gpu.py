@@ -36,20 +36,20 @@ def names(client: Client, pool: str) -> list[str]:
 def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     pool, run = "test-pool", "run-0001"
     other = fake_nodes.NodePoolSpec(1, pool="test-other", run_id=run)
-    fake_nodes.present(client, other, 60, support.quiet)
+    fake_nodes.present(client, other, 240, support.quiet)
 
-    made = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 60, support.quiet)
+    made = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
     assert (made["created"], made["gpus"], made["changed"]) == (3, 24, True)
     assert all(fake_nodes.is_ready(one) for one in fake_nodes.list_pool(client, pool))
-    again = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 60, support.quiet)
+    again = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
     assert (again["created"], again["removed"], again["changed"]) == (0, 0, False)
 
-    fake_nodes.present(client, fake_nodes.NodePoolSpec(5, pool=pool, run_id=run), 60, support.quiet)
-    fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool=pool, run_id=run), 60, support.quiet)
+    fake_nodes.present(client, fake_nodes.NodePoolSpec(5, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool=pool, run_id=run), 240, support.quiet)
     assert names(client, pool) == ["test-pool-0000", "test-pool-0001"]
 
     changed = fake_nodes.present(
-        client, fake_nodes.NodePoolSpec(2, fake_nodes.NodeShape(gpus=4), pool, run), 60, support.quiet
+        client, fake_nodes.NodePoolSpec(2, fake_nodes.NodeShape(gpus=4), pool, run), 240, support.quiet
     )
     assert (changed["created"], changed["removed"]) == (2, 2)
     before, after = changed["diff"]["before"].splitlines(), changed["diff"]["after"].splitlines()
@@ -57,17 +57,17 @@ def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_pool(client, pool)} == {"4"}
 
     second = fake_nodes.NodePoolSpec(2, pool=pool, run_id="run-0002")
-    assert fake_nodes.present(client, second, 60, support.quiet)["created"] == 2, "those of another run do not count"
+    assert fake_nodes.present(client, second, 240, support.quiet)["created"] == 2, "those of another run do not count"
     assert names(client, pool) == [f"test-pool-{index:04d}" for index in range(4)]
-    assert fake_nodes.absent(client, second, 60, support.quiet)["removed"] == 2
-    assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id="run-0002"), 60, support.quiet)[
+    assert fake_nodes.absent(client, second, 240, support.quiet)["removed"] == 2
+    assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id="run-0002"), 240, support.quiet)[
         "changed"
     ]
     assert (
-        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 60, support.quiet)["removed"] == 2
+        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)["removed"] == 2
     )
     assert names(client, pool) == [] and names(client, "test-other") == ["test-other-0000"]
-    fake_nodes.absent(client, other, 60, support.quiet)
+    fake_nodes.absent(client, other, 240, support.quiet)
 
 
 def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> None:
@@ -75,8 +75,10 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})
     try:
         with pytest.raises(OwnershipError, match="exists without our labels"):
-            fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)
-        assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 10, support.quiet)["changed"]
+            fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)
+        assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)[
+            "changed"
+        ]
         assert client.get(kind, "test-mine-0000") is not None
     finally:
         client.delete(kind, "test-mine-0000")
@@ -100,20 +102,20 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
         ]
 
     try:
-        assert fake_nodes.present(client, spec("run-0001"), 10, support.quiet, check=True)["changed"]
+        assert fake_nodes.present(client, spec("run-0001"), 240, support.quiet, check=True)["changed"]
         assert state() == [(None, None)] * 2
-        made = fake_nodes.present(client, spec("run-0001"), 10, support.quiet)
+        made = fake_nodes.present(client, spec("run-0001"), 240, support.quiet)
         assert made["gpus_added_to"] == ["test-bare-0", "test-bare-1"] and state() == [("4", "simulated-A100")] * 2
-        assert not fake_nodes.present(client, spec("run-0001"), 10, support.quiet)["changed"]
-        fake_nodes.present(client, spec("run-0001", gpus=2), 10, support.quiet)
+        assert not fake_nodes.present(client, spec("run-0001"), 240, support.quiet)["changed"]
+        fake_nodes.present(client, spec("run-0001", gpus=2), 240, support.quiet)
         assert state() == [("2", "simulated-A100")] * 2
 
         with pytest.raises(OwnershipError, match="of run run-0001: they are not changed"):
-            fake_nodes.present(client, spec("run-0002"), 10, support.quiet)
+            fake_nodes.present(client, spec("run-0002"), 240, support.quiet)
         with pytest.raises(InputError, match="no node has the labels 'no=such'"):
-            fake_nodes.present(client, spec("run-0001", selector="no=such"), 10, support.quiet)
-        assert not fake_nodes.absent(client, spec("run-0002"), 10, support.quiet)["changed"]
-        assert fake_nodes.absent(client, spec("run-0001", selector=""), 10, support.quiet)["changed"]
+            fake_nodes.present(client, spec("run-0001", selector="no=such"), 240, support.quiet)
+        assert not fake_nodes.absent(client, spec("run-0002"), 240, support.quiet)["changed"]
+        assert fake_nodes.absent(client, spec("run-0001", selector=""), 240, support.quiet)["changed"]
         assert state() == [(None, None)] * 2
         assert not any(
             name.startswith((GPU, "perfscale")) for name in client.get(kind, "test-bare-0")["metadata"]["labels"]
@@ -122,7 +124,7 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
         body = {"status": {"capacity": {GPU: "8"}}}
         client.request("PATCH", kind.path(name="test-bare-1", subresource="status"), body, content_type=MERGE_PATCH)
         with pytest.raises(OwnershipError, match=r"node test-bare-1 has GPUs or labels of GPUs \(nvidia.com/gpu: 8\)"):
-            fake_nodes.present(client, spec("run-0001"), 10, support.quiet)
+            fake_nodes.present(client, spec("run-0001"), 240, support.quiet)
         assert state()[0] == (None, None), "nothing is changed before all nodes are known to be free"
     finally:
         for name in ("test-bare-0", "test-bare-1"):
@@ -180,25 +182,25 @@ def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: 
     programs = StatusUpdaterAndPlugin(client, "test-plain-0", {"a100": 4})
     programs.start()
     try:
-        assert fake_nodes.present(client, spec, 30, support.quiet, check=True)["gpus_added_to"] == ["test-plain-0"]
+        assert fake_nodes.present(client, spec, 240, support.quiet, check=True)["gpus_added_to"] == ["test-plain-0"]
         assert traces() == []
-        made = fake_nodes.present(client, spec, 30, support.quiet)
+        made = fake_nodes.present(client, spec, 240, support.quiet)
         assert programs.seen and made["gpus_added_to"] == ["test-plain-0"] and made["changed"]
         labels = client.get(kind, "test-plain-0")["metadata"]["labels"]
         assert labels[f"{GPU}.product"] == "simulated-NVIDIA-A100-SXM4-80GB" and labels[f"{GPU}.count"] == "4"
         assert len(traces()) > 10
-        assert not fake_nodes.present(client, spec, 30, support.quiet)["changed"]
+        assert not fake_nodes.present(client, spec, 240, support.quiet)["changed"]
         with pytest.raises(OwnershipError, match="has simulated GPUs of run run-0001"):
-            fake_nodes.present(client, operator_spec("run-0002", pool), 10, support.quiet)
-        assert not fake_nodes.absent(client, operator_spec("run-0002"), 10, support.quiet)["changed"]
-        assert fake_nodes.absent(client, operator_spec("run-0001"), 60, support.quiet)["changed"]
+            fake_nodes.present(client, operator_spec("run-0002", pool), 240, support.quiet)
+        assert not fake_nodes.absent(client, operator_spec("run-0002"), 240, support.quiet)["changed"]
+        assert fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
         assert traces() == []
         assert GPU not in client.get(kind, "test-plain-0")["status"].get("capacity", {})
-        assert not fake_nodes.absent(client, operator_spec("run-0001"), 10, support.quiet)["changed"]
+        assert not fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
     finally:
         programs.over.set()
-        programs.join(5)
-        fake_nodes.absent(client, operator_spec("run-0001"), 60, support.quiet)
+        programs.join(120)
+        fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)
         client.delete(kind, "test-plain-0")
 
 
@@ -211,16 +213,16 @@ def test_the_fake_gpu_operator_is_refused_beside_real_gpus(client: Client) -> No
         client.request("PATCH", kind.path(name="test-real-0", subresource="status"), body, content_type=MERGE_PATCH)
         free = fake_gpu_operator_objects.NodePool("free", "test-free-0=yes")
         with pytest.raises(OwnershipError, match="has real GPUs, 8 on node test-real-0"):
-            fake_nodes.present(client, operator_spec("run-0001", free), 10, support.quiet)
+            fake_nodes.present(client, operator_spec("run-0001", free), 240, support.quiet)
         with pytest.raises(OwnershipError, match="node test-real-0 has GPUs or labels of GPUs"):
             real = fake_gpu_operator_objects.NodePool("real", "test-real-0=yes")
-            fake_nodes.present(client, operator_spec("run-0001", free, real), 10, support.quiet)
+            fake_nodes.present(client, operator_spec("run-0001", free, real), 240, support.quiet)
         with pytest.raises(InputError, match="node test-free-0 is in pools free, again"):
             again = fake_gpu_operator_objects.NodePool("again", "test-free-0=yes")
-            fake_nodes.present(client, operator_spec("run-0001", free, again), 10, support.quiet)
+            fake_nodes.present(client, operator_spec("run-0001", free, again), 240, support.quiet)
         with pytest.raises(InputError, match="no node has the labels 'no=such' of pool 'none'"):
             none = fake_gpu_operator_objects.NodePool("none", "no=such")
-            fake_nodes.present(client, operator_spec("run-0001", none), 10, support.quiet)
+            fake_nodes.present(client, operator_spec("run-0001", none), 240, support.quiet)
         assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
         assert list(client.get(kind, "test-free-0")["metadata"]["labels"]) == ["test-free-0"]
     finally:
@@ -280,7 +282,7 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
     try:
         pool = fake_gpu_operator_objects.NodePool("owned", "owned=yes")
         with pytest.raises(OwnershipError, match=rf"has the GPU operator \(ClusterPolicy {gpu_operator_policy}\)"):
-            fake_nodes.present(client, operator_spec("run-0001", pool), 10, support.quiet)
+            fake_nodes.present(client, operator_spec("run-0001", pool), 240, support.quiet)
         assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
         assert list(client.get(kind, "test-owned-0")["metadata"]["labels"]) == ["owned"]
     finally:
@@ -288,7 +290,7 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
-    found = fake_nodes.present(client, fake_nodes.NodePoolSpec(7, pool="test-check"), 10, support.quiet, check=True)
+    found = fake_nodes.present(client, fake_nodes.NodePoolSpec(7, pool="test-check"), 240, support.quiet, check=True)
     assert found["changed"] and found["created"] == 7
     assert names(client, "test-check") == []
 
@@ -312,14 +314,14 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
             )
 
         with pytest.raises(OwnershipError, match="is not a rehearsal cluster .*fake_gpu_real_cluster"):
-            fake_nodes.present(client, order(), 30, support.quiet)
+            fake_nodes.present(client, order(), 240, support.quiet)
         with pytest.raises(OwnershipError, match="real GPU workloads: default/training"):
-            fake_nodes.present(client, order(allowed=True), 30, support.quiet)
+            fake_nodes.present(client, order(allowed=True), 240, support.quiet)
         assert names(client, "beside") == []
 
         asked = order(allowed=True, beside_workloads=True, kwok_image="registry.invalid/kwok:v0.8.0")
-        assert fake_nodes.present(client, asked, 60, support.quiet)["created"] == 2
-        assert not fake_nodes.present(client, asked, 60, support.quiet)["changed"]
+        assert fake_nodes.present(client, asked, 240, support.quiet)["created"] == 2
+        assert not fake_nodes.present(client, asked, 240, support.quiet)["changed"]
         made = fake_nodes.list_pool(client, "beside")
         assert all(kwok_on_real_cluster.TAINT.items() <= one["spec"]["taints"][0].items() for one in made)
         deployment = client.get(client.kind("apps/v1", "Deployment"), "seatrial-kwok", "seatrial-kwok")
@@ -328,13 +330,13 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
         stray = {"containers": pod["containers"]}
         meta = {"name": "stray", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": stray})
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not client.get(pods, "stray", "default")["status"].get("conditions") and time.monotonic() < deadline:
             time.sleep(0.2)
         refused = client.get(pods, "stray", "default")["status"]["conditions"][0]
         assert refused["reason"] == "Unschedulable" and "untolerated taint" in refused["message"]
 
-        assert fake_nodes.absent(client, asked, 60, support.quiet)["removed"] == 2
+        assert fake_nodes.absent(client, asked, 240, support.quiet)["removed"] == 2
         assert [one["metadata"]["name"] for one in client.list(kind)[0]] == ["real-0"]
         assert client.get(client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"), "seatrial-kwok") is None
         assert client.get(pods, "training", "default")["spec"]["nodeName"] == "real-0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -44,9 +45,7 @@ def hub(world: World) -> Iterator[Client]:
 
 def settle(client: Client) -> None:
     """Wait until the definitions are served."""
-    import time
-
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     for kind in hive_simulator.KINDS:
         while True:
             try:
@@ -57,8 +56,17 @@ def settle(client: Client) -> None:
                 time.sleep(0.1)
 
 
+def until_it_has_conditions(hub: Client, world: World) -> None:
+    """Wait until the simulator has seen the claim."""
+    deadline = time.monotonic() + 120
+    kind = hub.kind(hive_claim.VERSION, "ClusterClaim")
+    while not ((hub.get(kind, "t-claim", world.namespace) or {}).get("status") or {}).get("conditions"):
+        assert time.monotonic() < deadline, "the simulator did not see the claim"
+        time.sleep(0.1)
+
+
 def wish(world: World, **more: Any) -> hive_claim.ClaimSpec:
-    given = {"name": "t-claim", "namespace": world.namespace, "pool": POOL, "run": "run-first", "timeout": 10.0}
+    given = {"name": "t-claim", "namespace": world.namespace, "pool": POOL, "run": "run-first", "timeout": 120.0}
     return hive_claim.ClaimSpec(**{**given, **more})
 
 
@@ -108,11 +116,12 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
     simulator.start()
     said: list[str] = []
     try:
-        asked = wish(world, timeout=2.0)
+        asked = wish(world)
         assert hive_claim.claim(hub, asked) is True
         assert hive_claim.claim(hub, asked) is False
+        until_it_has_conditions(hub, world)
         with pytest.raises(WaitTimeout) as raised:
-            hive_claim.wait(hub, asked, tmp_path / "kubeconfig", said.append)
+            hive_claim.wait(hub, wish(world, timeout=2.0), tmp_path / "kubeconfig", said.append)
         assert "waits for a cluster (NoClusters: No clusters in pool are ready to be claimed)" in str(raised.value)
         with pytest.raises(OwnershipError):
             hive_claim.release(hub, wish(world, run="run-second"))

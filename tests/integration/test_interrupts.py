@@ -46,7 +46,7 @@ def test_in_a_load_and_its_sampler_only_the_main_threads_take_signals(world: Wor
     wait_until_created(world, 5)
     seen = {pid: blocked(pid) for pid in members(process.pid)}
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert group_is_gone(process.pid)
     assert len(seen) == 2, "the load and its sampler"
     for pid, masks in seen.items():

@@ -123,7 +123,7 @@ def test_the_way_leads_through_a_bastion_that_ssh_makes_a_socks_proxy(rehearsal:
     words = ["ssh", "-N", "-D", f"127.0.0.1:{port}", "-p", str(server.port), "-i", said["ansible_ssh_private_key_file"]]
     ssh = subprocess.Popen([*words, *shlex.split(said["ansible_ssh_common_args"]), "127.0.0.1"])
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         path = changed(rehearsal, tmp_path, {"proxy-url": f"socks5://127.0.0.1:{port}"})
         while True:
             try:
@@ -139,5 +139,5 @@ def test_the_way_leads_through_a_bastion_that_ssh_makes_a_socks_proxy(rehearsal:
             Client.from_kubeconfig(closed).text("/readyz")
     finally:
         ssh.kill()
-        ssh.wait(30)
+        ssh.wait(120)
         server.cut()

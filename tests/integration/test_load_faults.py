@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,14 +63,25 @@ def rejecting(world: World) -> Iterator[Callable[[], dict[str, str]]]:
     end()
 
 
+def wait_until_applied(world: World, uid: str) -> None:
+    """Wait until the server assigns ConfigMaps of the namespace to this FlowSchema, of which it learns by a watch."""
+    path = f"/api/v1/namespaces/{world.namespace}/configmaps"
+    body = json.dumps({"metadata": {"name": "nobody"}}).encode()
+    deadline = time.monotonic() + 120
+    while world.client.raw("POST", path, body, query={"dryRun": "All"}).header("x-kubernetes-pf-flowschema-uid") != uid:
+        assert time.monotonic() < deadline, "the FlowSchema is not applied"
+        time.sleep(0.05)
+
+
 def test_a_server_that_rejects_is_asked_again_until_it_does_not(world: World, rejecting: Any) -> None:
     # A level without seats still serves one request at a time, so they must come together.
     arrival = {"type": "burst", "rate": 20, "size": 20}
     load = {"count": 60, "arrival": arrival, "templates": [{"name": "cm", "content": CONFIG}], "stages": []}
     uids = rejecting()
+    wait_until_applied(world, uids["FlowSchema"])
     process = world.start(**load)
     wait_until_created(world, 1)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not any(row["status"] == 429 for row in world.rows("ledger", "attempt")):
         assert time.monotonic() < deadline, "nothing was rejected"
         time.sleep(0.05)
@@ -134,16 +146,16 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
 ) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
         order = fake_nodes.NodePoolSpec(4, pool="breakable")
-        fake_nodes.present(world.client, order, 60, support.quiet)
+        fake_nodes.present(world.client, order, 240, support.quiet)
         access = world.client.access
         template = {"name": "job", "content": REAL}
         with CuttingProxy(access.host, access.port) as proxy:
             load = world.start("submit", count=200, arrival={"rate": 10}, templates=[template], sample=False)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not (world.point_dir / "plan.jsonl").exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-            sampler = world.start("sample", timeout=150, kubeconfig=world.through(proxy.port))
+            sampler = world.start("sample", timeout=400, kubeconfig=world.through(proxy.port))
             wait_until_watched(world)
             wait_until_created(world, 30)
             # One break that the server's memory bridges, although etcd has forgotten.
@@ -161,8 +173,8 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
             breakable.compact()
             time.sleep(1)
             proxy.refusing = False
-            submitted = drive_workload.result(load, timeout=240)
-            sampled = drive_workload.result(sampler, timeout=240)
+            submitted = drive_workload.result(load, timeout=600)
+            sampled = drive_workload.result(sampler, timeout=600)
         counts = submitted["counts"]
         assert counts["created"] + counts["already_mine"] == 200 == len(world.names())
         assert set(final(world.rows("ledger", "attempt")).values()) == {1}

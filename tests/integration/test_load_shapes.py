@@ -58,9 +58,9 @@ def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
 def node(rehearsal: support.Rehearsal) -> Any:
     order = fake_nodes.NodePoolSpec(2, pool="load-shapes")
     with rehearsal.client() as client:
-        fake_nodes.present(client, order, 60, support.quiet)
+        fake_nodes.present(client, order, 240, support.quiet)
         yield
-        fake_nodes.absent(client, order, 60, support.quiet)
+        fake_nodes.absent(client, order, 240, support.quiet)
 
 
 def test_what_was_planned_is_when_it_is_sent_and_a_resumed_plan_is_the_same(world: World) -> None:
@@ -152,7 +152,7 @@ def test_a_sampler_joins_a_load_in_progress_that_does_not_sample_itself(world: W
     refused = world.submit(count=3, sample=False, wait=True, templates=[template])
     assert refused["failed"] == "InputError" and "cannot be used with sample=false" in refused["msg"]
     load = world.start("submit", count=40, arrival={"rate": 20}, templates=[template], sample=False)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (world.point_dir / "plan.jsonl").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -103,7 +103,7 @@ def killed_run(rehearsal: support.Rehearsal, tmp_path: Path, after: float | None
             time.sleep(0.1)
     finally:
         kill_session(tmp_path)
-        process.wait(timeout=60)
+        process.wait(timeout=120)
     assert run_dirs(tmp_path), log.read_text(errors="replace")[-5000:]
     return run_dirs(tmp_path)[0]
 

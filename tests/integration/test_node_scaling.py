@@ -29,7 +29,7 @@ WORKERS = "lab-x7k2p-worker-a"
 
 def settle(client: Client) -> None:
     """Wait until the definitions are served."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     for kind in ("MachineSet", "Machine"):
         while True:
             try:
@@ -57,7 +57,7 @@ def client(rehearsal: Any) -> Iterator[Client]:
     yield client
     for one in client.list(client.kind(VERSION, "MachineSet"), NAMESPACE)[0]:
         client.delete(client.kind(VERSION, "MachineSet"), one["metadata"]["name"], NAMESPACE)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while client.list(client.kind(VERSION, "Machine"), NAMESPACE)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -89,20 +89,22 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
     said: list[str] = []
     there = scaling(client, tmp_path, said)
     three = MachineSetSpec(3, name=WORKERS)
-    assert diff_of(lambda one: one.scale(three, 30, True), client, tmp_path) == [
+    assert diff_of(lambda one: one.scale(three, 120, True), client, tmp_path) == [
         {WORKERS: {"replicas": 2}},
         {WORKERS: {"replicas": 3}},
     ]
-    grown = there.scale(three, 30)
+    grown = there.scale(three, 120)
     assert grown["changed"] and grown["before"] == 2 and len(grown["nodes"]) == 3
-    made = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
+    made = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 120)
     assert made["name"] == "lab-x7k2p-g5-2xlarge" and len(made["nodes"]) == 2
     node = client.get(client.kind("v1", "Node"), made["nodes"][0])
     assert node is not None and node["metadata"]["labels"]["only-users"] == "yes"
     assert {"key": "only-users", "value": "yes", "effect": "NoSchedule"} in node["spec"]["taints"]
-    again = there.scale(MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 30)
+    again = there.scale(
+        MachineSetSpec(2, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True), 120
+    )
     assert not again["changed"] and again["nodes"] == made["nodes"]
-    there.scale(MachineSetSpec(4, name=WORKERS), 30)
+    there.scale(MachineSetSpec(4, name=WORKERS), 120)
     assert {one["name"]: one["before"] for one in scaling_snapshot.read(tmp_path / scaling_snapshot.FILE)["sets"]} == {
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
@@ -126,17 +128,17 @@ def test_several_sets_are_sized_from_users_together_and_put_back(client: Client,
         MachineSetSpec(0, instance_type="lab.small", users=4, user=user),
     ]
     with pytest.raises(InputError, match="machine type 'lab.small' is not known"):
-        there.scale_all(both, 60)
+        there.scale_all(both, 240)
     with pytest.raises(InputError, match=f"two of them are MachineSet {WORKERS}"):
-        there.scale_all([both[0], MachineSetSpec(1, name=WORKERS)], 60)
+        there.scale_all([both[0], MachineSetSpec(1, name=WORKERS)], 240)
     assert replicas(client) == {WORKERS: 2}, "nothing was changed"
     small = [{"name": "lab.small", "cpu": 3, "memory": 8}]
-    result = there.scale_all(both, 60, types=small)
+    result = there.scale_all(both, 240, types=small)
     assert [len(one["nodes"]) for one in result["sets"]] == [3, 2] and len(result["nodes"]) == 5
     assert f"MachineSet {WORKERS}: 3 machines for 10 users, limited by cpu" in said
     assert replicas(client) == {WORKERS: 3, "lab-x7k2p-lab-small": 2}
-    assert there.scale_all(both, 60, types=small)["changed"] is False
-    there.restore(60)
+    assert there.scale_all(both, 240, types=small)["changed"] is False
+    there.restore(240)
     assert replicas(client) == {WORKERS: 2}
 
 
@@ -172,14 +174,14 @@ def test_the_role_scales_sutest_and_driver_and_puts_both_back(client: Client, re
 def test_a_machine_that_can_not_be_had_is_told_at_once_and_given_back(client: Client, tmp_path: Path) -> None:
     there = scaling(client, tmp_path)
     with pytest.raises(ProcessError, match="InsufficientInstanceCapacity: there is none left"):
-        there.scale(MachineSetSpec(1, instance_type="p5.48xlarge"), 30)
+        there.scale(MachineSetSpec(1, instance_type="p5.48xlarge"), 120)
     assert scaling(client, tmp_path).restore(30)["names"] == ["lab-x7k2p-p5-48xlarge"]
     assert replicas(client) == {WORKERS: 2}
 
 
 def test_what_somebody_else_has_scaled_since_is_left_as_it_is(client: Client, tmp_path: Path) -> None:
     there = scaling(client, tmp_path)
-    there.scale(MachineSetSpec(3, name=WORKERS), 30)
+    there.scale(MachineSetSpec(3, name=WORKERS), 120)
     path = client.kind(VERSION, "MachineSet").path(NAMESPACE, WORKERS)
     client.request("PATCH", path, {"spec": {"replicas": 5}}, content_type=MERGE_PATCH)
     assert there.restore(30)["left"] == [f"somebody scaled MachineSet {WORKERS} to 5"]

@@ -111,7 +111,7 @@ class Lab:
 
 
 def settle(client: Client, kinds: list[tuple[str, str]]) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 120
     for version, kind in kinds:
         while True:
             try:
@@ -128,7 +128,7 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     info = cluster_lifecycle.present(options, support.quiet)
     clients = [Client.from_kubeconfig(info["kubeconfig"]) for _each in range(3)]
     client = clients[0]
-    fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-prepare"), 60, support.quiet)
+    fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-prepare"), 240, support.quiet)
     pools = [(machine_config_pools.VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
     for one in [*machine_api_simulator.crds(), *(machine_config_simulator.crd(*kind) for kind in pools)]:
         client.create(one)

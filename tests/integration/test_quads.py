@@ -125,7 +125,7 @@ def test_a_run_that_is_ended_while_it_leases_leaves_nothing(start, tmp_path, mon
     process = begin(
         "-e", "preset=three_nodes", *words(server), artifacts=tmp_path, log=tmp_path / "log", project="lease"
     )
-    _until(lambda: ("POST", f"{API}/assignments/self") in server.simulator.received, 60)
+    _until(lambda: ("POST", f"{API}/assignments/self") in server.simulator.received, 240)
     (run_dir,) = run_dirs(tmp_path)
     assert "pending:\n  part: 1" in (run_dir / "lease.yml").read_text()
     assert "--tags release" in (run_dir / "GIVE_BACK").read_text()
@@ -133,10 +133,10 @@ def test_a_run_that_is_ended_while_it_leases_leaves_nothing(start, tmp_path, mon
         os.killpg(process.pid, how)
     else:
         process.kill()
-    process.wait(60)
+    process.wait(120)
     # The module is told, waits for the answer that is under way, and gives back.
-    _until(lambda: server.simulator.assignments and not active(server), 60)
-    _until(lambda: "state: released" in (run_dir / "lease.yml").read_text(), 30)
+    _until(lambda: server.simulator.assignments and not active(server), 240)
+    _until(lambda: "state: released" in (run_dir / "lease.yml").read_text(), 240)
 
 
 def _until(true: Callable[[], Any], seconds: float) -> None:
@@ -172,7 +172,7 @@ def test_two_tenants_at_once_never_both_own_a_machine(start):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     owners = [name for name, one in results.items() if not isinstance(one, SeatrialError)]
     assert len(results) == 2
     assert len(owners) <= 1, results

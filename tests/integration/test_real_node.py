@@ -37,7 +37,7 @@ NODE = support.COMPONENTS / "node"
 #: A pull of the image from the registry of the instance.
 PULLED = "localhost:5000/seatrial/base:trixie"
 TOLERATION = {"key": REAL, "operator": "Exists"}
-PULL = image_preload.Preload("default", PULLED, "t1-abcdef", 120, {REAL: "true"}, (TOLERATION,))
+PULL = image_preload.Preload("default", PULLED, "t1-abcdef", 300, {REAL: "true"}, (TOLERATION,))
 #: What kubelet, containerd and CNI plugins create on a machine without such namespaces.
 FOLDERS = (
     "/etc/cni",
@@ -75,7 +75,7 @@ LACKING = suite_prerequisites.real_node_lacks()
 needs_a_node = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
-def wait_for(truth: Callable[[], Any], what: str, timeout: float = 120) -> Any:
+def wait_for(truth: Callable[[], Any], what: str, timeout: float = 300) -> Any:
     deadline = time.monotonic() + timeout
     while not (found := truth()):
         assert time.monotonic() < deadline, f"waited for {what}"
@@ -205,7 +205,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         script = (
             "rm /bin/ls; echo changed >> /etc/os-release; touch /usr/new; echo written > /data/x;"
             " cat /data/x /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null;"
-            " for i in $(seq 50); do getent hosts one.good && break; sleep 0.2; done"
+            " for i in $(seq 600); do getent hosts one.good && break; sleep 0.2; done"
         )
         log = run_job(client, "good", script).split()
         assert log[:2] == ["written", str(64 * 2**20)]
@@ -218,7 +218,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
 
         # A kubelet keeps GPUs that were added to the status of its node.
         gpus = fake_nodes.NodePoolSpec(0, fake_nodes.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
-        assert fake_nodes.present(client, gpus, 30, support.quiet)["gpus_added_to"] == ["real-0"]
+        assert fake_nodes.present(client, gpus, 120, support.quiet)["gpus_added_to"] == ["real-0"]
         wants = pod("trainer", "exit 0")
         wants["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
         client.create(wants)
@@ -231,7 +231,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
 
         wait_for(lambda: status("sleeper").get("phase") == "Running", "the pod to run")
         wait_for(lambda: status("trainer").get("phase") == "Succeeded", "the pod with GPUs to end")
-        assert fake_nodes.absent(client, gpus, 30, support.quiet)["changed"]
+        assert fake_nodes.absent(client, gpus, 120, support.quiet)["changed"]
         # A load for simulated nodes never lands on it.
         refused = wait_for(lambda: status("foreign").get("conditions"), "the scheduler's refusal")
         assert "untolerated taint(s)" in refused[0]["message"]

@@ -49,7 +49,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def bring(one: Emulator, state: str, image: str = "", names: list[str] = NAMES, **more: Any) -> Any:
-    given = {"ca_path": str(one.ca), "validate_certs": True, "wait_timeout": 60, "timeout": 10, **more}
+    given = {"ca_path": str(one.ca), "validate_certs": True, "wait_timeout": 240, "timeout": 60, **more}
     bmcs = [Bmc(**bmc) for bmc in one.bmcs() if bmc["name"] in names]
     return machine_fleet.bring(bmcs, state, image, given, print)
 
@@ -102,7 +102,7 @@ def test_one_system_of_several_must_be_named(emulated: Emulator) -> None:
             bring(emulated, "off", names=NAMES[5:])
         one = next(Bmc(**bmc) for bmc in emulated.bmcs() if bmc["name"] == NAMES[5])
         own = "00000000-0000-4000-8000-000000000005"
-        given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
+        given = {"ca_path": str(emulated.ca), "wait_timeout": 240}
         found = machine_fleet.read([replace(one, system=own)], given, print)
         assert found[0]["power"] == "Off" and found[0]["error"] == ""
         with pytest.raises(machine_fleet.FleetError, match=f"'{own[:-1]}9' is not one of them .did you mean"):
@@ -129,7 +129,7 @@ def test_a_password_that_is_wrong_and_an_image_that_is_not_there_are_told_at_onc
     emulated: Emulator, images: str, tmp_path: Path
 ) -> None:
     wrong = [Bmc(name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="not-this-one")]
-    given = {"ca_path": str(emulated.ca), "wait_timeout": 60}
+    given = {"ca_path": str(emulated.ca), "wait_timeout": 240}
     with pytest.raises(machine_fleet.FleetError, match="401 Unauthorized") as raised:
         machine_fleet.bring(wrong, "off", "", given, print)
     assert "not-this-one" not in str(raised.value)

@@ -34,7 +34,7 @@ RUN = "r-registry"
 
 def settle(client: Client, kinds: list[tuple[str, str]], served: bool) -> None:
     """Wait until these kinds are served, or no longer."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 120
     for version, kind in kinds:
         while True:
             try:
@@ -73,7 +73,7 @@ def world(client: Client, mirror_kinds: list[tuple[str, str]]) -> Iterator[simul
             client.delete(definitions, one["metadata"]["name"])
         client.delete(client.kind("v1", "Namespace"), namespace)
         settle(client, kinds, False)
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 120
         while client.get(client.kind("v1", "Namespace"), namespace) is not None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -105,7 +105,7 @@ def operator(client: Client) -> Iterator[simulator.MachineConfigSimulator]:
 
 
 def access(
-    client: Any, operator: Any, folder: Path, said: list[str] | None = None, timeout: float = 90
+    client: Any, operator: Any, folder: Path, said: list[str] | None = None, timeout: float = 240
 ) -> RegistryAccess:
     say = said.append if said is not None else lambda _text: None
     return RegistryAccess(Observed(client, operator), folder / registry_access.FILE, RUN, timeout, 0, say)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
 
 
-def wait_for(truth: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+def wait_for(truth: Callable[[], Any], what: str, timeout: float = 240) -> Any:
     deadline = time.monotonic() + timeout
     while not (found := truth()):
         assert time.monotonic() < deadline, f"waited for {what}"
@@ -47,9 +47,9 @@ def namespace(client: Client) -> Iterator[str]:
     account = client.kind("v1", "ServiceAccount")
     wait_for(lambda: client.get(account, "default", name), "the default service account")
     order = fake_nodes.NodePoolSpec(1, pool=name, labels={"only": name})
-    fake_nodes.present(client, order, 60, support.quiet)
+    fake_nodes.present(client, order, 240, support.quiet)
     yield name
-    fake_nodes.absent(client, order, 60, support.quiet)
+    fake_nodes.absent(client, order, 240, support.quiet)
     client.delete(client.kind("v1", "Namespace"), name)
 
 
@@ -247,7 +247,7 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
 
 def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, other_marker: None) -> None:
     with pytest.raises(OwnershipError, match="is not a rehearsal cluster .* Nothing was changed"):
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 10, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 240, support.quiet)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_a_killed_bisection_goes_on_and_names_the_step(tmp_path: Path) -> None:
         assert process.poll() is None and time.monotonic() < deadline, "the third run was not begun"
         time.sleep(0.2)
     process.send_signal(signal.SIGKILL)
-    process.wait(60)
+    process.wait(120)
     (directory,) = run_dirs(tmp_path / "runs")
     first = _files.read_yaml(directory / "points" / "001" / "point.yml")
     done = play("-e", f"run_dir={directory}", artifacts=tmp_path / "runs", project="bisect", timeout=1800)

@@ -106,7 +106,7 @@ def test_a_table_says_that_it_scrolls_exactly_if_it_does(browser, report, width)
     name, path = report
     browser.open(path, width, 844)
     # An animation that a scroll drives has no effect before the browser has drawn the page, on a busy machine late.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     found = browser.value(TABLES)
     while any(scrolls != says for scrolls, says in found) and time.monotonic() < deadline:
         browser.result("new Promise(drawn => requestAnimationFrame(drawn))")

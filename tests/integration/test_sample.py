@@ -51,13 +51,27 @@ def follow(world: World, *kinds: str, **options: Any) -> Any:
     return process
 
 
-def wait_until(world: World, kind: str, number: int, patience: float = 60) -> None:
+def wait_until(world: World, kind: str, number: int, patience: float = 240) -> None:
     """Wait until the observations have this many rows of a type."""
     path = world.point_dir / "observations.jsonl"
     deadline = time.monotonic() + patience
     while not path.exists() or path.read_bytes().count(f'"type":"{kind}"'.encode()) < number:
         assert time.monotonic() < deadline, f"no {number} rows of type {kind}"
         time.sleep(0.05)
+
+
+def wait_until_succeeded(world: World, number: int, patience: float = 240) -> None:
+    """Wait until the sampler has seen the success of so many Jobs."""
+    deadline = time.monotonic() + patience
+    while len(done := succeeded(world)) < number:
+        assert time.monotonic() < deadline, f"{len(done)} and not {number} Jobs have succeeded"
+        time.sleep(0.1)
+
+
+def succeeded(world: World) -> set[int]:
+    """The indices of the Jobs whose success is in the observations."""
+    rows = world.rows("observations", "event")
+    return {row["index"] for row in rows if row["kind"] == "Job" and row["values"].get("succeeded")}
 
 
 def end(world: World, process: Any) -> dict[str, Any]:
@@ -92,7 +106,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 ) -> None:
     cluster = BreakableCluster(own_instance("foreign", components=[]))
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(4, pool="foreign"), 60, support.quiet)
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(4, pool="foreign"), 240, support.quiet)
         by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             sampler = follow(world, kubeconfig=world.through(proxy.port), label_selector="app=foreign")
@@ -109,8 +123,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
             proxy.refusing = False
             wait_until(world, "workload", len(burner.sent | loop.sent) + 25)
             names = {f"by-kubectl-{number}" for number in range(5)} | loop.finish() | burner.finish()
-            wait_until(world, "workload", len(names))
-            time.sleep(4)
+            wait_until_succeeded(world, len(names))
             found = end(world, sampler)
         assert found["ended_by"] == "END was written" and found["counts"]["succeeded"] == len(names), found
         gaps = world.rows("observations", "gap")
@@ -129,15 +142,15 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 
 def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World, rehearsal: support.Rehearsal) -> None:
     log = Path(rehearsal.info["cluster"]["audit_log"])
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 60, support.quiet)
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, *(job(f"earlier-{number}") for number in range(3)))
     time.sleep(1.5)
     begun = log.stat().st_size
-    sampler = follow(world, canary_rate=0, existing=True, idle=4)
+    sampler = follow(world, canary_rate=0, existing=True, idle=8)
     loop = ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 10, most=20)
     found = drive_workload.result(sampler)
     loop.join()
-    assert found["ended_by"] == "nothing changed for 4 s" and found["counts"]["succeeded"] == 23, found
+    assert found["ended_by"] == "nothing changed for 8 s" and found["counts"]["succeeded"] == 23, found
     with open(log, encoding="utf-8") as stream:
         stream.seek(begun)
         written = [
@@ -154,19 +167,18 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
 def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap(
     world: World, rehearsal: support.Rehearsal
 ) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 60, support.quiet)
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
     sampler = follow(world)
     loop = ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 5)
     wait_until(world, "workload", 8)
     os.killpg(sampler.pid, signal.SIGKILL)
-    sampler.communicate(timeout=30)
+    sampler.communicate(timeout=120)
     time.sleep(2)
     sampler = follow(world)
     wait_until(world, "workload", len(loop.sent) + 5)
     names = loop.finish()
-    wait_until(world, "workload", len(names))
-    time.sleep(4)
+    wait_until_succeeded(world, len(names))
     found = end(world, sampler)
     table = timeline_builder.build(world.point_dir, world.run_id, "001")
     assert sorted(table.name) == sorted(names) and found["counts"]["succeeded"] == len(names)
@@ -183,7 +195,7 @@ def options(kubeconfig: str, namespace: str, **more: Any) -> list[str]:
 
 def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
     """Return the run directory as soon as its point is sampled."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         for folder in run_dirs(artifacts):
             path = folder / "points" / "001" / "observations.jsonl"
@@ -194,7 +206,7 @@ def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
 
 
 def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 60, support.quiet)
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=foreign", preset="jobs")
     process = begin(*words, artifacts=artifacts, log=log, project="sample")
@@ -206,7 +218,7 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
     assert "Where the times are from" in (folder / "report" / "index.html").read_text(encoding="utf-8")
     assert process.poll() is None, log.read_text(encoding="utf-8")
     (folder / "points" / "001" / "END").touch()
-    assert process.wait(180) == 0, log.read_text(encoding="utf-8")
+    assert process.wait(600) == 0, log.read_text(encoding="utf-8")
     text = log.read_text(encoding="utf-8")
     assert "to end it: touch" in text and "END was written" in text
     assert " + waiting for workloads " in text, "the summary does not count the time of sampling as Ansible's"
@@ -221,7 +233,7 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
 
 @pytest.mark.long
 def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(1, pool="sampled"), 60, support.quiet)
+    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(1, pool="sampled"), 240, support.quiet)
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
     done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
     assert done.code != 0
@@ -234,7 +246,7 @@ def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own
     cluster = BreakableCluster(own_instance("foreign", components=["kueue"]))
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(10, pool="foreign"), 60, support.quiet)
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(10, pool="foreign"), 240, support.quiet)
         by_kubectl(world.kubeconfig, world.namespace, *queue(world.namespace))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             words = options(world.through(proxy.port), world.namespace, preset="kueue", sample_duration=DURATION)

@@ -28,7 +28,7 @@ def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     options = support.options(rehearsal_folder, "stack", components=["training-operator", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-stack"), 60, support.quiet)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
     yield made
     cluster_lifecycle.absent(support.options(rehearsal_folder, "stack", force=True), support.quiet)
 

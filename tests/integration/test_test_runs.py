@@ -34,7 +34,7 @@ def test_the_control_plane_of_a_killed_test_run_ends(number: signal.Signals, wor
         assert run.poll() is None and time.monotonic() < deadline, "no control plane was started"
         time.sleep(0.05)
     run.send_signal(number)
-    run.wait(30)
+    run.wait(120)
     deadline = time.monotonic() + 120
     while leftovers.marked(name) or (leftovers.RUNS / name).exists():
         assert time.monotonic() < deadline, f"left: {leftovers.marked(name)}"

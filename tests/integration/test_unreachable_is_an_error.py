@@ -53,7 +53,7 @@ def cluster(options: cluster_lifecycle.Options) -> dict[str, Any]:
     """A control plane whose API server is up, with two nodes."""
     info = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(2), 60, support.quiet, False)
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(2), 240, support.quiet, False)
     return info
 
 

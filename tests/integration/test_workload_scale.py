@@ -84,9 +84,9 @@ def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str,
 def nodes(world: World) -> Iterator[World]:
     """A world with a node on which pods run until they are deleted."""
     pool = fake_nodes.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
-    fake_nodes.present(world.client, pool, 60, support.quiet)
+    fake_nodes.present(world.client, pool, 240, support.quiet)
     yield world
-    fake_nodes.absent(world.client, pool, 60, support.quiet)
+    fake_nodes.absent(world.client, pool, 240, support.quiet)
 
 
 @pytest.fixture
@@ -113,12 +113,12 @@ def through_runai(world: World, kind: str, parts: list[Any], **more: Any) -> tup
             templates=[{"name": "team", "content": content, "parameters": made}],
             stages=workload_files.stages(parts, lambda _folder, name: name),
             wait=True,
-            timeout=60,
+            timeout=240,
             **more,
         )
     finally:
         platform.over.set()
-        platform.join(10)
+        platform.join(120)
     assert platform.error is None
     return done, platform
 
@@ -162,7 +162,7 @@ def test_the_sample_command_of_the_tool_is_a_closed_loop_through_runai(
         done = play(*words, "-e", "cluster_exclusive=true", artifacts=tmp_path, project="workload_scale")
     finally:
         platform.over.set()
-        platform.join(10)
+        platform.join(120)
     assert done.code == 0 and platform.error is None, done.output[-6000:]
     point = run_dirs(tmp_path)[0] / "points/001"
     attempts = [row for row in _files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
@@ -206,7 +206,7 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
         templates=[{"name": "team", "content": content, "parameters": made}],
         stages=workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
         wait=True,
-        timeout=60,
+        timeout=240,
         lifetime=lifetime,
     )
     assert done["counts"]["succeeded"] == done["counts"]["stopped"] == 5 and not done["timed_out"], done
@@ -241,10 +241,10 @@ def test_a_resumed_load_stops_what_the_killed_one_left(nodes: World) -> None:
         ],
         "stages": workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
         "wait": True,
-        "timeout": 60,
+        "timeout": 110,
     }
     first = nodes.start("submit", lifetime={"type": "fixed", "mean": 3600}, **options)
-    path, deadline = nodes.point_dir / "observations.jsonl", time.monotonic() + 60
+    path, deadline = nodes.point_dir / "observations.jsonl", time.monotonic() + 120
     while not path.exists() or path.read_bytes().count(b'"ready":true') < 2:
         assert first.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)

@@ -37,7 +37,7 @@ def start(what: str, options: dict[str, Any], folder: Path) -> subprocess.Popen[
     )
 
 
-def result(process: subprocess.Popen[str], timeout: float = 120) -> dict[str, Any]:
+def result(process: subprocess.Popen[str], timeout: float = 300) -> dict[str, Any]:
     """Wait for a started call and return its result."""
     output, _none = process.communicate(timeout=timeout)
     return json.loads(output)

@@ -84,7 +84,7 @@ def by_kubectl(kubeconfig: str, namespace: str, *objects: dict[str, Any]) -> Non
         return
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
     words = [str(program), "--kubeconfig", kubeconfig, "--namespace", namespace, "create", "-f", "-"]
-    subprocess.run(words, input=document, text=True, check=True, capture_output=True, timeout=60)
+    subprocess.run(words, input=document, text=True, check=True, capture_output=True, timeout=300)
 
 
 class ClientLoop(threading.Thread):

@@ -131,7 +131,7 @@ def final(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(row["name"] for row in rows if row["outcome"] in ("created", "already_mine", "refused"))
 
 
-def group_is_gone(leader: int, within: float = 5.0) -> bool:
+def group_is_gone(leader: int, within: float = 120.0) -> bool:
     """Whether no process of a group is left."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
@@ -146,7 +146,7 @@ def group_is_gone(leader: int, within: float = 5.0) -> bool:
 def wait_until_created(world: World, number: int) -> None:
     """Wait until the ledger has this number of objects."""
     ledger = world.point_dir / "ledger.jsonl"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (ledger.exists() and ledger.read_bytes().count(b'"created"') >= number):
         assert time.monotonic() < deadline, "nothing was created"
         time.sleep(0.02)

@@ -133,7 +133,7 @@ class PodClients:
 
     def require_nothing_left(self) -> None:
         """Wait for what deletion leaves for a moment."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while left := self.left_of(self.world.client, self.world.run_id):
             assert time.monotonic() < deadline, left
             time.sleep(0.3)
@@ -142,7 +142,7 @@ class PodClients:
         """End the controller, whatever a failed test leaves."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.controller.pid, signal.SIGKILL)
-        self.controller.wait(timeout=30)
+        self.controller.wait(timeout=120)
 
 
 def processes_of(pod: str) -> list[int]:

@@ -81,7 +81,7 @@ def _is_served(client: Client, kind: str) -> bool:
 
 
 def _wait(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.1)

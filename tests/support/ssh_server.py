@@ -70,7 +70,7 @@ class Server:
             self.process = subprocess.Popen(
                 [str(SSHD), "-D", "-e", "-f", str(self.folder / "sshd_config")], stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -86,7 +86,7 @@ class Server:
         for pid in (self.process.pid, *sessions, *inner):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=120)
         shutil.rmtree(self.control, ignore_errors=True)
 
     def variables(self) -> dict[str, Any]:

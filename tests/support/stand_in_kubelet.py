@@ -81,7 +81,7 @@ class Kubelet:
 
     def __exit__(self, *_error: object) -> None:
         self.over.set()
-        self.thread.join(10)
+        self.thread.join(120)
         end_below(self.folder)
         for pod in self._pods():
             self._gone(pod)

@@ -51,7 +51,7 @@ class Emulator:
 
 
 @contextlib.contextmanager
-def emulator(folder: Path, macs: dict[str, str], password: str = "made-up", limit: float = 60.0) -> Iterator[Emulator]:
+def emulator(folder: Path, macs: dict[str, str], password: str = "made-up", limit: float = 180.0) -> Iterator[Emulator]:
     """Run BMCs for these machines (name -> MAC) while the body does."""
     folder.mkdir(parents=True, exist_ok=True)
     words = [f"--machine={name}={mac}" for name, mac in macs.items()]
@@ -68,7 +68,7 @@ def emulator(folder: Path, macs: dict[str, str], password: str = "made-up", limi
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
 
 
 def attach(folder: Path) -> Emulator:

@@ -27,7 +27,7 @@ time.sleep(300)
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while _processes.ticks_of(pid) is not None:
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.05)
@@ -42,9 +42,9 @@ def test_what_a_run_started_ends_with_it_however_it_ends(number: signal.Signals)
     folder = leftovers.folder_of(run.pid)
     assert folder.is_dir()
     run.send_signal(number)
-    run.wait(30)
+    run.wait(120)
     wait_until_gone(child)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while folder.exists():
         assert time.monotonic() < deadline, f"{folder} stays"
         time.sleep(0.05)
@@ -115,7 +115,7 @@ def test_clean_ends_what_was_left_and_stops_at_a_run_under_way(
         (leftovers.RUNS / ENDED).mkdir(parents=True, exist_ok=True)
         assert clean.end_leftovers() is False
         assert "running in this clone (process " in capsys.readouterr().out
-        assert left.wait(10) == -signal.SIGTERM
+        assert left.wait(120) == -signal.SIGTERM
     finally:
         left.kill()
         left.wait()

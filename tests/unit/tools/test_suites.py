@@ -74,11 +74,11 @@ def test_what_needs_no_prerequisites_runs_while_they_are_provided(monkeypatch):
     order, linted, begun = [], threading.Event(), threading.Event()
 
     def provide(_suites):
-        assert linted.wait(60), "lint waits for programs that it does not start"
+        assert linted.wait(120), "lint waits for programs that it does not start"
         order.append("provided")
 
     def provide_rest(_suites):
-        assert begun.wait(60), "molecule waits for programs that most scenarios do not start"
+        assert begun.wait(120), "molecule waits for programs that most scenarios do not start"
         order.append("rest")
 
     def suite(name, _long):

@@ -59,12 +59,12 @@ def test_a_command_sees_the_clone_and_ends_with_its_mounts_and_processes(tmp_pat
 
     sleeper = ["sh", "-c", "sleep 987654 & touch /tmp/started; wait"]
     process = subprocess.Popen(trixie.entering(root, binds, sleeper), env=trixie.environment())
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (tmp_path / "started").exists():
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.1)
     process.kill()
-    process.wait(60)
+    process.wait(120)
     while any(b"987654" in words for words in command_lines()):
         assert time.monotonic() < end, "a process was left"
         time.sleep(0.1)

@@ -32,7 +32,7 @@ with _exit_with_parent.ended_with_parent(0.05):
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert path.exists(), f"{path.name} did not come"

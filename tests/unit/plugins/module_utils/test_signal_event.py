@@ -36,7 +36,7 @@ while not over:
     for _ in range(20):
         current.event.wait(0)
     if current.name:
-        assert current.event.wait(60)
+        assert current.event.wait(120)
         current, noted = Interrupt(), noted + 1
 os.waitpid(sender, 0)
 print(noted)
@@ -58,12 +58,12 @@ def test_two_signals_that_arrive_together_never_block_each_other() -> None:
 
 def test_all_threads_that_wait_are_woken() -> None:
     event, woken = SignalEvent(), []
-    threads = [threading.Thread(target=lambda: woken.append(event.wait(60))) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: woken.append(event.wait(120))) for _ in range(5)]
     for one in threads:
         one.start()
     event.set()
     for one in threads:
-        one.join(60)
+        one.join(120)
     assert woken == [True] * 5
 
 

@@ -117,7 +117,7 @@ def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)  # the same, passed on by timeout or make
-    assert worker.wait(timeout=30) == -signal.SIGTERM
+    assert worker.wait(timeout=120) == -signal.SIGTERM
 
 
 def test_a_signal_reaches_a_module_whose_worker_ends_before_it_passes_it_on(
@@ -140,9 +140,9 @@ module.wait()
             watch.note(interrupted_run.OPENS, opened(run_dir))
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
-                child.wait(timeout=30)
-            child.wait(timeout=30)
-            deadline = time.monotonic() + 30
+                child.wait(timeout=120)
+            child.wait(timeout=120)
+            deadline = time.monotonic() + 120
             while not (tmp_path / "noted").exists():
                 assert time.monotonic() < deadline, "the module was not signalled"
                 time.sleep(0.05)

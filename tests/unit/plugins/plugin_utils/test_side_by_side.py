@@ -30,7 +30,7 @@ def meeting(folder: Path, expected: int, fails: str = "") -> Callable[[Member], 
 
     def call(member: Member) -> dict[str, Any]:
         (folder / member.name).touch()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(list(folder.iterdir())) < expected:
             if time.monotonic() > deadline:
                 return {"failed": True, "msg": "the others did not begin"}

@@ -61,7 +61,7 @@ def test_a_stream_that_does_not_end_itself_is_broken_after_what_had_come(tmp_pat
     def answer(asked: Asked) -> bytes | str:
         server._held[-1].sendall(HEAD + b"2\r\na\n\r\n")
         if way != "cut":
-            over.wait(10)
+            over.wait(120)
         return RESET
 
     over = threading.Event()
@@ -121,7 +121,7 @@ def test_a_channel_waits_no_longer_than_it_was_told(contexts: tuple[ssl.SSLConte
 
     def serve() -> None:
         with contexts[0].wrap_socket(far, server_side=True) as secured:
-            over.wait(10)
+            over.wait(120)
             secured.sendall(b"late")
 
     thread = threading.Thread(target=serve)

@@ -46,7 +46,7 @@ def talk(proxy: Proxy, script: Sequence[tuple[bytes, bytes]], host: str = "api.l
         return near.recv(100)
     finally:
         near.close()
-        peer.join(10)
+        peer.join(120)
         assert heard == [expected for expected, _answer in script][: len(heard)]
 
 

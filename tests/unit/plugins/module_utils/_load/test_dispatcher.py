@@ -45,15 +45,15 @@ def test_what_is_due_while_all_connections_are_busy_is_counted(in_flight: int, h
         gate = threading.Event()
 
         def _send(self, sender: Sender, planned: Planned, due: float | None) -> None:
-            assert self.gate.wait(20)
+            assert self.gate.wait(120)
 
     todo = [Planned(index, f"w-{index}", 0.0, "one", {}) for index in range(5)]
     settings = SenderSettings(cast(Access, None), Clock.start(), lambda row: None, 1.0, 1.0, "run", "001")
     slow = Slow(settings, {}, todo, ResumeState(), in_flight)
     slow.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while slow.held_back < held_back and time.monotonic() < deadline:
         time.sleep(0.01)
     slow.gate.set()
-    assert slow.done.wait(20)
+    assert slow.done.wait(120)
     assert slow.held_back == held_back

@@ -45,7 +45,7 @@ class Trial:
         return "StatefulSet", "/apis/apps/v1/namespaces/n/statefulsets", f"test-run-001-{index}"
 
     def wait(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while self.lifetimes.left:
             assert time.monotonic() < deadline, "not all were stopped"
             self.lifetimes.check()

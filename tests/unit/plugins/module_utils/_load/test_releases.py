@@ -99,7 +99,7 @@ class Trial:
         return [json.loads(one.body)["spec"]["leaseTransitions"] for one in self.asked if one.method == "PATCH"]
 
     def wait(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while self.releases.left:
             assert time.monotonic() < deadline, "not all were released"
             self.releases.check()

@@ -47,7 +47,7 @@ class Baton:
 
     def _await(self, me: int) -> None:
         while self.now != me and 1 - me not in self.done:
-            assert self.change.wait(20), "the other tenant does not come on"
+            assert self.change.wait(120), "the other tenant does not come on"
 
     def end(self, me: int) -> None:
         """Our run is over."""
@@ -90,7 +90,7 @@ def run_both(turns: list[int], yields: list[bool], asked: dict[str, Any]) -> tup
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert None not in results
     return simulator, results
 

@@ -72,9 +72,15 @@ def test_a_failure_carries_the_last_lines_that_matter(tmp_path: Path) -> None:
 def test_a_build_that_takes_too_long_is_ended_with_all_its_children(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(go_toolchain, "PROGRESS", 0.05)
     pids = tmp_path / "pids"
-    script = f"sleep 60 & echo $! $$ > {pids}; wait"
+    script = f"sleep 60 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
+
+    def say(_line: str) -> None:
+        deadline = time.monotonic() + 120
+        while not pids.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     with pytest.raises(ProcessError, match="tool: not done after 0 s"):
-        go_toolchain.run(chain(tmp_path, script), ["build"], tmp_path, lambda _line: time.sleep(0.1), "tool", 0)
+        go_toolchain.run(chain(tmp_path, script), ["build"], tmp_path, say, "tool", 0)
     for pid in pids.read_text().split():
         assert ended(int(pid))
 
@@ -121,7 +127,7 @@ def test_a_signal_that_comes_while_a_build_is_started_takes_effect_when_its_proc
 
 
 def ended(pid: int) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

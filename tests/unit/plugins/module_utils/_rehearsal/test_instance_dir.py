@@ -156,7 +156,7 @@ def test_a_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     ready = context.Event()
     holder = context.Process(target=_hold, args=(str(tmp_path / "lock"), ready))
     holder.start()
-    assert ready.wait(10)
+    assert ready.wait(120)
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
     with locked(tmp_path / "lock", 5, "x"):

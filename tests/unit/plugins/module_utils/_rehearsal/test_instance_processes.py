@@ -42,7 +42,7 @@ def start(instance: Path) -> Callable[..., subprocess.Popen]:
 
 
 def wait_for(truth: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not truth():
         assert time.monotonic() < deadline
         time.sleep(0.01)

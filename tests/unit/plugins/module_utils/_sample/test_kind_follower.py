@@ -61,7 +61,7 @@ class Play:
         """Follow until ``until(items)``; return what the reader was told."""
         out = WatchMultiplexer()
         items: list[Item] = []
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         with self.server, Client.from_kubeconfig(self.server.kubeconfig(folder / "k"), timeout=5) as client:
             follower = kind_follower.KindFollower(7, client, PODS, "n", "a=b", out, json.loads)
             follower.start()

@@ -63,7 +63,7 @@ def sampled(folder: Path, cluster: Cluster, task: SamplingSpec, enough: Callable
         sampler = Sampler(client, task, Clock.start())
         sampler.start()
         sampler.watching()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not enough() and time.monotonic() < deadline:
             sampler.step(0.01)
         sampler.close("done", patience=1.0)

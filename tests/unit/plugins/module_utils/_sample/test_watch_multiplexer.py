@@ -77,7 +77,7 @@ def reader() -> Iterator[WatchMultiplexer]:
 
 def until(reader: WatchMultiplexer, number: int) -> list[Item]:
     items: list[Item] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while len(items) < number and time.monotonic() < deadline:
         items += reader.take(0.05)
     return items
@@ -153,7 +153,7 @@ def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchMultiple
         talk.far.sendall(last)
         talk.far.close()
         assert [item[3] for item in until(reader, 1)] == [b"a"]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not heard.ended and time.monotonic() < deadline:
             list(reader.take(0.05))
         assert len(heard.ended) == 1 and isinstance(heard.ended[0], Broken) == broken
@@ -174,7 +174,7 @@ def test_a_stream_that_says_nothing_for_too_long_is_broken(
     monkeypatch.setattr(watch_multiplexer, "_LOOK", 0.0)
     talk, heard = Talk(tmp_path, silence=0.05), Heard(0)
     reader.attach(heard, talk.stream)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not heard.ended and time.monotonic() < deadline:
         list(reader.take(0.05))
     assert "no data for 0.05 s" in str(heard.ended[0])
