@@ -23,7 +23,7 @@ from artefact import build, install
 from common import ROOT, VENV, quiet_environment, run_logged, seatrial_cache, stop, tail
 
 #: Seconds for all of ansible-test, its first set-up included.
-LIMIT = 1200.0
+LIMIT = 2400.0
 
 STAND_IN = '''"""Stand-in for get-pip: installs pip from its wheel beside this file, without another download."""
 import os

@@ -71,7 +71,7 @@ def read_junit(path: Path, count: Count) -> None:
             count.passed += 1
 
 
-def pytest(name: str, folders: list[str], *options: str, limit: float = 1800.0) -> Count:
+def pytest(name: str, folders: list[str], *options: str, limit: float = 3000.0) -> Count:
     """Run pytest over ``folders``; a suite without tests is a failure, because tests were lost."""
     count, junit, log = Count(), OUTPUT / f"{name}.xml", OUTPUT / f"{name}.log"
     junit.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def side_by_side(
 def lint(name: str, long: bool) -> Count:
     """Static checks; each check counts as one test."""
     env = lint_checks.environment()
-    return side_by_side(name, lint_checks.CHECKS, 900, lambda check: env)
+    return side_by_side(name, lint_checks.CHECKS, 1800, lambda check: env)
 
 
 def sanity_suite(name: str, long: bool) -> Count:
@@ -166,7 +166,7 @@ def molecule(name: str, long: bool) -> Count:
             PROVIDED.wait()
 
     # There is one operator of a name in a cluster, so those that install the same one (NFD, Authorino) take turns.
-    count = side_by_side(name, commands, 900, own, in_turn=("nfd", "olm_operator", "serving"), ready=ready)
+    count = side_by_side(name, commands, 1800, own, in_turn=("nfd", "olm_operator", "serving"), ready=ready)
     if not scenarios:
         count.fail("no scenario in molecule/")
     stop_log = OUTPUT / f"{name}-stop.log"
@@ -188,7 +188,7 @@ def unit(name: str, long: bool) -> Count:
     """Fast tests of single parts, on both cores, with coverage."""
     report = OUTPUT / f"{name}-coverage.json"
     options = ["--cov", f"--cov-report=json:{report}"]
-    count = pytest(name, ["tests/unit"], "-n", "2", *options, limit=1800)
+    count = pytest(name, ["tests/unit"], "-n", "2", *options, limit=3000)
     count.coverage = read_coverage(report)
     return count
 

@@ -99,7 +99,7 @@ def until(true: Any, what: str, patience: float = 240.0) -> None:
 
 
 def test_a_load_outlives_its_controller_and_its_connection_and_its_files_come_back(site: Site) -> None:
-    load = ("-e", '{"workload_count": 200, "workload_arrival": {"type": "constant", "rate": 8}}')
+    load = ("-e", '{"workload_count": 260, "workload_arrival": {"type": "constant", "rate": 8}}')
     first = site.begin("first.log", *load)
     until(lambda: site.created() >= 5 or first.poll() is not None, "the load begins")
     assert first.poll() is None, site.said("first.log")
@@ -117,10 +117,10 @@ def test_a_load_outlives_its_controller_and_its_connection_and_its_files_come_ba
     assert second.wait(timeout=300) == 0, site.said("second.log")
     point = site.run_dir / "points" / "001"
     rows = list(_files.read_lines(point / "ledger.jsonl"))
-    assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 200}
+    assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 260}
     assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
     assert (point / "plan.jsonl").exists() and (point / "observations.jsonl").exists()
-    assert len(site.world.names()) == 200
+    assert len(site.world.names()) == 260
     assert not site.place.path.exists(), "nothing is left there, no kubeconfig either"
     assert _files.read_json(point / "elsewhere.json")["state"] == "fetched"
 

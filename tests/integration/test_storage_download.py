@@ -107,7 +107,7 @@ def download(folder: Path, *given: Any, secrets: dict[str, str] | None = None, *
     document["sources"] = [one.document() for one in read(given, {})]
     (folder / "specification.json").write_text(json.dumps(document))
     command = [sys.executable, "-I", str(SCRIPT), str(folder / "specification.json"), str(credentials)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == any(one["event"] == "failed" for one in events), done.stderr
     return events

@@ -28,7 +28,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
     # Molecule finds what its scenarios share by the root of the repository.
-    subprocess.run(["git", "init", "-q", str(copy)], check=True, timeout=60)
+    subprocess.run(["git", "init", "-q", str(copy)], check=True, timeout=600)
     if not (copy / ".venv").exists():
         os.symlink((ROOT / ".venv").resolve(), copy / ".venv")
     return copy
@@ -99,7 +99,7 @@ def test_the_commands_for_a_clone_work_in_one(clone: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(("word", "warns"), [("new_project_name", False), ("name", True)])
 def test_a_name_that_ansible_does_not_reserve_draws_no_warning(word: str, warns: bool) -> None:
     command = [".venv/bin/ansible-playbook", "playbooks/new_project.yml", "-e", f"{word}=my_llm_test", "--check"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "run it: .venv/bin/ansible-playbook playbooks/my_llm_test.yml -e preset=smoke" in done.stdout
     assert ("reserved name" in done.stderr) is warns, done.stderr

@@ -35,7 +35,7 @@ def start(tmp_path: Path) -> Start:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    def call(*command: str, cwd: Path = elsewhere, limit: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
+    def call(*command: str, cwd: Path = elsewhere, limit: float = 600, **env: str) -> subprocess.CompletedProcess[str]:
         clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         binary = Path(sys.executable).parent / command[0]
         program = str(binary) if binary.exists() else command[0]

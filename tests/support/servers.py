@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: list[str], log: Path, ready: str, limit: float = 90.0, **more: object) -> Iterator[None]:
+def running(command: list[str], log: Path, ready: str, limit: float = 240.0, **more: object) -> Iterator[None]:
     """Run a server while the body does; it is there when ``ready`` answers anything by HTTP."""
     with open(log, "wb") as stream:
         process = subprocess.Popen(
@@ -103,11 +103,13 @@ def opensearch(folder: Path) -> Iterator[str]:
     jars = _tool().opensearch()
     if not jars.is_dir() or shutil.which("java") is None:
         pytest.skip("no OpenSearch here (tools/fetch_test_servers.py opensearch)")
-    base = next(port for port in range(9200, 9290) if _free(port + 1) and _free(port + 101))
+    # It listens long after its ports were chosen, so that the workers of a test run have ports of their own.
+    first = 9200 + 40 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    base = next(port for port in range(first, first + 40) if _free(port + 1) and _free(port + 101))
     command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{jars}/lib/*"]
     command += ["org.codelibs.opensearch.runner.OpenSearchRunner", "-basePath", str(folder / "opensearch")]
     command += ["-numOfNode", "1", "-baseHttpPort", str(base), "-clusterName", f"tests-{os.getpid()}"]
-    with running(command, folder / "opensearch.log", f"http://127.0.0.1:{base + 1}/", limit=180, cwd=folder):
+    with running(command, folder / "opensearch.log", f"http://127.0.0.1:{base + 1}/", limit=400, cwd=folder):
         yield f"http://127.0.0.1:{base + 1}"
 
 

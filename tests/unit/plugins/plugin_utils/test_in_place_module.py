@@ -18,7 +18,7 @@ def run(program: bytes, folder: Path) -> dict[str, Any]:
     """Run a program as Ansible does with pipelining: from stdin."""
     environment = {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}
     words = [sys.executable]
-    done = subprocess.run(words, input=program, capture_output=True, env=environment, cwd=folder, timeout=120)
+    done = subprocess.run(words, input=program, capture_output=True, env=environment, cwd=folder, timeout=600)
     assert not done.stderr, done.stderr.decode()
     return json.loads(done.stdout)
 
@@ -94,7 +94,7 @@ def test_ansible_runs_the_program_instead_of_a_packed_module(tmp_path: Path) -> 
         env=environment,
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=600,
     )
     assert "no-run" in done.stdout, done.stdout + done.stderr
     (kept,) = (tmp_path / "kept").glob("*/*results_timeline*")
