@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec, prepare_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import LoadDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from load_world import World, final
 
@@ -66,15 +68,29 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
     assert again["changed"] is False and again["counts"] == found["counts"]
 
 
-@pytest.mark.parametrize("victim", ["client", "all"])
-def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: World, victim: str) -> None:
-    load = sampled(world, count=90, arrival={"type": "constant", "rate": 15})
+def begun(world: World, load: dict[str, Any], workloads: int) -> tuple[subprocess.Popen[str], list[LoadDirectory]]:
+    """Start a load; return its process and the directories of its clients once there are so many workloads."""
     call = world.start("submit", **load)
     parts = local_clients.directories(request_of(world, **load))
     deadline = time.monotonic() + 120
-    while len(world.names()) < 20:
+    while len(world.names()) < workloads:
         assert time.monotonic() < deadline and call.poll() is None, call.communicate()
         time.sleep(0.1)
+    return call, parts
+
+
+def kill_all(call: subprocess.Popen[str], parts: list[LoadDirectory]) -> None:
+    """Kill the clients that are running and the process that started them."""
+    for process in filter(None, (one.living() for one in parts)):
+        os.killpg(process.pid, signal.SIGKILL)
+    os.killpg(call.pid, signal.SIGKILL)
+    call.wait(timeout=120)
+
+
+@pytest.mark.parametrize("victim", ["client", "all"])
+def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: World, victim: str) -> None:
+    load = sampled(world, count=90, arrival={"type": "constant", "rate": 15})
+    call, parts = begun(world, load, 20)
     if victim == "client":
         process = parts[1].living()
         assert process is not None
@@ -82,12 +98,7 @@ def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: Wo
         found = drive_workload.result(call, 240)
         assert [one["sessions"] for one in found["clients"]] == [1, 2, 1], "the others were not disturbed"
     else:
-        for one in parts:
-            process = one.living()
-            if process is not None:
-                os.killpg(process.pid, signal.SIGKILL)
-        os.killpg(call.pid, signal.SIGKILL)
-        call.wait(timeout=120)
+        kill_all(call, parts)
         found = world.submit(**load)
     assert not found.get("failed"), found
     counts = found["counts"]
@@ -97,14 +108,10 @@ def test_a_killed_client_is_started_again_and_sends_each_workload_once(world: Wo
 
 def test_a_client_ends_with_the_call_that_started_it(world: World) -> None:
     load = sampled(world, count=2000, arrival={"type": "constant", "rate": 5})
-    call = world.start("submit", **load)
-    parts = local_clients.directories(request_of(world, **load))
-    deadline = time.monotonic() + 120
-    while len(world.names()) < 5:
-        assert time.monotonic() < deadline and call.poll() is None, call.communicate()
-        time.sleep(0.1)
+    call, parts = begun(world, load, 5)
     call.kill()
     call.wait(timeout=120)
+    deadline = time.monotonic() + 120
     while any(one.living() for one in parts):
         assert time.monotonic() < deadline, "clients outlive their call"
         time.sleep(0.1)
@@ -119,16 +126,8 @@ def test_what_clients_can_not_send_is_refused_before_anything_is_created(world: 
 @pytest.mark.long
 def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world: World) -> None:
     load = sampled(world, count=90, arrival={"type": "constant", "rate": 15})
-    call = world.start("submit", **load)
-    parts = local_clients.directories(request_of(world, **load))
-    deadline = time.monotonic() + 120
-    while len(world.names()) < 30:
-        assert time.monotonic() < deadline and call.poll() is None, call.communicate()
-        time.sleep(0.1)
-    for process in filter(None, (one.living() for one in parts)):
-        os.killpg(process.pid, signal.SIGKILL)
-    os.killpg(call.pid, signal.SIGKILL)
-    call.wait(timeout=120)
+    call, parts = begun(world, load, 30)
+    kill_all(call, parts)
     for name in ("ledger.jsonl", "observations.jsonl"):  # as if another machine had recorded what client 1 has
         path = parts[1].point / name
         path.write_text(path.read_text().replace(boot_id(), "00000000-another-machine"), encoding="utf-8")

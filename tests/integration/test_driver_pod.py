@@ -22,36 +22,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_in_pod import LoadInPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
-from load_world import SUSPENDED, World, final
-from playbook import PROGRAM, ROOT, environment
+from load_play import LoadPlay
+from load_world import World, final
 
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: perfscale.seatrial.workload
-        tasks_from: "{{ entry | default('main') }}"
-        rolespec_validate: false
-"""
 KINDS = (("batch/v1", "Job"), ("v1", "Pod"), ("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "ServiceAccount"),
          ("rbac.authorization.k8s.io/v1", "Role"), ("rbac.authorization.k8s.io/v1", "RoleBinding"),
          ("rbac.authorization.k8s.io/v1", "ClusterRole"))  # fmt: skip
 
 
-class Site:
+class Site(LoadPlay):
     """A controller with a run directory; a node whose stand-in kubelet runs the load's pod."""
 
     def __init__(self, world: World, kubelet: stand_in_kubelet.Kubelet, folder: Path) -> None:
-        self.world, self.kubelet, self.folder = world, kubelet, folder
+        self.kubelet = kubelet
         self.place = f"seatrial-load-{world.run_id}"
-        self.point = folder / "run" / "points" / "001"
-        (folder / "run").mkdir()
-        (folder / "play.yml").write_text(PLAY, encoding="utf-8")
-        (folder / "job.yml.j2").write_text(SUSPENDED, encoding="utf-8")
-        values = {
-            "run_id": world.run_id,
-            "run_dir": str(folder / "run"),
+        settings = {
             "workload_run_on": "driver_pod",
             "workload_driver_kubeconfig": world.kubeconfig,
             "workload_driver_context": "",
@@ -59,17 +44,9 @@ class Site:
             "workload_driver_image": "registry.example.com/never-pulled:1",
             "workload_driver_node_selector": kubelet.selector,
             "workload_driver_tolerations": kubelet.tolerations,
-            "workload_kubeconfig": world.kubeconfig,
-            "workload_context": "",
-            "workload_namespace": world.namespace,
-            "workload_simulated_writers": ["node"],
-            "workload_templates": [{"src": str(folder / "job.yml.j2")}],
-            "workload_wait": False,
             "workload_canary_rate": 5,
-            "workload_settle": 0.2,
         }
-        local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        _files.write_yaml(folder / "hosts.yml", {"all": {"hosts": {"localhost": local}, "vars": values}})
+        super().__init__(world, folder, {}, settings)
 
     def given(self, **more: Any) -> dict[str, Any]:
         """Options of module workload_in_pod for a load that lasts."""
@@ -95,19 +72,11 @@ class Site:
         other.write_text(yaml.safe_dump(config), encoding="utf-8")
         return str(other)
 
-    def begin(self, log: str, *words: str, **values: Any) -> subprocess.Popen[bytes]:
+    def begin_with(self, log: str, **values: Any) -> subprocess.Popen[bytes]:
+        """Start a controller with these variables."""
         more = self.folder / f"{log}.yml"
         _files.write_yaml(more, values)
-        command = [str(PROGRAM), "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml"), "-e", f"@{more}"]
-        where = environment(self.folder, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")})
-        with open(self.folder / log, "wb") as stream:
-            return subprocess.Popen(
-                [*command, *words], cwd=self.folder, env=where, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-                start_new_session=True,
-            )  # fmt: skip
-
-    def said(self, log: str) -> str:
-        return " ".join((self.folder / log).read_text(encoding="utf-8", errors="replace").split())
+        return self.begin(log, "-e", f"@{more}")
 
     def workloads(self) -> list[str]:
         return [name for name in self.world.names() if name.startswith(self.world.run_id)]
@@ -147,10 +116,10 @@ def until(true: Any, what: str, patience: float = 240.0) -> None:
 
 def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: Site) -> None:
     load = {"workload_count": 100, "workload_arrival": {"type": "constant", "rate": 8}}
-    site.killed(site.begin("first.log", **load), "first.log", 5)
+    site.killed(site.begin_with("first.log", **load), "first.log", 5)
     before = len(site.workloads())
     until(lambda: len(site.workloads()) > before + 5, "it goes on without a controller")
-    second = site.begin("second.log", **load)
+    second = site.begin_with("second.log", **load)
     assert second.wait(timeout=240) == 0, site.said("second.log")
     assert "found the load again by its run id" in site.said("second.log")
     assert "100 of 100 created" in site.said("second.log"), "its own progress is shown"
@@ -176,7 +145,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     (process,) = site.kubelet.processes.values()
     assert process.poll() is None, "the load goes on"
     assert not [one for one in site.left() if "target" in one or "Cluster" in one], "no rights here"
-    stop = site.begin("stop.log", entry="stop")
+    stop = site.begin_with("stop.log", entry="stop")
     assert stop.wait(timeout=240) == 0, site.said("stop.log")
     assert process.poll() is not None
     assert not (site.point / remote_load_record.FILE).exists()

@@ -5,25 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from load_world import SUSPENDED, World
-from playbook import PROGRAM, ROOT, environment
+from load_play import LoadPlay
+from load_world import World
 
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: perfscale.seatrial.workload
-        rolespec_validate: false
-"""
 REAL = "perfscale.seatrial/real"
 INDEX = "batch.kubernetes.io/job-completion-index"
 #: Kinds of all objects of a load in pods.
@@ -41,51 +31,27 @@ ON_REAL_NODE: dict[str, Any] = {
 }
 
 
-class PodClients:
+class PodClients(LoadPlay):
     """A load of several clients. The values of ``more`` are settings of role workload."""
 
     def __init__(self, world: World, folder: Path, clients: int, count: int, **more: Any) -> None:
-        self.world, self.folder, self.clients, self.count = world, folder, clients, count
-        self.point = folder / "run" / "points" / "001"
+        self.clients, self.count = clients, count
         self.selector = f"perfscale.seatrial/run={world.run_id}"
-        (folder / "run").mkdir()
-        (folder / "play.yml").write_text(PLAY, encoding="utf-8")
-        (folder / "job.yml.j2").write_text(SUSPENDED, encoding="utf-8")
-        values = {
-            "run_id": world.run_id,
-            "run_dir": str(folder / "run"),
+        settings = {
             "workload_run_on": "driver_pod",
             "workload_clients": clients,
             "workload_driver_kubeconfig": world.kubeconfig,
             "workload_driver_context": "",
             "workload_driver_simulated": False,
             **ON_REAL_NODE,
-            "workload_kubeconfig": world.kubeconfig,
-            "workload_context": "",
-            "workload_namespace": world.namespace,
-            "workload_simulated_writers": ["node"],
-            "workload_templates": [{"src": str(folder / "job.yml.j2")}],
             "workload_count": count,
             "workload_seed": 7,
-            "workload_wait": False,
             "workload_stages": ["Job"],
             "workload_canary_rate": 2,
-            "workload_settle": 0.2,
             **more,
         }
-        local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        _files.write_yaml(folder / "hosts.yml", {"all": {"hosts": {"localhost": local}, "vars": values}})
+        super().__init__(world, folder, {}, settings)
         self.controller = self.begin()
-
-    def begin(self) -> subprocess.Popen[bytes]:
-        """Start the controller, or another one after it was killed."""
-        command = [str(PROGRAM), "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
-        where = environment(self.folder, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")})
-        with open(self.folder / "log", "ab") as stream:
-            return subprocess.Popen(
-                command, cwd=self.folder, env=where, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-                start_new_session=True,
-            )  # fmt: skip
 
     @property
     def ended(self) -> bool:
@@ -95,10 +61,6 @@ class PodClients:
     def wanted(self, client: int = 0, clients: int = 1) -> list[str]:
         """Return the names of the workloads of a client, of all by default."""
         return sorted(f"{self.world.run_id}-001-{index}" for index in range(client, self.count, clients))
-
-    def said(self) -> str:
-        """Return everything that the controllers have written, without line breaks."""
-        return " ".join((self.folder / "log").read_text(encoding="utf-8", errors="replace").split())
 
     def pods(self) -> list[dict[str, Any]]:
         """Return the running pods."""
