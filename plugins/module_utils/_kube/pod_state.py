@@ -19,13 +19,13 @@ def waits(pod: Mapping[str, Any]) -> str:
         state = one.get("state") or {}
         ended = state.get("terminated") or {}
         if (state.get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
-            return f"init container {one.get('name')}: {_joined(state['waiting'])}"
+            return f"init container {one.get('name')}: {_waiting(state['waiting'])}"
         if ended.get("exitCode"):
             return f"init container {one.get('name')}: exit code {ended['exitCode']}, {_joined(ended)}"
     for one in status.get("containerStatuses") or []:
         state = one.get("state") or {}
         if state.get("waiting"):
-            return _joined(state["waiting"])
+            return _waiting(state["waiting"])
         if state.get("terminated"):
             ended = state["terminated"]
             return f"exit code {ended.get('exitCode')}, {_joined(ended)}"
@@ -33,6 +33,13 @@ def waits(pod: Mapping[str, Any]) -> str:
         if one.get("type") == "PodScheduled" and one.get("status") == "False":
             return _joined(one)
     return _joined(status) or str(status.get("phase") or "Pending")
+
+
+def _waiting(one: Mapping[str, Any]) -> str:
+    """Return why a container waits: the same text for an image between two pulls as after a pull that failed."""
+    words = _joined(one)
+    between, pull, why = words.partition("ErrImagePull: ")
+    return pull + why if pull and between.startswith("ImagePullBackOff") else words
 
 
 def _joined(one: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_in
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.pod_states import ClientState, PodsState
 
-WAITS = "ImagePullBackOff: Back-off pulling image"
+WAITS = "ErrImagePull: failed to pull image"
 
 
 def follower(started: bool) -> PodsFollower:
@@ -36,7 +36,7 @@ def test_an_image_that_cannot_be_pulled_gets_some_time(monkeypatch: pytest.Monke
     assert follows._unstarted(state()) == {}
     monkeypatch.setattr(follow_pods, "HOPING", 0.0)
     assert follows._unstarted(state()) == {1: WAITS}
-    assert follows._unstarted(state(why="ErrImagePull: not found")) == {1: "ErrImagePull: not found"}
+    assert follows._unstarted(state(why="ImagePullBackOff: of a")) == {1: "ImagePullBackOff: of a"}
     assert follows._unstarted(state(why="ContainerCreating")) == {}, "it is tried again, and may come"
     assert follows._unstarted(state(why="Unschedulable: 0/1 nodes")) == {}, "a node may be added"
     assert follows._unstarted(state(beat="17")) == {}, "it has started before"

@@ -133,6 +133,21 @@ def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
         ),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}, "ImagePullBackOff"),
         (
+            {
+                "containerStatuses": [
+                    {
+                        "state": {
+                            "waiting": {
+                                "reason": "ImagePullBackOff",
+                                "message": 'Back-off pulling image "a:1": ErrImagePull: failed to pull: not found',
+                            }
+                        }
+                    }
+                ]
+            },
+            "ErrImagePull: failed to pull: not found",
+        ),
+        (
             {"containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]},
             "exit code 137, OOMKilled",
         ),
