@@ -11,13 +11,14 @@ short_description: Fetch reports and files of users in pods
 version_added: 0.3.0
 description:
   - Reads what the helper in each pod has reported about a user, and fetches the files that the user has written, from
-    ConfigMaps to which the helper has copied them. The ConfigMaps are deleted.
+    ConfigMaps to which the helper has copied them, or from an S3 server. ConfigMaps and objects are deleted.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._collect
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
 attributes:
@@ -31,14 +32,21 @@ attributes:
     support: full
     details: A second call finds the files of the first one.
 options:
+  state:
+    description:
+      - V(prepared), before the users are created, checks the bucket of O(collect_s3) and creates a Secret with a URL
+        for each user. V(fetched) fetches reports and files. V(absent) ends the pods of an interrupted point, and
+        fetches and deletes what they have uploaded; without a record of uploads in O(dest) it does nothing.
+    type: str
+    choices: [prepared, fetched, absent]
+    default: fetched
   namespace:
     description: Namespace of the users.
     type: str
     required: true
   count:
-    description: Number of users of the point.
+    description: Number of users of the point. Required unless O(state=absent).
     type: int
-    required: true
   required:
     description: How many of them have to succeed, V(all), a percentage such as V(95 %), or a number.
     type: str
@@ -66,24 +74,25 @@ EXAMPLES = r"""
 RETURN = r"""
 succeeded:
   description: Number of users that succeeded.
-  returned: success
+  returned: when O(state=fetched)
   type: int
 required:
   description: Number of users that have to succeed.
-  returned: success
+  returned: when O(state=fetched)
   type: int
 failed_users:
   description: Pods of the users that did not succeed.
-  returned: success
+  returned: when O(state=fetched)
   type: list
   elements: str
 summary:
   description: The result in one sentence.
-  returned: success
+  returned: when O(state=fetched)
   type: str
   sample: 6 of 6 users succeeded, 6 are required; fetched 6 files
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +100,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files, user_uploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._users.user_uploads import UserUploads
 
 
 def main() -> None:
@@ -100,30 +110,42 @@ def main() -> None:
         argument_spec={
             **_common_options.CLUSTER,
             **_common_options.POINT,
+            "state": {"type": "str", "choices": ["prepared", "fetched", "absent"], "default": "fetched"},
+            **_common_options.COLLECT_S3,
             "namespace": {"type": "str", "required": True},
-            "count": {"type": "int", "required": True},
+            "count": {"type": "int"},
             "required": {"type": "str", "default": "all"},
             "dest": {"type": "path", "required": True},
             **_common_options.STEP,
         },
+        required_if=[("state", "prepared", ["count"]), ("state", "fetched", ["count"])],
     )
+    _module_main.run(module, lambda step: _work(module.params, step))
 
-    def work(step: Step) -> dict[str, Any]:
-        given = module.params
-        spec = user_files.UsersSpec(
-            given["namespace"],
-            given["run_id"],
-            given["point"],
-            given["count"],
-            given["required"],
-            Path(given["dest"]),
-        )
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            found = user_files.fetch(client, spec)
-        step.log(found["summary"])
-        return found
 
-    _module_main.run(module, work)
+def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Do what ``state`` asks for; return the result."""
+    dest, recorded = Path(given["dest"]), user_uploads.recorded(Path(given["dest"]))
+    count = recorded if given["state"] == "absent" else given["count"]
+    if count is None:
+        return {"changed": False}
+    spec = user_files.UsersSpec(given["namespace"], given["run_id"], given["point"], count, given["required"], dest)
+    uploads = UserUploads.of(given, spec.namespace, spec.run, spec.point, dest, count)
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        if given["state"] == "fetched":
+            found = user_files.fetch(client, spec, uploads)
+            step.log(found["summary"])
+            return found
+        if uploads is None:
+            if recorded:
+                where = f"{dest / user_uploads.FILE} names them"
+                step.log(f"workload_collect_s3 is not set: files that users have uploaded stay there; {where}")
+            return {"changed": False}
+        if given["state"] == "prepared":
+            uploads.prepare(client)
+        else:
+            user_uploads.rescue(client, uploads, step.log)
+        return {"changed": True}
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._cluster.pod
+  - perfscale.seatrial._collect
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
@@ -95,36 +96,6 @@ options:
         the clients upload their files to the server of O(collect_s3), or keep them until one is given.
     type: int
     default: 268435456
-  collect_s3:
-    description:
-      - S3 server for the files of large loads. It needs boto3 on the controller. The pods get no credentials, only a
-        URL for one object of each client, which can be used for a day and is renewed.
-    type: dict
-    default: {}
-    suboptions:
-      url:
-        description: Bucket and prefix, C(s3://bucket/prefix). Empty means none.
-        type: str
-        default: ''
-      endpoint:
-        description: Address of the server, as the pods reach it. Empty means Amazon S3.
-        type: str
-        default: ''
-      region:
-        description: Region of the bucket.
-        type: str
-        default: us-east-1
-      access_key:
-        description: Access key. Without it boto3 searches its usual sources of credentials.
-        type: str
-        default: ''
-      secret_key:
-        description: Secret key of O(collect_s3.access_key).
-        type: str
-        default: ''
-  ca_file:
-    description: Certificate authority of the S3 server, for controller and pods.
-    type: path
   restarts:
     description:
       - How often the pod of a client is made again after it has died. After that the client is lost. Evictions do not
@@ -179,15 +150,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
-_TEXT: dict[str, Any] = {"type": "str", "default": ""}
-_S3: dict[str, Any] = {
-    "url": _TEXT,
-    "endpoint": _TEXT,
-    "region": {"type": "str", "default": "us-east-1"},
-    "access_key": {**_TEXT, "no_log": False},
-    "secret_key": {**_TEXT, "no_log": True},
-}
-
 
 def main() -> None:
     """Run the module."""
@@ -209,8 +171,7 @@ def main() -> None:
             "security_context": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 86400},
             "collect_bytes": {"type": "int", "default": 268435456},
-            "collect_s3": {"type": "dict", "default": {}, "options": _S3},
-            **_common_options.CA_FILE,
+            **_common_options.COLLECT_S3,
             "restarts": {"type": "int", "default": 3},
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},

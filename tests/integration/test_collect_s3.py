@@ -207,7 +207,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     held = _s3.client(site.store.location)
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
-    with pytest.raises(DataError, match="its checksum is not that of the files that client 0 has sent"):
+    with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):
         load_in_pod.present(site.given(), Step(None))
     assert site.store.there() == [0, 1] and not (site.point / "ledger.jsonl").exists()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole)

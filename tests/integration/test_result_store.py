@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import (
     load_in_pod,
+    presigned_upload,
     result_archive,
     result_store,
     result_upload,
@@ -84,7 +85,9 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
     assert of.there() == []
     # Nothing but Python and the URL is needed: no packages of the site, no environment.
     code = f"import sys; sys.path[:0] = {[one for one in sys.path if 'site-packages' not in one]!r}\n"
-    code += f"from {result_upload.__name__} import put; from pathlib import Path; put(sys.argv[1], Path(sys.argv[2]))"
+    code += (
+        f"from {presigned_upload.__name__} import put; from pathlib import Path; put(sys.argv[1], Path(sys.argv[2]))"
+    )
     subprocess.run([sys.executable, "-S", "-c", code, url(of, 1), str(archive)], check=True, env={})
     assert of.there() == [1]
     point, step = tmp_path / "point", tmp_path / "step"
@@ -102,7 +105,7 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
 
 def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, Path]], tmp_path: Path) -> None:
     of, archive = store(address, "002"), packed(files)
-    result_upload.put(url(of, 0), archive)
+    presigned_upload.put(url(of, 0), archive)
     with pytest.raises(DataError, match=r"s3://results/loads/run-aa/002/0.gz: its checksum is not that of the files"):
         of.fetch({"key": "0", "sha256": "0" * 64}, tmp_path)
     (tmp_path / "ledger.jsonl").write_text("held\n")
@@ -121,9 +124,9 @@ def test_the_server_refuses_what_was_changed_on_the_way(
     address: str, files: list[tuple[str, Path]], monkeypatch
 ) -> None:
     of = store(address, "003")
-    monkeypatch.setattr(result_upload, "_md5", lambda _path: base64.b64encode(bytes(16)).decode())
-    with pytest.raises(result_upload.Refused, match="HTTP 400 BadDigest"):
-        result_upload.put(url(of, 0), packed(files))
+    monkeypatch.setattr(presigned_upload, "_md5", lambda _path: base64.b64encode(bytes(16)).decode())
+    with pytest.raises(presigned_upload.Refused, match="HTTP 400 BadDigest"):
+        presigned_upload.put(url(of, 0), packed(files))
     assert of.there() == []
 
 
@@ -131,13 +134,13 @@ def test_an_expired_or_foreign_url_is_refused_without_being_shown(address: str, 
     of, archive = replace(store(address, "004"), lifetime=1), packed(files)
     expired, other = url(of, 0), url(of, 1)
     time.sleep(2.1)
-    with pytest.raises(result_upload.Refused, match="HTTP 403") as caught:
-        result_upload.put(expired, archive)
+    with pytest.raises(presigned_upload.Refused, match="HTTP 403") as caught:
+        presigned_upload.put(expired, archive)
     assert "Signature" not in str(caught.value) and servers.S3_KEYS[0] not in str(caught.value)
     fresh = url(store(address, "004"), 0)
-    with pytest.raises(result_upload.Refused, match="HTTP 403"):  # it is for one object only
-        result_upload.put(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
-    result_upload.put(fresh, archive)
+    with pytest.raises(presigned_upload.Refused, match="HTTP 403"):  # it is for one object only
+        presigned_upload.put(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
+    presigned_upload.put(fresh, archive)
     assert of.there() == [0] and fresh != expired != other
 
 
@@ -213,7 +216,7 @@ def test_a_pod_that_waits_in_vain_says_what_was_not_collected(
 def test_give_back_fetches_what_was_uploaded(address: str, files: list[tuple[str, Path]], tmp_path: Path) -> None:
     of, point, said = store(address, "009"), tmp_path / "point", []
     point.mkdir()
-    result_upload.put(url(of, 1), packed(files))
+    presigned_upload.put(url(of, 1), packed(files))
     load_in_pod._rescue(of, point, said.append)
     rows = (point / "ledger.jsonl").read_text().splitlines()
     lost = {"type": "lost", "client": 0, "clients": 2, "reason": "its files were not collected"}

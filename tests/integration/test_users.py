@@ -27,7 +27,7 @@ def rows(point: Path, name: str) -> list[dict[str, Any]]:
 def test_users_begin_after_their_release_and_their_files_come_back(rehearsal_folder: Path, tmp_path: Path) -> None:
     more = {
         "users_count": 4,
-        "users_command": ["sh", "-c", "echo $SEATRIAL_INDEX > /work/a; sleep 1; exit $((SEATRIAL_INDEX == 3 ? 7 : 0))"],
+        "users_command": ["sh", "-c", "echo $SEATRIAL_INDEX > /data/a; sleep 1; exit $((SEATRIAL_INDEX == 3 ? 7 : 0))"],
         "users_release": {"type": "closed", "batch": 2, "delay": 1},
         "users_required": "75 %",
         "results_limits": {"workloads_failed": {"max": 1}},

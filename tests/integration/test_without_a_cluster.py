@@ -12,9 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from playbook import ROOT, play
 
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
-#: Entry points that do not use the cluster, in roles that do.
+#: Entry points that do not use the cluster, or only if there is something to collect, in roles that do.
 APART = {
     "workload/stop",
+    "users/cleanup",
     "scheduler/report",
     "workload_scale/report",
     "olm_operator/for_role",

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The S3 bucket for the files of a load in pods, from the controller, which alone has its credentials.
+"""The S3 bucket for files of pods, from the controller, which alone has its credentials.
 
-Each client has one object, ``<prefix>/<run>/<point>/<client>.gz``: an archive (result_archive). It is deleted after its
-files are on the controller.
+Each client of a load has one object, ``<prefix>/<run>/<point>/<client>.gz``: an archive (result_archive). Each user has
+one as well, below ``<point>/users/`` (user_uploads). It is deleted after its files are on the controller.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ResultStore:
             _s3.client(self.location).download_file(self.location.bucket, self.key(client), str(target))
         if "sha256" in record and _files.sha256_of(target) != record["sha256"]:
             target.unlink()
-            raise DataError(f"{where.address}: its checksum is not that of the files that client {client} has sent")
+            raise DataError(f"{where.address}: its checksum is not that of the files that were sent")
         return target
 
     def there(self) -> list[int]:

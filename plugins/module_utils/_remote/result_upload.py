@@ -11,23 +11,18 @@ and waits for another URL. Standard library only.
 from __future__ import annotations
 
 import base64
-import contextlib
-import hashlib
 import http.client
-import re
-import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import result_archive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import presigned_upload, result_archive
 
 SECRET = Kind("v1", "Secret", "secrets", True)
 #: Key of the certificate authority in the Secret of the URLs; those of the URLs are the numbers of the clients.
@@ -40,61 +35,13 @@ NO_SERVER = "they are too large for the API server, and no S3 server is set"
 MOST = 256 << 20
 #: Maximum of S3 for an object that is written by one request.
 _MOST_OBJECT = 5 << 30
-#: Timeout of the connection, and pause before the next attempt, seconds.
-_TIMEOUT, _PAUSE = 300.0, 5.0
-
-
-class Refused(Exception):
-    """The S3 server refused the upload; another attempt with the same URL is refused as well."""
+#: Pause before the next attempt, seconds.
+_PAUSE = 5.0
 
 
 def url_secret(name: str) -> str:
     """Return the name of the Secret with the URLs of a load."""
     return f"{name}-upload"
-
-
-def put(url: str, path: Path, authority: str = "") -> None:
-    """Upload a file; the server verifies it by its MD5. authority: certificate in PEM, empty for those of the image.
-
-    Raises Refused, OSError, http.client.HTTPException. No message contains the URL, with which anybody could write.
-    """
-    parts = urlsplit(url)
-    context = ssl.create_default_context(cadata=authority or None) if parts.scheme == "https" else None
-    host, port = parts.hostname or "", parts.port
-    connection = (
-        http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
-        if context
-        else http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
-    )
-    size = path.stat().st_size
-    headers = {"Content-Length": str(size), "Content-MD5": _md5(path)}
-    try:
-        with open(path, "rb") as body:
-            # A server that refuses may answer, and close the connection, before it has read everything.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request("PUT", f"{parts.path}?{parts.query}", body, headers)
-            reply = connection.getresponse()
-            text = reply.read(4096).decode(errors="replace")
-    finally:
-        connection.close()
-    if reply.status >= 500 or reply.status in (408, 429):
-        raise OSError(f"HTTP {reply.status} {_code(text)}")
-    if reply.status >= 300:
-        raise Refused(f"HTTP {reply.status} {_code(text)}")
-
-
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return base64.b64encode(digest.digest()).decode()
-
-
-def _code(text: str) -> str:
-    """Return the code of an S3 error: its other fields may repeat parts of the request."""
-    found = re.search(r"<Code>(\w+)</Code>", text)
-    return found.group(1) if found else "without a reason"
 
 
 @dataclass(frozen=True)
@@ -152,8 +99,8 @@ class ResultUpload:
         if url == refused:
             return refused, f"the S3 server has refused {held}, and there is no new URL"
         try:
-            put(url, archive, data.get(AUTHORITY, ""))
-        except Refused as error:
+            presigned_upload.put(url, archive, data.get(AUTHORITY, ""))
+        except presigned_upload.Refused as error:
             return url, f"the S3 server refuses {held}: {error}"
         except (OSError, http.client.HTTPException) as error:
             return "", f"the S3 server takes no {held}: {type(error).__name__}: {error}"

@@ -314,6 +314,15 @@ POINT: dict[str, dict[str, Any]] = {
             ),
         },
     ),
+    # users/uploads.json: the objects of an S3 server that users may have uploaded; it is deleted with them.
+    "user_uploads/1": record(
+        {
+            "schema": {"const": "user_uploads/1"},
+            "bucket": TEXT,
+            "endpoint": TEXT,
+            "keys": {"type": "array", "items": TEXT},
+        }
+    ),
     # metrics_dump.json: what metrics_dump.om.gz holds.
     "metrics_dump/1": record(
         {

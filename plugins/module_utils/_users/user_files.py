@@ -1,18 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports and files of users in pods, fetched through the API server.
+"""Reports and files of users in pods, fetched from the API server, and from an S3 server if the files are large.
 
 The helper in a pod (roles/users/files/user.py) leaves its report in the status of the pod, as the termination message
-of a container, and the files in ConfigMaps.
+of a container, and the files in ConfigMaps or in an object (user_uploads).
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,21 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _labels, _quantiles
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.release_spec import needed
 from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._users.file_archive import count_files, extract
+from ansible_collections.perfscale.seatrial.plugins.module_utils._users.user_uploads import POD, UserUploads
 
-POD = Kind("v1", "Pod", "pods", True)
 SCHEMA = "users/1"
 #: What a simulated user has done, in its files.
 OPERATIONS = "operations.jsonl"
 #: Number of users whose files are fetched at once, and of failed users that a message names.
 _PARALLEL, _NAMED = 8, 5
+#: Phases of a pod that uploads nothing any more.
+_ENDED = ("Succeeded", "Failed", "missing")
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,29 @@ class User:
     files: dict[str, Any] = field(default_factory=dict)
 
 
-def fetch(client: Client, spec: UsersSpec) -> dict[str, Any]:
+def fetch(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -> dict[str, Any]:
     """Write ``<dest>/<index>/user.json``, the files beside it and ``<dest>/users.json``; return the module's result.
 
-    The ConfigMaps of fetched files are deleted. Raises InputError for a wrong ``required``, DataError for damaged
-    files, ApiError.
+    The ConfigMaps of fetched files are deleted. So are uploaded objects, unless a pod still runs, which may upload
+    later. Raises InputError for a wrong ``required``, DataError for damaged files, AccessError, ApiError.
     """
     required = needed(spec.required, spec.count)
     listed = client.list(POD, spec.namespace, _labels.selector(spec.run, spec.point))[0]
     pods = {one["metadata"]["name"]: one for one in listed}
     names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
+    uploaded, unreachable = _uploaded(uploads)
 
     def one(index: int) -> User:
         user, reported = read_user(index, names[index], pods.get(names[index]))
         folder = spec.dest / str(index)
         if reported.get("parts"):
             user.files = _fetch_files(client, spec, user.pod, reported, folder / "files")
+        elif reported.get("archive") and unreachable is not None:
+            user.files = {"count": 0, **_not_sent(reported), "error": str(unreachable)}
+        elif reported.get("archive") or index in uploaded:
+            user.files = _fetch_upload(uploads, user, reported, folder / "files", index in uploaded)
         elif reported:
-            user.files = {"count": 0, "left_out": reported.get("left_out", 0), "error": reported.get("error", "")}
+            user.files = {"count": 0, **_not_sent(reported)}
         folder.mkdir(parents=True, exist_ok=True)
         _files.write_json(folder / "user.json", asdict(user))
         return user
@@ -94,6 +99,12 @@ def fetch(client: Client, spec: UsersSpec) -> dict[str, Any]:
     document = summary(spec, users, required)
     changed = not _same(spec.dest / "users.json", document)
     _files.write_json(spec.dest / "users.json", document, SCHEMA)
+    if unreachable is not None:
+        # The record of the uploads stays: phase cleanup tries again.
+        if any(one.files.get("error") == str(unreachable) for one in users):
+            raise unreachable
+    elif uploads is not None and all(one.phase in _ENDED for one in users):
+        uploads.forget(client)
     return {
         "changed": changed,
         "succeeded": document["succeeded"],
@@ -140,26 +151,48 @@ def _report(text: Any) -> dict[str, Any]:
 def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[str, Any], to: Path) -> dict[str, Any]:
     """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
     parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
-    found = {"left_out": reported.get("left_out", 0), "first_left_out": reported.get("first_left_out", [])}
+    found = _not_sent(reported)
     if to.exists() and client.get(chunked_transfer.CONFIG_MAP, parts[0], spec.namespace) is None:
-        return {"count": sum(one.is_file() for one in to.rglob("*")), **found}  # an earlier call has fetched them
+        return {"count": count_files(to), **found}  # an earlier call has fetched them
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
-        packed, fresh = Path(aside) / "files.tar", Path(aside) / "files"
+        packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
         chunked_transfer.fetch(client, spec.namespace, file, packed)
-        try:
-            with tarfile.open(packed) as archive:
-                # Refuses paths that lead out of the folder, and devices.
-                archive.extractall(fresh, filter="data")
-        except tarfile.TarError as error:
-            raise DataError(f"files of {pod}: {error}") from error
-        count = sum(one.is_file() for one in fresh.rglob("*"))
-        shutil.rmtree(to, ignore_errors=True)
-        fresh.replace(to)
+        count = extract(packed, to, f"files of {pod}")
     for name in parts:
         client.delete(chunked_transfer.CONFIG_MAP, name, spec.namespace)
     return {"count": count, "bytes": reported.get("bytes", 0), **found}
+
+
+def _fetch_upload(
+    uploads: UserUploads | None, user: User, reported: Mapping[str, Any], to: Path, there: bool
+) -> dict[str, Any]:
+    """Replace the folder ``to`` by the files that a user has uploaded; return what is known about them."""
+    if uploads is None:
+        raise InputError(f"{user.pod} has uploaded its files to an S3 server: set workload_collect_s3 as when it began")
+    found = {**_not_sent(reported), "way": "s3"}
+    if there:
+        count = uploads.fetch(user.index, to, str(reported.get("archive") or ""))
+        return {"count": count, "bytes": reported.get("bytes", 0), **found}
+    if not to.exists():
+        raise DataError(f"files of {user.pod}: there is no {uploads.store.key(user.index)} in the bucket any more")
+    return {"count": count_files(to), **found}  # an earlier call has fetched them
+
+
+def _uploaded(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
+    """Return the users whose objects exist, and why that is unknown: what the API server has is fetched anyway."""
+    try:
+        return uploads.there() if uploads is not None else frozenset(), None
+    except AccessError as error:
+        return frozenset(), error
+
+
+def _not_sent(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the helper reports about files that it could not send."""
+    names = ("limit", "error")
+    more = {name: reported[name] for name in names if reported.get(name)}
+    return {"left_out": reported.get("left_out", 0), "first_left_out": reported.get("first_left_out", []), **more}
 
 
 def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]:

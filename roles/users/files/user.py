@@ -10,26 +10,19 @@ Standard library only, Python 3.9 or later. It gets everything else from the env
 monotonic clock of the pod, since the user was ready; the clock of the pod is compared with no other one.
 """
 
-import base64
 import http.client
-import io
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
-import tarfile
 import time
-import zlib
-from hashlib import sha256
 from urllib.parse import urlencode
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: The annotation of the pod by which the sampler dates what happens, and where the kubelet reads the report.
 ANNOTATION, REPORT = "seatrial-user", "/dev/termination-log"
-#: Bytes of a ConfigMap: an API server allows 1,048,576 in all of its values.
-CHUNK = 700_000
 #: Seconds: timeout of a request, duration of a watch, pause after an error, how long to retry.
 TIMEOUT, WATCH, PAUSE, PATIENCE = 30, 300, 0.2, 300
 
@@ -157,6 +150,8 @@ class User:
         self.began = time.monotonic()
         self.ready = False
         self.moments = {}
+        # The command does not inherit the URL, with which anybody could write.
+        self.upload = {one: os.environ.pop(f"SEATRIAL_UPLOAD_{one}", "") for one in ("URL", "AUTHORITY", "LIMIT")}
 
     def note(self, what):
         self.moments[what] = round(time.monotonic() - self.began, 6)
@@ -205,38 +200,6 @@ class User:
         self.say("ended")
         return 128 - code if code < 0 else code
 
-    def send_files(self, folder, limit):
-        """Send the files below ``folder``, of at most ``limit`` bytes together; return what is known about them."""
-        packed, left_out, size = io.BytesIO(), [], 0
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for place, _folders, names in sorted(os.walk(folder)):
-                for one in sorted(names):
-                    path = os.path.join(place, one)
-                    if not os.path.isfile(path) or os.path.islink(path):
-                        continue
-                    more = os.path.getsize(path)
-                    if size + more > limit:
-                        left_out.append({"name": os.path.relpath(path, folder)[:200], "bytes": more})
-                        continue
-                    size += more
-                    archive.add(path, os.path.relpath(path, folder), recursive=False)
-        content = packed.getvalue()
-        data = zlib.compress(content)
-        parts = [data[begin : begin + CHUNK] for begin in range(0, len(data), CHUNK)] if size else []
-        for number, part in enumerate(parts, 1):
-            self._send_part(f"{self.name}-files-{number:04d}", part)
-        found = {"parts": len(parts), "bytes": size, "sha256": sha256(content).hexdigest()}
-        return {**found, "left_out": len(left_out), "first_left_out": left_out[:3]}
-
-    def _send_part(self, name, part):
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": os.environ["SEATRIAL_UID"]}
-        labels = labels_of_point()
-        metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True}
-        body["binaryData"] = {"piece": base64.b64encode(part).decode()}
-        # 409: created before, and the reply was lost.
-        self.api.patiently("POST", f"/api/v1/namespaces/{self.api.namespace}/configmaps", body, fine=(409,))
-
 
 def report(found):
     """Let the kubelet write the report into the status of the pod; it allows 4,096 bytes."""
@@ -256,8 +219,10 @@ def main(arguments):
     found = {"exit_code": code, "moments": user.moments}
     folder = os.environ.get("SEATRIAL_FILES", "")
     if folder:
+        import sent_files  # beside this file; other programs of the role use this one without it
+
         try:
-            found["files"] = user.send_files(folder, int(os.environ["SEATRIAL_FILES_LIMIT"]))
+            found["files"] = sent_files.send(user, folder, int(os.environ["SEATRIAL_FILES_LIMIT"]))
         except Exception as error:  # the command's exit code matters more
             found["files_error"] = f"{type(error).__name__}: {error}"[:500]
     report(found)

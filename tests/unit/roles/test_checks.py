@@ -21,6 +21,7 @@ USUAL = {
     "users_command": ["true"],
     "users_namespace": "team-a",
     "workload_clients": 1,
+    "workload_collect_s3": "",
     "sample_stages": ["Job", "Pod"],
     "sample_namespaces": [],
     "sample_canary_namespace": "",
@@ -65,6 +66,8 @@ def problem(**settings: Any) -> settings_checks.Problem | None:
         ("users_secrets", [{"name": "a"}, {"name": "b"}, {"name": "c", "path": "/c"}, {"name": "d", "path": "/d"}]),
         ("users_rules", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["a"]}]),
         ("users_release", {"type": "closed", "batch": 2, "delay": 1}),
+        ("workload_collect_s3", "s3://bucket"),
+        ("users_files_s3_limit_bytes", 5 * 1024**3),
     ],
 )
 def test_valid_values_pass(name: str, value: Any) -> None:
@@ -106,6 +109,10 @@ def test_valid_values_pass(name: str, value: Any) -> None:
         ("users_secrets", [{"name": "token", "path": "relative"}]),
         ("users_secrets", [{"name": "a", "path": "/x"}, {"name": "b", "path": "/x"}]),
         ("users_files", "work"),
+        ("users_files_limit_bytes", 0),
+        ("users_files_s3_limit_bytes", 5 * 1024**3 + 1),
+        ("workload_collect_s3", "bucket/prefix"),
+        ("workload_collect_s3", "s3:///prefix"),
         ("users_release", {"type": "closed", "at_once": 2}),
     ],
 )
@@ -144,5 +151,14 @@ def test_the_file_of_a_behaviour_has_to_be_complete(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_not_mounted_where_the_files_are() -> None:
-    found = problem(users_secrets=[{"name": "a", "path": "/work"}], users_files="/work")
+    found = problem(users_secrets=[{"name": "a", "path": "/data"}], users_files="/data")
     assert found is not None and found[0] == "users_secrets"
+
+
+def test_an_upload_that_cannot_succeed_is_refused() -> None:
+    given = {"workload_collect_s3": "s3://bucket/prefix", "users_files": "/data"}
+    assert problem(**given) is None
+    found = problem(**given, users_files_s3_limit_bytes=1000)
+    assert found is not None and found[0] == "users_files_s3_limit_bytes" and "users_files_limit_bytes" in found[1]
+    found = problem(**given, users_timeout=86400)
+    assert found is not None and found[0] == "users_timeout" and "more than a day" in found[1]

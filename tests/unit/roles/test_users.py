@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import io
 import json
+import os
 import sys
 import tarfile
 import threading
@@ -23,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import te
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
+#: The folder of presigned_upload.py, which the role mounts beside the files above.
+UPLOAD = FILES.parents[2] / "plugins" / "module_utils" / "_remote"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 NOTEBOOKS = "/apis/kubeflow.org/v1/namespaces/n/notebooks"
 
@@ -107,6 +110,14 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 store.put(NOTEBOOKS, body["metadata"]["name"], "Notebook", **fields)
             self.answer(200, {"metadata": {}})
 
+        def do_PUT(self) -> None:
+            """Refuse an upload, as an S3 server does whose URL has expired."""
+            self.rfile.read(int(self.headers["Content-Length"]))
+            store.asked.append((self.command, self.path, None))
+            self.send_response(403)
+            self.end_headers()
+            self.wfile.write(b"<Error><Code>AccessDenied</Code></Error>")
+
         do_PATCH = do_POST = do_DELETE = other
 
     return Handler
@@ -128,6 +139,8 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, 
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(store))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.syspath_prepend(str(FILES))
+    monkeypatch.syspath_prepend(str(UPLOAD))
     user = load("user")
     folder = tmp_path / "files"
     folder.mkdir()
@@ -153,7 +166,8 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, 
     yield user, store, folder
     server.shutdown()
     server.server_close()
-    sys.modules.pop("user", None)
+    for name in ("user", "sent_files", "presigned_upload"):
+        sys.modules.pop(name, None)
 
 
 def states(store: Store) -> list[str]:
@@ -192,6 +206,36 @@ def test_the_helper_waits_runs_the_command_and_reports(pod: Any, tmp_path: Path)
     piece = sent["binaryData"][chunked_transfer._KEY]
     with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(piece)))) as archive:
         assert archive.getnames() == ["a"]
+
+
+def test_files_that_the_s3_server_refuses_are_sent_as_far_as_the_api_server_takes_them(
+    pod: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, store, folder = pod
+    store.put(LEASES, "r", "Lease", spec={"leaseTransitions": 5})
+    url = f"http://127.0.0.1:{os.environ['KUBERNETES_SERVICE_PORT']}/bucket/1.gz?X-Amz-Signature=5ec2e7"
+    for name, value in {"URL": url, "AUTHORITY": "", "LIMIT": "1000000"}.items():
+        monkeypatch.setenv(f"SEATRIAL_UPLOAD_{name}", value)
+    write = f"env > {folder}/env; head -c 200000 /dev/zero > {folder}/z"
+    assert user.main(["run", "sh", "-c", write]) == 0
+    assert [path for method, path, _body in store.asked if method == "PUT"] == [url.partition("://127.0.0.1")[2][6:]]
+    text = (tmp_path / "report").read_text()
+    files = json.loads(text)["files"]
+    assert "5ec2e7" not in text and "SEATRIAL_UPLOAD" not in (folder / "env").read_text()
+    assert files["error"] == "the S3 server did not take them: Refused: HTTP 403 AccessDenied"
+    assert (files["parts"], files["left_out"], files["limit"]) == (1, 1, "users_files_limit_bytes")
+    assert {one.name for one in folder.iterdir()} == {"env", "z"}
+
+
+def test_files_within_the_limit_of_the_api_server_are_not_uploaded(
+    pod: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, store, folder = pod
+    store.put(LEASES, "r", "Lease", spec={"leaseTransitions": 5})
+    monkeypatch.setenv("SEATRIAL_UPLOAD_URL", "http://127.0.0.1:9/never")
+    assert user.main(["run", "sh", "-c", f"echo hello > {folder}/a"]) == 0
+    files = json.loads((tmp_path / "report").read_text())["files"]
+    assert files["parts"] == 1 and "error" not in files and "limit" not in files
 
 
 def test_a_user_that_is_late_begins_at_once(pod: Any) -> None:
@@ -293,14 +337,15 @@ PARAMETERS: dict[str, Any] = {
     "account": "a", "config_map": "c", "release": "r", "count": 2, "image": "img", "helper_image": "", "limits": {},
     "command": ["sh", "-c", "x $Y"], "environment": {"B": 1, "A": "x: y"}, "secrets_environment": ["s1"],
     "secrets_files": [{"name": "s2", "path": "/s"}], "requests": {"cpu": "1"}, "node_selector": {"a": "b"},
-    "tolerations": [], "annotations": {}, "files": "/work", "files_limit": 10,
+    "tolerations": [], "annotations": {}, "files": "/data", "files_limit": 10,
+    "upload": "run-aa-001-upload", "upload_limit": 20,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     text = (FILES.parent / "templates" / "user.yaml.j2").read_text()
-    parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/work"}
+    parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/data"}
     template = template_renderer.Template("user", text, 1, parameters)
     (document,) = template_renderer.render(template, "run-aa", "001", "n", range(100)).documents
     assert document.bodies is None, "index and name are only printed"
@@ -309,9 +354,12 @@ def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     assert pod["metadata"]["name"] == "run-aa-001-7"
     names = {one["name"]: one.get("value") for one in container["env"]}
     assert (names["SEATRIAL_INDEX"], names["A"], names["B"]) == ("7", "x: y", "1")
+    key = {"secretKeyRef": {"name": "run-aa-001-upload", "key": "7"}}
+    given = [one["valueFrom"] for one in container["env"] if one["name"] == "SEATRIAL_UPLOAD_URL"]
+    assert given == ([] if wait else [key]), "a pod gets its own URL only, and not in plain text"
     helped = ["python3", "-B", "/seatrial/user.py", "run"]
     assert container["command"] == ([] if wait else helped) + ["sh", "-c", "x $Y"]
     assert [one["image"] for one in pod["spec"].get("initContainers", [])] == (["helper"] if wait else [])
     mounts = {one["mountPath"] for one in container["volumeMounts"]}
-    assert mounts == {"/seatrial", "/s"} | (set() if wait else {"/work"})
+    assert mounts == {"/seatrial", "/s"} | (set() if wait else {"/data"})
     assert {one["name"] for one in pod["spec"]["volumes"]} >= {one["name"] for one in container["volumeMounts"]}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files
 
 MOMENTS = {"received": 1.0, "begun": 1.02, "begun_answered": 1.05, "ended": 3.02}
@@ -101,6 +101,22 @@ def test_a_user_that_could_not_send_its_files_is_named_with_the_reason(cluster: 
     assert found["summary"].endswith("could not send its files: run-aa-001-0 (Refused: HTTP 403)")
     files = _files.read_json(tmp_path / "users" / "users.json")["files"]
     assert (files["failed_users"], files["first_error"]) == (1, "run-aa-001-0: Refused: HTTP 403")
+
+
+def test_uploaded_files_without_a_server_are_an_error(cluster: Any, tmp_path: Path) -> None:
+    cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": {"archive": "0" * 64, "bytes": 9, "left_out": 0}})
+    with pytest.raises(InputError, match="run-aa-001-0 has uploaded its files.*set workload_collect_s3"):
+        user_files.fetch(cluster, spec(tmp_path, 1))
+
+
+def test_files_that_were_cut_have_limit_and_reason(cluster: Any, tmp_path: Path) -> None:
+    told = {**cluster.put("run-aa-001-0", {"a.txt": b"hello"}), "limit": "users_files_x", "error": "HTTP 403"}
+    cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
+    user_files.fetch(cluster, spec(tmp_path, 1))
+    user = _files.read_json(tmp_path / "users" / "0" / "user.json")["files"]
+    assert (user["count"], user["limit"], user["error"]) == (1, "users_files_x", "HTTP 403")
+    files = _files.read_json(tmp_path / "users" / "users.json")["files"]
+    assert (files["limit"], files["first_error"]) == ("users_files_x", "run-aa-001-0: HTTP 403")
 
 
 def test_a_second_call_finds_the_files_of_the_first(cluster: Any, tmp_path: Path) -> None:
