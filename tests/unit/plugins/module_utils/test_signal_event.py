@@ -20,7 +20,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, frame: current.note(number, frame))
 signal.signal(signal.SIGHUP, lambda number, frame: over.append(number))
 receiver = os.getpid()
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 if not (sender := os.fork()):
     for _ in range(3000):
         os.kill(receiver, signal.SIGINT)
