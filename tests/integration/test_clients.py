@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import LoadDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
 from load_world import World, final
+from processes import traces
 
 CLIENTS = 3
 
@@ -81,10 +83,15 @@ def begun(world: World, load: dict[str, Any], workloads: int) -> tuple[subproces
 
 def kill_all(call: subprocess.Popen[str], parts: list[LoadDirectory]) -> None:
     """Kill the clients that are running and the process that started them."""
-    for process in filter(None, (one.living() for one in parts)):
-        os.killpg(process.pid, signal.SIGKILL)
-    os.killpg(call.pid, signal.SIGKILL)
+    os.killpg(call.pid, signal.SIGKILL)  # first, as it would start the others again
     call.wait(timeout=120)
+    for process in filter(None, (one.living() for one in parts)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 120
+    while any(traces(one.path) for one in parts):
+        assert time.monotonic() < deadline, "a client or its sampler outlives SIGKILL"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("victim", ["client", "all"])
