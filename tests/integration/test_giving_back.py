@@ -114,7 +114,7 @@ class Cut:
     def __init__(self, folder: Path) -> None:
         self.folder, self.data, self.tmp = folder, folder / "data", folder / "modules"
         self.tmp.mkdir()
-        self.words = ["-e", f"rehearsal_data_dir={self.data}", "-e", "preset=light"]
+        self.words = ["-e", f"rehearsal_data_dir={self.data}", "-e", "preset=light", "-e", "run_capture_seconds=120"]
         # Without pipelining each module needs the folder that is taken away, as on a disk that is full.
         self.environment = {"ANSIBLE_PIPELINING": "false", "ANSIBLE_REMOTE_TMP": str(self.tmp)}
         self.process: subprocess.Popen[bytes] | None = None

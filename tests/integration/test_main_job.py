@@ -21,7 +21,8 @@ from playbook import PROGRAM, Done, environment, play, run_dirs
 
 CANARIES = {one: f"canary-7d1f-{one}" for one in ("environment", "extra", "folder", "vault")}
 WORDS = ["-vvv", "-e", "preset=light", "-e", "fine_tuning_model_token_required=true"]
-WORDS += ["-e", "workload_max_lateness=60"]  # how busy this machine is says nothing of the job
+# How busy this machine is says nothing of the job.
+WORDS += ["-e", "workload_max_lateness=60", "-e", "run_capture_seconds=120"]
 
 
 @dataclass(frozen=True)

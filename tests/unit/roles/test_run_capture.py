@@ -64,6 +64,7 @@ def test_a_capture_and_a_comparison_write_their_files_without_secrets(tmp_path: 
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         acquired = f'{{"cluster_acquired": {{"sutest": {{"kubeconfig": "{kubeconfig}"}}}}}}'
         words = ["-e", "role=run", "-e", "run_capture_why=test", "-e", "run_capture_point=001", "-e", acquired]
+        words += ["-e", "run_capture_seconds=120"]
         first = lab.run("capture,diff", *words, "-e", "run_diff_moment=before")
         objects["nodes"] = []
         second = lab.run("diff", *words, "-e", "run_diff_moment=after", "-e", "run_diff_timeout=0")
