@@ -18,7 +18,7 @@ import time
 import zlib
 from hashlib import sha256
 
-from user import labels_of_point
+from user import labels_of_point, shortened
 
 #: Bytes of a ConfigMap: an API server allows 1,048,576 in all of its values.
 CHUNK = 700_000
@@ -36,7 +36,7 @@ def send(user, folder, limit):
         try:
             return _upload(user.upload, folder, files, int(user.upload["LIMIT"]))
         except Exception as error:  # what the API server takes is sent there
-            reason = f"the S3 server did not take them: {type(error).__name__}: {error}"[:300]
+            reason = shortened(f"the S3 server did not take them: {type(error).__name__}: {error}", 800)
     kept, told = within(files, limit, "users_files_limit_bytes")
     packed = io.BytesIO()
     pack(kept, fileobj=packed, mode="w")
@@ -96,7 +96,7 @@ def within(files, limit, setting):
     kept, left_out, size = [], [], 0
     for path, name, more in files:
         if size + more > limit:
-            left_out.append({"name": name[:200], "bytes": more})
+            left_out.append({"name": shortened(name, 600), "bytes": more})
         else:
             size += more
             kept.append((path, name))

@@ -201,10 +201,21 @@ class User:
         return 128 - code if code < 0 else code
 
 
+def shortened(text, size):
+    """Return the beginning of a text that takes at most ``size`` bytes as JSON, up to 12 of which are one character."""
+    text = text[:size]
+    while len(json.dumps(text)) > size:
+        text = text[:-1]
+    return text
+
+
 def report(found):
-    """Let the kubelet write the report into the status of the pod; it allows 4,096 bytes."""
+    """Let the kubelet write the report into the status of the pod.
+
+    It allows 4,096 bytes, and a report that is cut cannot be read: texts of any length in it must be shortened().
+    """
     with open(REPORT, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(found, separators=(",", ":"))[:4096])
+        stream.write(json.dumps(found, separators=(",", ":")))
 
 
 def main(arguments):
@@ -224,7 +235,7 @@ def main(arguments):
         try:
             found["files"] = sent_files.send(user, folder, int(os.environ["SEATRIAL_FILES_LIMIT"]))
         except Exception as error:  # the command's exit code matters more
-            found["files_error"] = f"{type(error).__name__}: {error}"[:500]
+            found["files_error"] = shortened(f"{type(error).__name__}: {error}", 800)
     report(found)
     return code
 

@@ -238,6 +238,22 @@ def test_files_within_the_limit_of_the_api_server_are_not_uploaded(
     assert files["parts"] == 1 and "error" not in files and "limit" not in files
 
 
+def test_the_report_of_files_with_long_names_can_be_read(pod: Any, tmp_path: Path) -> None:
+    user, store, folder = pod
+    store.put(LEASES, "r", "Lease", spec={"leaseTransitions": 5})
+    deep = folder.joinpath(*["\N{BAR CHART}" * 60] * 4)
+    deep.mkdir(parents=True)
+    for number in range(5):
+        (deep / f"{number}").write_bytes(bytes(200_000))
+    assert user.main(["run", "true"]) == 0
+    text = (tmp_path / "report").read_bytes()
+    files = json.loads(text)["files"]
+    assert len(text) <= 4096 and files["left_out"] == 5 and len(files["first_left_out"]) == 3
+    assert all(one["bytes"] == 200_000 and one["name"].startswith("\N{BAR CHART}") for one in files["first_left_out"])
+    error = user.shortened("\N{BAR CHART}" * 1000, 800)
+    assert error and len(json.dumps(error)) <= 800
+
+
 def test_a_user_that_is_late_begins_at_once(pod: Any) -> None:
     user, store, _folder = pod
     store.put(LEASES, "r", "Lease", spec={"leaseTransitions": 5})
