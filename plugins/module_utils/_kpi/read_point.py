@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.point_data import (
     MeasuredPoint,
@@ -92,12 +92,10 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 
 def _users(point: Point, warnings: list[str]) -> dict[str, Any]:
     """Return what users in pods have reported; empty for other projects."""
-    path = point.folder / "users" / "users.json"
-    try:
-        return dict(_files.read_json(path)) if path.exists() else {}
-    except DataError as error:
-        warnings.append(f"point {point.number}: {error}")
-        return {}
+    notes: list[str] = []
+    found = point_reader.users_of(point.folder, notes)
+    warnings += [f"point {point.number}: {note}" for note in notes]
+    return found
 
 
 def steps(point: Point) -> list[tuple[float, float]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
 from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
 
 #: Maximum number of users shown; the folder of the point has all.
@@ -31,11 +32,8 @@ def shown(folder: Path, table: Table | None) -> dict[str, Any] | None:
 
     Users that did not succeed come first, then those that began last after their release.
     """
-    try:
-        summary = _files.read_json(folder / "users" / "users.json")
-    except (DataError, OSError):
-        return None
-    if table is None:
+    summary = point_reader.users_of(folder, [])
+    if not summary or table is None:
         return None
     rows = [_row(folder, table, row) for row in range(len(table))]
     rows.sort(key=lambda one: (one["outcome"] == "succeeded", -one["reaction"], one["index"]))

@@ -17,7 +17,8 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _format, _needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format, _needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
 
 #: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
@@ -110,6 +111,16 @@ class PointInputs:
         if clock.anchor is None:
             clock.anchor = session["anchor"]
         return key, shift(session["anchor"], clock.anchor)
+
+
+def users_of(folder: Path, notes: list[str]) -> dict[str, Any]:
+    """Return users.json of the users in pods of the point in ``folder``; empty for other projects."""
+    path = folder / "users" / "users.json"
+    try:
+        return dict(_files.read_json(path)) if path.exists() else {}
+    except (DataError, OSError) as error:
+        notes.append(str(error))
+        return {}
 
 
 def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:

@@ -8,28 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _format
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils import _format
+from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.run_reader import Point
-
-FILE = "users/users.json"
 
 
 def warnings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each test point at which files of users are missing; empty if there is none."""
     found = []
     for point in points:
-        why = _why(_recorded(point))
+        why = _why(point_reader.users_of(point.folder, []).get("files") or {})
         if why:
             found.append(f"Files of users are missing at test point {point.number}: {'; '.join(why)}.")
     return found
-
-
-def _recorded(point: Point) -> dict[str, Any]:
-    try:
-        return dict(_files.read_json(point.folder / FILE).get("files") or {})
-    except (DataError, OSError):
-        return {}
 
 
 def _why(files: dict[str, Any]) -> list[str]:

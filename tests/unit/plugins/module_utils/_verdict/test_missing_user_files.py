@@ -19,7 +19,7 @@ FAILED = {**NONE, "failed_users": 1, "first_error": "run-aa-001-0: HTTP 403"}
 
 
 def point(top: Path, number: str, files: dict[str, Any] | None) -> Point:
-    path = top / "points" / number / missing_user_files.FILE
+    path = top / "points" / number / "users" / "users.json"
     path.parent.mkdir(parents=True)
     _files.write_json(path, {"files": files} if files else {})
     return Point(number, top / "points" / number, {"status": "passed"})
