@@ -39,13 +39,16 @@ PROMETHEUS: dict[str, Any] = {
 #: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
 CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}
 
-#: Of modules that collect files of pods through an S3 server (fragment _collect).
-_TEXT: dict[str, Any] = {"type": "str", "default": ""}
-_S3: dict[str, Any] = {
-    "url": _TEXT,
-    "endpoint": _TEXT,
+#: How to reach an S3 server (fragments _export.s3, _history and _collect).
+S3_SERVER: dict[str, Any] = {
+    "endpoint": {"type": "str", "default": ""},
     "region": {"type": "str", "default": "us-east-1"},
-    "access_key": {**_TEXT, "no_log": False},
-    "secret_key": {**_TEXT, "no_log": True},
+    "access_key": {"type": "str", "default": "", "no_log": False},
+    "secret_key": {"type": "str", "default": "", "no_log": True},
 }
-COLLECT_S3: dict[str, Any] = {"collect_s3": {"type": "dict", "default": {}, "options": _S3}, **CA_FILE}
+
+#: Of modules that collect files of pods through an S3 server (fragment _collect).
+COLLECT_S3: dict[str, Any] = {
+    "collect_s3": {"type": "dict", "default": {}, "options": {"url": {"type": "str", "default": ""}, **S3_SERVER}},
+    **CA_FILE,
+}

@@ -19,13 +19,7 @@ GATE: dict[str, Any] = {
 }
 
 #: How to reach an S3 server (doc fragments _export.s3 and _export.ca_file).
-S3: dict[str, Any] = {
-    "endpoint": {"type": "str", "default": ""},
-    "region": {"type": "str", "default": "us-east-1"},
-    **_common_options.CA_FILE,
-    "access_key": {"type": "str", "default": "", "no_log": False},
-    "secret_key": {"type": "str", "default": "", "no_log": True},
-}
+S3: dict[str, Any] = {**_common_options.S3_SERVER, **_common_options.CA_FILE}
 
 
 def location_of(given: Mapping[str, Any], url: str, **more: Any) -> _s3.S3Location:

@@ -26,15 +26,7 @@ OPTIONS: dict[str, Any] = {
     "history_runs": {"type": "int", "default": USED},
     "compare_on": _NAMES,
     "ignore": _NAMES,
-    "history_s3": {
-        "type": "dict",
-        "options": {
-            "endpoint": _TEXT,
-            "region": {"type": "str", "default": "us-east-1"},
-            "access_key": {**_TEXT, "no_log": False},
-            "secret_key": _SECRET,
-        },
-    },
+    "history_s3": {"type": "dict", "options": _common_options.S3_SERVER},
     "history_opensearch": {
         "type": "dict",
         "options": {
