@@ -161,7 +161,7 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
             load_in_pod.present(nowhere, Step(None))
         return str(raised.value)
 
-    until(lambda: "within 1 s: Unschedulable: " in told(), "the scheduler's reason is told")
+    until(lambda: "within 1 s: Unschedulable: " in told(), "the error has the scheduler's reason")
     assert load_in_pod.absent(nowhere, Step(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:

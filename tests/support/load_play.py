@@ -51,7 +51,7 @@ class LoadPlay:
         _files.write_yaml(folder / "hosts.yml", inventory)
 
     def begin(self, log: str = "log", *words: str) -> subprocess.Popen[bytes]:
-        """Start a controller in a process group of its own. Its output is appended to the file ``log``."""
+        """Start a controller in its own process group. Its output is appended to the file ``log``."""
         command = [str(PROGRAM), "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml"), *words]
         where = environment(self.folder, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")})
         with open(self.folder / log, "ab") as stream:

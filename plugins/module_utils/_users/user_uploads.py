@@ -35,7 +35,7 @@ _GONE = 120.0
 
 @dataclass(frozen=True)
 class UserUploads:
-    """What the users of one point upload. dest: folder of the users. count: number of users."""
+    """What the users of one point upload. dest: folder of the users."""
 
     store: ResultStore
     namespace: str
@@ -48,7 +48,10 @@ class UserUploads:
     def of(
         cls, given: Mapping[str, Any], namespace: str, run: str, point: str, dest: Path, count: int
     ) -> UserUploads | None:
-        """Return the uploads by option ``collect_s3`` of a module, None without one. Raises InputError."""
+        """Return the uploads by option ``collect_s3`` of a module, None without one. Raises InputError.
+
+        count: number of users.
+        """
         # A load in pods has objects of the same numbers at the same point.
         store = ResultStore.of(given, run, f"{point}/users", count)
         return cls(store, namespace, run, point, dest) if store is not None else None
