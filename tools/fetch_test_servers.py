@@ -122,8 +122,8 @@ def get_opensearch(fresh: Path, log: Path) -> bool:
 def get_versitygw(log: Path) -> bool:
     """Build the S3 server as the programs of the rehearsal cluster are built."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_binaries,
         component_spec,
     )
@@ -140,7 +140,7 @@ def get_versitygw(log: Path) -> bool:
 def versitygw() -> Path | None:
     """The S3 server in the cache, None if it is missing."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_binaries,
         component_spec,
     )

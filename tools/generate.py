@@ -1,7 +1,7 @@
 """Generate docs/settings.md and docs/schemas/*.json, or (--check) list those that are out of date.
 
 The settings come from the argument_specs of all roles, read by the same catalogue that a run uses. The schemas come
-from plugins/module_utils/_schemas. Runs with the Python of the virtual environment.
+from plugins/module_utils/_base/schemas. Runs with the Python of the virtual environment.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from common import ROOT, find_collection, say, stop
 
 find_collection()
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _schemas
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import schemas
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
 
 DOCS = ROOT / "docs"
 
@@ -104,37 +104,36 @@ def settings_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-ROOMS_BEGIN, ROOMS_END = "<!-- rooms: written by make docs from rooms.yml -->", "<!-- rooms: end -->"
+PACKAGES_BEGIN, PACKAGES_END = "<!-- packages: written by make docs from packages.yml -->", "<!-- packages: end -->"
 
 
-def rooms_table() -> str:
-    """The parts of docs/rooms.yml as Markdown: which part may import which."""
-    table = yaml.safe_load((DOCS / "rooms.yml").read_text(encoding="utf-8"))
-    lines = ["| ground floor: any part may import it | |", "|---|---|"]
-    lines += [f"| `{name}` | {does} |" for name, does in table["ground"].items()]
-    lines += ["", "| room or folder | is | imports, beside the ground floor |", "|---|---|---|"]
-    for name, room in {**table["rooms"], **table["plugins"]}.items():
-        uses = "every room" if room["uses"] == "all" else ", ".join(f"`{one}`" for one in room["uses"])
-        lines.append(f"| `{name}` | {room['does']} | {uses} |")
+def packages_table() -> str:
+    """The packages of docs/packages.yml as Markdown: which package may import which."""
+    table = yaml.safe_load((DOCS / "packages.yml").read_text(encoding="utf-8"))
+    lines = ["| package or folder | is | imports, beside `_base` |", "|---|---|---|"]
+    for name, package in {**table["packages"], **table["plugins"]}.items():
+        uses = "every package" if package["uses"] == "all" else ", ".join(f"`{used}`" for used in package["uses"])
+        lines.append(f"| `{name}` | {package['does']} | {uses} |")
+        lines += [f"| `{name}/{part}` | {does} | |" for part, does in package.get("parts", {}).items()]
     return "\n".join(lines)
 
 
 def architecture_page() -> str:
-    """docs/architecture.md with an up-to-date table of parts."""
+    """docs/architecture.md with an up-to-date table of packages."""
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    before, begin, rest = text.partition(ROOMS_BEGIN)
-    _old, end, after = rest.partition(ROOMS_END)
+    before, begin, rest = text.partition(PACKAGES_BEGIN)
+    _old, end, after = rest.partition(PACKAGES_END)
     if not begin or not end:
-        stop(f"docs/architecture.md does not contain '{ROOMS_BEGIN}' or '{ROOMS_END}'")
-    return f"{before}{begin}\n\n{rooms_table()}\n\n{end}{after}"
+        stop(f"docs/architecture.md does not contain '{PACKAGES_BEGIN}' or '{PACKAGES_END}'")
+    return f"{before}{begin}\n\n{packages_table()}\n\n{end}{after}"
 
 
 def pages() -> dict[Path, str]:
     """Path → content of everything that is generated."""
     made = {DOCS / "settings.md": settings_page(), DOCS / "architecture.md": architecture_page()}
-    for name in _schemas.SCHEMAS:
+    for name in schemas.SCHEMAS:
         path = DOCS / "schemas" / f"{name.replace('/', '-')}.json"
-        made[path] = json.dumps(_schemas.schema(name), indent=2) + "\n"
+        made[path] = json.dumps(schemas.schema(name), indent=2) + "\n"
     return made
 
 

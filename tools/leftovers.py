@@ -10,6 +10,7 @@ watcher doing so, and prints the names of those that are under way.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import select
 import subprocess
@@ -21,9 +22,18 @@ from typing import Any
 
 from common import CACHE, ROOT, find_collection
 
-# By its module name alone: the set-up runs with any Python, in which another ansible_collections may hide ours.
-sys.path.append(str(ROOT / "plugins" / "module_utils"))
-import _processes
+
+def _load_processes() -> Any:
+    """Load the file by its path: in the Python of the set-up, another ansible_collections may hide ours."""
+    path = ROOT / "plugins" / "module_utils" / "_base" / "processes.py"
+    spec = importlib.util.spec_from_file_location("_seatrial_processes", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up there
+    spec.loader.exec_module(module)
+    return module
+
+
+processes = _load_processes()
 
 RUNS = CACHE / "runs"
 MARK = "SEATRIAL_STARTED_BY"
@@ -37,7 +47,7 @@ LOOKS, PAUSE = 3, 0.3
 
 def name_of(pid: int) -> str:
     """The name of the run whose process is ``pid``."""
-    return f"{pid}-{_processes.ticks_of(pid)}"
+    return f"{pid}-{processes.ticks_of(pid)}"
 
 
 def folder_of(pid: int) -> Path:
@@ -99,7 +109,7 @@ def await_end(name: str) -> None:
 
 def marked(name: str) -> dict[int, dict[str, str]]:
     """The running processes that a run started: pid -> environment."""
-    return _processes.marked(MARK, name)
+    return processes.marked(MARK, name)
 
 
 def end(name: str, clusters: bool = True) -> None:
@@ -110,7 +120,7 @@ def end(name: str, clusters: bool = True) -> None:
     for _look in range(LOOKS):
         left = marked(name)
         # Processes that might start a cluster end before the clusters.
-        _processes.end([_processes.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
+        processes.end([processes.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
         for path in sorted({Path(one[INSTANCE]) for one in left.values() if INSTANCE in one}) if clusters else []:
             remove(path.parent, path.name)
         time.sleep(PAUSE)
@@ -128,7 +138,7 @@ def end(name: str, clusters: bool = True) -> None:
 def remove(data_dir: Path, name: str) -> None:
     """Stop a rehearsal cluster, whoever owns it, and remove its data."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}
     components = str(ROOT / "roles" / "rehearsal" / "files" / "components")

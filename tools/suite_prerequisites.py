@@ -54,9 +54,11 @@ def needs_rest(scenario: Path) -> bool:
 def real_node_lacks() -> str:
     """Return why this machine can't run a real node with limits, "" if it can."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import real_node
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        debian_packages as packages,
+    )
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import real_node
 
     if os.geteuid() != 0 or not packages.available():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"
@@ -77,7 +79,7 @@ def show(log: Path, title: str, lines: int = SHOWN) -> None:
 def missing(names: Collection[str]) -> bool:
     """Return whether programs of components that always are there, or of those in ``names``, have to be built."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_binaries,
         component_spec,
     )

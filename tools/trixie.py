@@ -55,8 +55,10 @@ def unavailable() -> str:
 def mirror() -> list[str]:
     """The mirror that apt-get of this machine uses, as an argument for mmdebstrap; none if it has no Debian mirror."""
     find_collection()
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import debian_packages as packages
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        debian_packages as packages,
+    )
 
     try:
         return [packages.archive()]

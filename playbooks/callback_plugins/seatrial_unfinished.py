@@ -15,13 +15,13 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
     closed_output,
     credential_environment,
     interrupted_run,
     role_call,
-    user_path,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import user_path
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished

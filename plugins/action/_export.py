@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.export_action import ExportAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.export_action import ExportAction
 
 
 class ActionModule(ExportAction):
-    """See plugin_utils/export_action.py."""
+    """See plugin_utils/run/export_action.py."""

@@ -9,10 +9,10 @@ import os
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import ci_session
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_session
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.session_file import noted
 
 
 class ActionModule(SeatrialAction):

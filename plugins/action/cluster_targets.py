@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_selection, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster.providers import provider_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings, settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
+    cluster_selection,
+    run_cluster_records,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_of
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings, settings_catalogue
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,9 +26,9 @@ class ActionModule(SeatrialAction):
     """Return the targets; afterwards each of them is in cluster.yml with state ``acquiring``."""
 
     ARGUMENTS = {
-        **_common_options.RUN_DIR,
+        **common_options.RUN_DIR,
         "run_id": {"type": "str", "required": True},
-        **_common_options.STEP,
+        **common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -10,17 +10,19 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, doctor_needs, user_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.collect_settings_layers import chosen, raw
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.user_path import absolute
 
 
 class ActionModule(InPlaceAction):
     """See the documentation of module doctor. With ``run_dir`` the settings are those of that run."""
 
     ARGUMENTS = {
-        **_common_options.CLUSTER,
-        **_common_options.PROJECT,
+        **common_options.CLUSTER,
+        **common_options.PROJECT,
         "kubeconfig": {"type": "path", "default": ""},
         "phases": {"type": "list", "elements": "str", "required": True},
         "run_dir": {"type": "path", "default": ""},
@@ -34,7 +36,7 @@ class ActionModule(InPlaceAction):
         result = super().run(tmp, task_vars)
         given = self._task.args
         if not result.get("failed") and not given.get("run_dir"):
-            where = f" of {user_path.absolute(given['kubeconfig'])}" if given.get("kubeconfig") else ""
+            where = f" of {absolute(given['kubeconfig'])}" if given.get("kubeconfig") else ""
             for line in (f"What {given['project']} needs{where}:", *result["lines"]):
                 Display().display(line)
         return result
@@ -45,7 +47,7 @@ class ActionModule(InPlaceAction):
         project, directory, phases = given["project"], given.pop("run_dir"), given["phases"]
         if directory:
             tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [one for one in collect_settings_layers.chosen(phases, *tags) if one not in doctor_needs.BEFORE]
+            phases = [one for one in chosen(phases, *tags) if one not in doctor_needs.BEFORE]
         documents = doctor_needs.needs_of(project, required=not directory)
         if directory:
             run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
@@ -53,8 +55,6 @@ class ActionModule(InPlaceAction):
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
         needs = doctor_needs.requirements(documents, run, phases, self._find_needle)
-        paths = {name: user_path.absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
-        if given.get("nodes_made"):
-            needs["nodes"] = []
-        requirements = collect_settings_layers.raw({**needs, "others": not directory})
-        return {**given, **paths, "phases": phases, "requirements": requirements}
+        paths = {name: absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
+        needs.update({"nodes": []} if given.get("nodes_made") else {})
+        return {**given, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}

@@ -12,9 +12,9 @@ from typing import Any
 from ansible.inventory.manager import InventoryManager
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
 #: Variables of a machine that are read, beside cluster_agent_*.
 NAMES = ("quads_macs", "macs", "quads_model", "model", "bmc_address", "bmc_user", "bmc_system")
@@ -42,7 +42,7 @@ class ActionModule(SeatrialAction):
             for name in groups.get(group, ()) if group else ():
                 known = hostvars[name]
                 kept = [one for one in known if one in NAMES or one.startswith("cluster_agent_")]
-                values = {one: _files.plain(known[one]) for one in kept if one != "cluster_agent_bmc_password"}
+                values = {one: files.plain(known[one]) for one in kept if one != "cluster_agent_bmc_password"}
                 machines.append({"name": str(name), "role": role, "vars": values})
                 if known.get("bmc_password"):
                     passwords[str(name)] = str(known["bmc_password"])

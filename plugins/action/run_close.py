@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import close_run, run_record, run_summary
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record, run_summary
 
 
 class ActionModule(SeatrialAction):

@@ -9,19 +9,20 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import cluster_settings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 
 
 class ActionModule(SeatrialAction):
     """Merge values into the records of some hosts, or only read the records."""
 
     ARGUMENTS = {
-        **_common_options.RUN_DIR,
+        **common_options.RUN_DIR,
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
         "show": {"type": "bool", "default": False},
@@ -29,7 +30,7 @@ class ActionModule(SeatrialAction):
         "store": {"type": "str", "default": ""},
         "named": {"type": "str", "default": ""},
         "regain": {"type": "bool", "default": False},
-        **_common_options.STEP,
+        **common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -41,16 +42,16 @@ class ActionModule(SeatrialAction):
             clusters, changed = run_cluster_records.take_over(run_dir, kept)
         if arguments["hosts"] and not self._task.check_mode:
             clusters, changed = run_cluster_records.update(
-                run_dir, arguments["hosts"], _files.plain(arguments["values"])
+                run_dir, arguments["hosts"], files.plain(arguments["values"])
             )
         if arguments["regain"] and not self._task.check_mode:
             extra = load_extra_vars(self._loader)
             given = cluster_settings.access_settings(task_vars, extra, self._templar.template)
             clusters, changed = run_cluster_records.replace_access(run_dir, given, Display().warning)
         distinct = run_cluster_records.distinct(clusters)
-        lines = [describe_cluster.line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
-        for line in [*(lines if arguments["show"] else []), *arguments["say"]]:
-            Display().display(line)
+        lines = [line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
+        for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
+            Display().display(text)
         if changed:
             states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_attempts
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
 
 
 class ActionModule(SeatrialAction):

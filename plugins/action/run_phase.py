@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import run_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.phase_record import close, close_running
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.phase_record import close, close_running
 
 #: Phases in which a run creates objects on its clusters.
 CREATING = ("prepare", "test")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import point_nodes
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_nodes
 
 KPIS, LEDGER = "kpis.json", "ledger.jsonl"
 
@@ -35,7 +35,7 @@ class ActionModule(SeatrialAction):
         if not (directory / "point.yml").exists():
             raise InputError(f"{top.name} has no point {arguments['point']}")
         # A run may have been begun by a version that wrote point/1.
-        record = {"attempt": 1, **_files.read_yaml(directory / "point.yml"), "schema": "point/2"}
+        record = {"attempt": 1, **files.read_yaml(directory / "point.yml"), "schema": "point/2"}
         scales = False
         if arguments["state"] == "running":
             # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
@@ -51,6 +51,6 @@ class ActionModule(SeatrialAction):
             code = 0 if arguments["state"] == "passed" else 1
             record.update(status=arguments["state"], ended=stamp(), exit_code=code, error=arguments["error"])
             record["cause"] = arguments["cause"]
-        _files.write_yaml(directory / "point.yml", record, "point/2")
+        files.write_yaml(directory / "point.yml", record, "point/2")
         paths = {"path": str(directory), "settings_file": str(directory / "settings.yml")}
         return {"changed": True, "scales": scales, **paths}

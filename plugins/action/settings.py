@@ -11,25 +11,25 @@ from typing import Any
 from ansible import context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.session_file import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     schedule_words,
     source_locations,
-    temp_folder_check,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.session_file import noted
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 
 
 class ActionModule(SeatrialAction):
     """See the documentation of module settings."""
 
     ARGUMENTS = {
-        **_common_options.PROJECT,
+        **common_options.PROJECT,
         "phases": {"type": "list", "elements": "str", "required": True},
         "skip": {"type": "list", "elements": "str", "default": []},
         **dict.fromkeys(("cluster", "bisect"), {"type": "dict"}),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _training_simulation
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
 
 class ActionModule(SeatrialAction):
@@ -23,17 +24,17 @@ class ActionModule(SeatrialAction):
         "model_name": {"type": "str", "required": True},
         "dataset_name": {"type": "str", "required": True},
         "hyper_parameters": {"type": "dict", "default": {}},
-        **_common_options.STEP,
+        **common_options.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the log, if it has a path, and return run time and figures."""
         pods, gpus = arguments["pods"], arguments["gpus"]
-        training = _training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
+        training = training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
         changed = False
         if arguments["path"] and not self._task.check_mode:
-            texts = _training_simulation.lines(training, arguments["model_name"], arguments["dataset_name"], pods, gpus)
-            changed = _training_simulation.write(arguments["path"], texts)
+            texts = training_simulation.lines(training, arguments["model_name"], arguments["dataset_name"], pods, gpus)
+            changed = training_simulation.write(arguments["path"], texts)
         Step(arguments["step_dir"]).log(
             f"simulated: pods run {training.run_seconds:g} s, figures in their log {training.figures}"
         )

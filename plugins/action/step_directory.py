@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import role_call, run_directory
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call, run_directory
 
 
 class ActionModule(SeatrialAction):

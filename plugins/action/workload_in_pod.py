@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 
 class ActionModule(ProgressAction):
@@ -19,4 +19,4 @@ class ActionModule(ProgressAction):
         """Replace names of files by their content."""
         if not arguments.get("request"):
             return arguments
-        return {**arguments, "request": _files.plain(workload_files.request(arguments["request"], self._find_needle))}
+        return {**arguments, "request": files.plain(workload_files.request(arguments["request"], self._find_needle))}

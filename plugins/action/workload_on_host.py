@@ -13,11 +13,11 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.connection_retry import ConnectionRetry
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_on_host import LoadOnHost
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.action_base import ansible_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.connection_retry import ConnectionRetry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 MODULE = "perfscale.seatrial.workload_on_host"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 
 class ActionModule(ProgressAction):

@@ -35,8 +35,8 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import result_display, run_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import result_display, run_log
 
 _DEBUG = add_internal_fqcns(("debug",))
 _PHASE = "perfscale.seatrial.run_phase"

@@ -82,9 +82,9 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import machine_groups, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.machine_variables import collect, expired
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import machine_groups, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.machine_variables import collect, expired
 
 NAMES = ("quads.yml", "quads.yaml")
 GIVEN = (*server_options.SERVER, *server_options.ONE)

@@ -39,8 +39,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 
 class LookupModule(LookupBase):

@@ -131,16 +131,16 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import run_cleanup
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "selector": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
@@ -151,8 +151,8 @@ def main() -> None:
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
             "owned": {"type": "bool", "default": False},
             "removed_next": {"type": "bool", "default": False},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -163,7 +163,7 @@ def main() -> None:
             module.warn(f"{one} could not be listed: objects of this run may be left")
         return result
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -126,17 +126,20 @@ reason:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.capture_cluster import CaptureSpec, capture
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_cluster import (
+    CaptureSpec,
+    capture,
+)
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
-            **_common_options.RUN_DIR,
+            **common_options.CLUSTER,
+            **common_options.RUN_DIR,
             "run_id": {"type": "str", "required": True},
             "point": {"type": "str", "default": ""},
             "why": {"type": "str", "default": "capture"},
@@ -146,8 +149,8 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 20_000_000},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "kubeconfigs": {"type": "list", "elements": "path", "default": []},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     names = {*CaptureSpec.__dataclass_fields__}
@@ -157,7 +160,7 @@ def main() -> None:
             result = capture(CaptureSpec(**{name: value for name, value in module.params.items() if name in names}))
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

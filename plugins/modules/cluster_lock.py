@@ -112,9 +112,9 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
 
 def main() -> None:
@@ -122,18 +122,18 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            **_common_options.OWNER,
-            **_common_options.PURPOSE,
+            **common_options.OWNER,
+            **common_options.PURPOSE,
             "namespace": {"type": "str", "default": "default"},
             "lock_file": {"type": "path", "required": True},
             "duration": {"type": "int", "default": 60},
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
             "unreachable": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -150,7 +150,7 @@ def main() -> None:
             module.warn(result["warning"])
         return result
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -68,18 +68,18 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "namespace": {"type": "str", "default": "default"},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -87,7 +87,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return lock_session.lock_info(module.params["kubeconfig"], module.params["context"], module.params["namespace"])
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

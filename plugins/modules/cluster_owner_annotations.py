@@ -54,23 +54,23 @@ RETURN = r""" # """
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_owner_annotations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_owner_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            **_common_options.OWNER,
-            **_common_options.PURPOSE,
-            **_common_options.EXPIRES,
+            **common_options.OWNER,
+            **common_options.PURPOSE,
+            **common_options.EXPIRES,
             "taken": {"type": "str", "default": ""},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -80,7 +80,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
             return cluster_owner_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -115,13 +115,13 @@ kept:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai.data_science_cluster import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai.data_science_cluster import (
     DataScienceSpec,
     ensure,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "name": {"type": "str", "default": "default-dsc"},
             "components": {"type": "list", "elements": "str", "default": []},
@@ -140,8 +140,8 @@ def main() -> None:
             "monitoring_namespace": {"type": "str", "default": "redhat-ods-monitoring"},
             "monitoring": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 900},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -153,7 +153,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
             return ensure(client, wanted, given["state"], step, say, module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -109,18 +109,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._doctor import examine_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor import examine_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
-            **_common_options.PROJECT,
+            **common_options.CLUSTER,
+            **common_options.PROJECT,
             "kubeconfig": {"type": "path", "default": ""},
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
@@ -145,11 +145,11 @@ def main() -> None:
         before = path.read_text(encoding="utf-8") if path is not None and path.exists() else ""
         changed = path is not None and before != text
         if path is not None and changed and not module.check_mode:
-            _files.replace_text(path, text)
+            files.replace_text(path, text)
         diff = {"before": before, "after": text if path is not None else ""}
         return {"changed": changed, **found, "lines": lines, "diff": diff}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 def _found(given: dict[str, Any], spec: examine_cluster.ExaminationSpec) -> dict[str, Any]:

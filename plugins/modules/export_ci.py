@@ -70,9 +70,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options, export_run
 
 
 def main() -> None:
@@ -82,8 +82,8 @@ def main() -> None:
             "junit": {"type": "path", "default": ""},
             "textfile": {"type": "path", "default": ""},
             **export_options.GATE,
-            **_common_options.PROGRESS,
-            **_common_options.STEP,
+            **common_options.PROGRESS,
+            **common_options.STEP,
         },
     )
 
@@ -100,7 +100,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, export)
+    module_main.run(module, export)
 
 
 if __name__ == "__main__":

@@ -91,10 +91,10 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options, export_run
 
 
 def main() -> None:
@@ -106,10 +106,10 @@ def main() -> None:
             "user": {"type": "str", "default": ""},
             "password": {"type": "str", "default": "", "no_log": True},
             "token": {"type": "str", "default": "", "no_log": True},
-            **_common_options.CA_FILE,
+            **common_options.CA_FILE,
             **export_options.GATE,
-            **_common_options.PROGRESS,
-            **_common_options.STEP,
+            **common_options.PROGRESS,
+            **common_options.STEP,
         },
     )
 
@@ -129,7 +129,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, export)
+    module_main.run(module, export)
 
 
 if __name__ == "__main__":

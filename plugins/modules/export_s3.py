@@ -88,9 +88,10 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options, export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options, export_run
 
 
 def main() -> None:
@@ -99,11 +100,11 @@ def main() -> None:
         argument_spec={
             "url": {"type": "str", "required": True},
             "part_size": {"type": "int", "default": 16 * 2**20},
-            "acl": {"type": "str", "default": "private", "choices": list(_s3.ACLS)},
+            "acl": {"type": "str", "default": "private", "choices": list(s3.ACLS)},
             **export_options.S3,
             **export_options.GATE,
-            **_common_options.PROGRESS,
-            **_common_options.STEP,
+            **common_options.PROGRESS,
+            **common_options.STEP,
         },
         required_together=[("access_key", "secret_key")],
     )
@@ -118,7 +119,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, export)
+    module_main.run(module, export)
 
 
 if __name__ == "__main__":

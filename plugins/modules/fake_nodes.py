@@ -184,14 +184,14 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake_gpu_operator_objects import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.fake_gpu_operator_objects import (
     NodePool,
     OperatorSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
 def main() -> None:
@@ -199,7 +199,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "pool": {"type": "str", "default": "fake-gpu"},
             "count": {"type": "int", "default": 4},
             "gpus": {"type": "int", "default": 8},
@@ -230,8 +230,8 @@ def main() -> None:
             "kwok_image": {"type": "str", "default": ""},
             "kwok_stages": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 120},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -254,7 +254,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
             return establish(client, spec, given["timeout"], say, module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

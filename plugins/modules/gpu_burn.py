@@ -98,25 +98,25 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._gpu import gpu_burn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.gpu import gpu_burn
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
             "seconds": {"type": "int", "default": 30},
             "image": {"type": "str", "default": ""},
             "command": {"type": "list", "elements": "str", "default": ["./gpu_burn", "{seconds}"]},
             "timeout": {"type": "float", "default": 1800},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     given = module.params
@@ -129,13 +129,13 @@ def main() -> None:
             found = gpu_burn.run(client, burn, say)
         if step.path is not None:
             document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": found}
-            _files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
+            files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
         gpu_burn.check(found)
         text = gpu_burn.summary(found, burn.seconds)
         say(text)
         return {"changed": False, "gpus": found, "summary": text}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

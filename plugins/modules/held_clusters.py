@@ -81,9 +81,9 @@ reaped:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import release_expired
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import release_expired
 
 
 def main() -> None:
@@ -94,8 +94,8 @@ def main() -> None:
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -104,7 +104,7 @@ def main() -> None:
         say = step.reporter(module.params["progress_file"], "clusters")
         return release_expired.release(module.params, step, say, module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,9 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._held_clusters import held_clusters
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
         argument_spec={
             "artifacts_dir": {"type": "path", "required": True},
             "rehearsal_dir": {"type": "path", "required": True},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -86,7 +86,7 @@ def main() -> None:
         _held, listed = held_clusters.listing(module.params["artifacts_dir"], module.params["rehearsal_dir"])
         return {"changed": False, **listed}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

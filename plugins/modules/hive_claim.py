@@ -97,27 +97,27 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
             **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
             "pool": {"type": "str", "default": ""},
-            **_common_options.OWNER,
-            **_common_options.PURPOSE,
+            **common_options.OWNER,
+            **common_options.PURPOSE,
             "lifetime": {"type": "float", "default": 0},
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
         supports_check_mode=True,
@@ -138,7 +138,7 @@ def main() -> None:
                 found = hive_claim.wait(client, spec, Path(given["dest"]), say)
             return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -109,17 +109,17 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import image_preload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "image": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -128,8 +128,8 @@ def main() -> None:
             "resources": {"type": "dict", "default": {}},
             "service_account": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 1800},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -158,10 +158,10 @@ def main() -> None:
         say(text)
         if step.path is not None:
             document = {"schema": "image_pulls/1", "image": given["image"], "nodes": rows}
-            _files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
+            files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
         return {"changed": any(not (one["there"] or one["simulated"]) for one in rows), "nodes": rows, "summary": text}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

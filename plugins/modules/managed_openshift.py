@@ -108,10 +108,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_config, openshift_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_openshift import Manager
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
+    install_config,
+    openshift_options,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import Manager
 
 
 def do(manager: Manager, given: dict[str, Any]) -> dict[str, Any]:
@@ -137,8 +140,8 @@ def main() -> None:
             "flavour": {"type": "str", "choices": ["rosa", "osd"], "default": "rosa"},
             "run_id": {"type": "str", "required": True},
             "settings": {"type": "dict", "default": {}},
-            **_common_options.OWNER,
-            **_common_options.EXPIRES,
+            **common_options.OWNER,
+            **common_options.EXPIRES,
             **openshift_options.CLUSTER,
             "rosa": {"type": "str", "default": ""},
             "ocm": {"type": "str", "default": ""},
@@ -147,8 +150,8 @@ def main() -> None:
             **openshift_options.BUNDLE,
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
@@ -163,7 +166,7 @@ def main() -> None:
         with step.timed("cluster", f"{given['flavour']} {given['state']}"):
             return do(manager, given)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -109,13 +109,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
     local_prometheus,
     prometheus,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
 
 
 def server_of(given: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
@@ -131,17 +131,17 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
+            **common_options.RUN_DIR,
             "queries": {"type": "list", "elements": "path", "required": True},
-            **_common_options.PROMETHEUS,
-            **_common_options.CA_FILE,
+            **common_options.PROMETHEUS,
+            **common_options.CA_FILE,
             "from_dump": {"type": "bool", "default": False},
             "program": {"type": "path"},
             "step": {"type": "float", "default": 0},
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
-            **_common_options.POINTS,
-            **_common_options.STEP,
+            **common_options.POINTS,
+            **common_options.STEP,
         },
     )
 
@@ -160,7 +160,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, capture)
+    module_main.run(module, capture)
 
 
 if __name__ == "__main__":

@@ -106,24 +106,24 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import metrics_dump, prometheus
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump, prometheus
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
-            **_common_options.PROMETHEUS,
-            **_common_options.CA_FILE,
+            **common_options.RUN_DIR,
+            **common_options.PROMETHEUS,
+            **common_options.CA_FILE,
             "matchers": {"type": "list", "elements": "str", "default": []},
             "queries": {"type": "list", "elements": "path", "default": []},
             "limit_bytes": {"type": "int", "default": 256 << 20},
             "seconds": {"type": "float", "default": 600},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     given = module.params
@@ -141,7 +141,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main, _new_project
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside import new_project
 
 
 def main() -> None:
@@ -78,7 +79,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
-            "collection": {"type": "str", "default": _new_project.OURS},
+            "collection": {"type": "str", "default": new_project.OURS},
             "root": {"type": "path", "required": True},
             "skeletons": {"type": "path", "required": True},
         },
@@ -87,10 +88,10 @@ def main() -> None:
     given = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        project = _new_project.NewProject(given["name"], given["collection"], Path(given["root"]))
-        return _new_project.write(project, Path(given["skeletons"]), module.check_mode)
+        project = new_project.NewProject(given["name"], given["collection"], Path(given["root"]))
+        return new_project.write(project, Path(given["skeletons"]), module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -229,15 +229,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import (
     dedicated_namespaces,
     machine_sets,
     node_scaler,
     node_sizing,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 SET = {
     "replicas": {"type": "int", "default": 0},
@@ -265,7 +265,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
             "snapshot": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -275,8 +275,8 @@ def main() -> None:
             "selector": {"type": "str", "default": ""},
             "dedicated": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float", "default": 3600},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -309,7 +309,7 @@ def main() -> None:
                 result = {**result, "changed": result["changed"] or asked}
             return {**result, "diff": scaler.diff.shown()}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

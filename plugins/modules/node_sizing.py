@@ -143,9 +143,9 @@ by_limit:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_types, node_sizing
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_types, node_sizing
 
 REQUIRED = {"type": "float", "required": True}
 
@@ -194,7 +194,7 @@ def main() -> None:
             node = machine_types.size_of(given["instance_type"], given["machine_types"])
         return {"changed": False, **node_sizing.nodes_for(given["users"], user, node)}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

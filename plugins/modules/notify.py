@@ -166,9 +166,9 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._messages import github, send_messages
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github, send_messages
 
 TEXT: dict[str, Any] = {"type": "str", "default": ""}
 SECRET: dict[str, Any] = {"type": "str", "default": "", "no_log": True}
@@ -205,9 +205,9 @@ def main() -> None:
             "run_dir": {"type": "path"},
             "text": TEXT,
             "key": {"type": "str", "default": "", "no_log": False},
-            **_common_options.CA_FILE,
-            **_common_options.PROGRESS,
-            **_common_options.STEP,
+            **common_options.CA_FILE,
+            **common_options.PROGRESS,
+            **common_options.STEP,
         },
         required_if=[("state", state, ("run_dir",)) for state in ("started", "ended")],
     )
@@ -217,7 +217,7 @@ def main() -> None:
             result = send_messages.send(module.params)
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, notify)
+    module_main.run(module, notify)
 
 
 if __name__ == "__main__":

@@ -195,15 +195,15 @@ finalizers:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     install_operators,
     operator_options,
     operator_specs,
     remove_operators,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
@@ -211,8 +211,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **operator_options.OPTIONS,
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -240,7 +240,7 @@ def main() -> None:
                     given["pull_secrets"],
                 )
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -101,20 +101,20 @@ operators:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm.installed_operators import capture, info
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.installed_operators import capture, info
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "packages": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -125,7 +125,7 @@ def main() -> None:
             capture(client, found, step, module.params["namespaces"])
             return {"changed": False, "operators": found}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -101,16 +101,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import provider_openshift
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import provider_openshift
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     bare_metal_hosts,
     install_config,
     openshift_options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.installer_commands import Installer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.installer_commands import (
+    Installer,
+)
 
 MACHINE = {
     "name": {"type": "str", "required": True},
@@ -165,12 +167,12 @@ def main() -> None:
             "provider": {"type": "str", "choices": list(provider_openshift.PROVIDERS), "required": True},
             "settings": {"type": "dict", "required": True},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
-            **_common_options.OWNER,
-            **_common_options.EXPIRES,
+            **common_options.OWNER,
+            **common_options.EXPIRES,
             "pull_secret": {"type": "str", "required": True, "no_log": True},
             "ssh_key": {"type": "str", "default": "", "no_log": False},
             **openshift_options.CLUSTER,
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -179,7 +181,7 @@ def main() -> None:
         documents, results = render(module.params)
         installer = Installer("openshift-install", Path(module.params["install_dir"]), {})
         before = installer.configure(documents, module.check_mode)
-        after = {name: _files.plain(document) for name, document in documents.items()}
+        after = {name: files.plain(document) for name, document in documents.items()}
         diff = {
             "before": {name: install_config.shown(one) for name, one in before.items()},
             "after": {name: install_config.shown(one) for name, one in after.items()},
@@ -189,7 +191,7 @@ def main() -> None:
         step.log(f"{', '.join(documents)} for {module.params['name']}")
         return {"changed": before != after, **results, "diff": diff}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import boot_image_server, installer_process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
+    boot_image_server,
+    installer_process,
+)
 
 
 def main() -> None:
@@ -108,7 +111,7 @@ def main() -> None:
         port, started = boot_image_server.start(folder, address, given["port"], given["lifetime"])
         return {"changed": started, "url": f"http://{address}:{port}"}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

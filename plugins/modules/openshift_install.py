@@ -130,9 +130,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import install_steps, openshift_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
+    install_steps,
+    openshift_options,
+)
 
 
 def main() -> None:
@@ -155,8 +158,8 @@ def main() -> None:
             **openshift_options.BUNDLE,
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
@@ -169,7 +172,7 @@ def main() -> None:
                 given["state"], {**given, "install_dir": Path(given["install_dir"])}, say, step.path
             )
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -136,16 +136,17 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _pod_logs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "namespace": {"type": "str", "default": ""},
             "selector": {"type": "str", "default": ""},
             "dest": {"type": "path", "required": True},
@@ -155,24 +156,24 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 0},
             "tail_lines": {"type": "int", "default": 0},
             "parallel": {"type": "int", "default": 16},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        spec = _pod_logs.LogCollectionSpec.of(given)
+        spec = pod_logs.LogCollectionSpec.of(given)
         say = step.reporter(given["progress_file"], "logs")
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("logs"):
-            result = _pod_logs.LogCollection(client, spec, say).run()
-        text = _pod_logs.text(result)
+            result = pod_logs.LogCollection(client, spec, say).run()
+        text = pod_logs.text(result)
         if given["which"] != "none":
             say(text)
         # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

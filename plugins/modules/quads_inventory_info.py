@@ -108,9 +108,9 @@ stale:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_info, server_options
 
 
 def main() -> None:
@@ -137,7 +137,7 @@ def main() -> None:
             nodes = [{key: value for key, value in node.items() if key != "bmc_password"} for node in nodes]
         return {"changed": False, "nodes": nodes, "stale": False}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -252,9 +252,9 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import ensure_lease, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import ensure_lease, server_options
 
 
 def main() -> None:
@@ -290,8 +290,8 @@ def main() -> None:
             "lease_file": {"type": "path"},
             "release_command": {"type": "str", "default": ""},
             **server_options.OPTIONS,
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[
             ("state", "present", ["lease_id"]),
@@ -303,7 +303,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return ensure_lease.run(module.params, module.check_mode, step)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

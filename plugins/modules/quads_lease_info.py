@@ -77,9 +77,9 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import lease_info, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_info, server_options
 
 
 def main() -> None:
@@ -99,7 +99,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return {"changed": False, "leases": lease_info.leases(server_options.client(module.params), module.params)}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

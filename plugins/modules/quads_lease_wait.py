@@ -92,9 +92,9 @@ pending_hosts:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import ensure_lease, lease_wait, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import ensure_lease, lease_wait, server_options
 
 
 def main() -> None:
@@ -108,8 +108,8 @@ def main() -> None:
             "inventory_url": {"type": "str", "default": ""},
             **server_options.WHICH,
             **server_options.OPTIONS,
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         mutually_exclusive=[server_options.ONE],
         required_one_of=[server_options.ONE],
@@ -119,7 +119,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return ensure_lease.wait_for(module.params, step)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,9 @@ owner:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import quads_user, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_user, server_options
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def main() -> None:
         client = server_options.client(module.params, secret=True)
         return {"changed": quads_user.register(client, module.check_mode), "owner": client.account.owner}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -71,9 +71,12 @@ machines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet, redfish_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
+    machine_fleet,
+    redfish_options,
+)
 
 
 def main() -> None:
@@ -83,8 +86,8 @@ def main() -> None:
             "state": {"type": "str", "choices": ["booted", "ejected", "off"], "required": True},
             "image": {"type": "str", "default": ""},
             **redfish_options.BMCS,
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[("state", "booted", ["image"])],
     )
@@ -97,7 +100,7 @@ def main() -> None:
             found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)
         return {"changed": changed, "machines": found}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -54,15 +54,18 @@ machines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import machine_fleet, redfish_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
+    machine_fleet,
+    redfish_options,
+)
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**redfish_options.BMCS, **_common_options.STEP, **_common_options.PROGRESS},
+        argument_spec={**redfish_options.BMCS, **common_options.STEP, **common_options.PROGRESS},
         supports_check_mode=True,
     )
     given = module.params
@@ -71,7 +74,7 @@ def main() -> None:
         say = step.reporter(given["progress_file"], "redfish_machines_info")
         return {"changed": False, "machines": machine_fleet.read(redfish_options.bmcs(given), given, say)}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -111,17 +111,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry.registry_access import RegistryAccess
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import RegistryAccess
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "inventory": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -138,8 +138,8 @@ def main() -> None:
             },
             "timeout": {"type": "float", "default": 3600},
             "settle": {"type": "float", "default": 60},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -157,7 +157,7 @@ def main() -> None:
                 return {"changed": access.back(check)}
             return {"changed": access.give(given["pull_secret"], given["mirrors"], check)}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

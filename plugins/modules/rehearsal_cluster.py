@@ -162,13 +162,13 @@ import signal
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     SHARED_OPTIONS,
     Options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def exit_on_signal(number: int, _frame: Any) -> None:
@@ -184,8 +184,8 @@ def main() -> None:
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -195,11 +195,11 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "rehearsal")
-        options = Options.of({**given, "started": _processes.began(os.getpid())})
+        options = Options.of({**given, "started": processes.began(os.getpid())})
         with step.timed("cluster", f"rehearsal {given['state']}"):
             return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -127,19 +127,19 @@ kubectl:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.cluster_status import info
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.rehearsal_options import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.cluster_status import info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     SHARED_OPTIONS,
     Options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**SHARED_OPTIONS, **_common_options.STEP, **_common_options.PROGRESS},
+        argument_spec={**SHARED_OPTIONS, **common_options.STEP, **common_options.PROGRESS},
         supports_check_mode=True,
     )
 
@@ -147,7 +147,7 @@ def main() -> None:
         with step.timed("cluster", "rehearsal info"):
             return info(Options.of(module.params))
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

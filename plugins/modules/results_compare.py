@@ -103,12 +103,15 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare.judge_groups import ComparisonRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history import history_options, history_sources
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    history_options,
+    history_settings,
+    history_sources,
+)
 
 
 def main() -> None:
@@ -134,7 +137,7 @@ def main() -> None:
         result = compare_runs.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"], rules)
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, compare)
+    module_main.run(module, compare)
 
 
 if __name__ == "__main__":

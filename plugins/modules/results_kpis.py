@@ -80,19 +80,19 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
+            **common_options.RUN_DIR,
             "definitions": {"type": "list", "elements": "path", "required": True},
-            **_common_options.POINTS,
-            **_common_options.STEP,
+            **common_options.POINTS,
+            **common_options.STEP,
         },
     )
     given = module.params
@@ -102,7 +102,7 @@ def main() -> None:
             result = write_kpis(given["run_dir"], given["definitions"], given["points"])
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, make)
+    module_main.run(module, make)
 
 
 if __name__ == "__main__":

@@ -69,18 +69,18 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
+            **common_options.RUN_DIR,
             "template": {"type": "path", "required": True},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
     )
 
@@ -89,7 +89,7 @@ def main() -> None:
             result = write_report(module.params["run_dir"], module.params["template"])
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, make)
+    module_main.run(module, make)
 
 
 if __name__ == "__main__":

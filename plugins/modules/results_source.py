@@ -92,10 +92,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _module_main, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import fetch_run, run_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 
 
 def main() -> None:
@@ -112,7 +113,7 @@ def main() -> None:
     )
 
     def download(url: str, folder: Path) -> None:
-        _s3.download(export_options.location_of(module.params, url), folder)
+        s3.download(export_options.location_of(module.params, url), folder)
 
     def fetch(step: Step) -> dict[str, Any]:
         given = module.params
@@ -123,13 +124,13 @@ def main() -> None:
             run = run_reader.read(found.path)
             if run.record and kept is None:
                 note = {"source": one, "at": stamp(), "migrated": found.migrated}
-                _files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
+                files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
             role = str(run.record.get("role") or run.record.get("project") or "")
             row = {"path": str(found.path), "run": run.id, "role": role, "source": one}
             rows.append({**row, "migrated": found.migrated})
         return {"changed": True, "runs": rows}
 
-    _module_main.run(module, fetch)
+    module_main.run(module, fetch)
 
 
 if __name__ == "__main__":

@@ -97,23 +97,27 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.workload_selection import WorkloadSelection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.workload_selection import (
+    WorkloadSelection,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
-            **_common_options.POINTS,
+            **common_options.RUN_DIR,
+            **common_options.POINTS,
             "head": {"type": "int", "default": 0},
             "tail": {"type": "int", "default": 0},
             "skip_errors": {"type": "bool", "default": False},
             "audit_log": {"type": "path", "default": ""},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
     )
 
@@ -124,7 +128,7 @@ def main() -> None:
             result = write_timeline(given["run_dir"], given["points"], chosen, given["audit_log"])
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, compute)
+    module_main.run(module, compute)
 
 
 if __name__ == "__main__":

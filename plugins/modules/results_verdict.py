@@ -188,19 +188,18 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history import history_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict import history_settings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_options, history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
+            **common_options.RUN_DIR,
             "max_lateness": {"type": "float", "default": 0.1},
             "definitions": {"type": "list", "elements": "path", "default": []},
             "limits": {"type": "dict"},
@@ -208,7 +207,7 @@ def main() -> None:
             "write": {"type": "bool", "default": True},
             **history_options.OPTIONS,
             **history_settings.ARGUMENTS,
-            **_common_options.STEP,
+            **common_options.STEP,
         },
     )
 
@@ -229,7 +228,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    _module_main.run(module, make)
+    module_main.run(module, make)
 
 
 if __name__ == "__main__":

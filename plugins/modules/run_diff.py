@@ -89,23 +89,23 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture import run_difference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import run_difference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
-            **_common_options.RUN_DIR,
+            **common_options.CLUSTER,
+            **common_options.RUN_DIR,
             "run_id": {"type": "str", "required": True},
             "moment": {"type": "str", "choices": ["before", "after"], "required": True},
             "timeout": {"type": "float", "default": 60},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     given = module.params
@@ -120,7 +120,7 @@ def main() -> None:
             say(result["summary"])
             return result
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

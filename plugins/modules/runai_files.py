@@ -82,18 +82,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_point_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai.scale_test_plots import PLOTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_point_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai.scale_test_plots import PLOTS
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.RUN_DIR,
-            **_common_options.STEP,
+            **common_options.RUN_DIR,
+            **common_options.STEP,
             "all_points": {"type": "bool", "default": False},
             "plots": {"type": "list", "elements": "str", "choices": ["general", "detailed"], "default": list(PLOTS)},
             "skip_errors": {"type": "bool", "default": True},
@@ -106,7 +106,7 @@ def main() -> None:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
         return write_point_files.write(Path(module.params["run_dir"]), **options)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

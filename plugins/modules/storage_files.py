@@ -125,17 +125,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import fetch_files, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import fetch_files, volume_job
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "claim": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -149,8 +149,8 @@ def main() -> None:
             "node_selector": {"type": "dict", "default": {}},
             "tolerations": {"type": "list", "elements": "dict", "default": []},
             "service_account": {"type": "str", "default": ""},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=False,
     )
@@ -183,10 +183,10 @@ def main() -> None:
         listed = {key: found[key] for key in ("files", "left_out", "unmatched")}
         document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}
         spec.to.mkdir(parents=True, exist_ok=True)
-        _files.write_json(spec.to / "files.json", document, "volume_files/1")
+        files.write_json(spec.to / "files.json", document, "volume_files/1")
         return {**found, "summary": summary}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

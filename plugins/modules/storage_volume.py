@@ -192,14 +192,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _files, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import fill_volume, volume_job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import fill_volume, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.claim import VolumeClaim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.download_job import DownloadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
 
 CREDENTIALS = {
     "hub_token": "hub_token",
@@ -213,7 +213,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "namespace": {"type": "str", "required": True},
             "claim": {"type": "str", "required": True},
@@ -245,8 +245,8 @@ def main() -> None:
             "node_selector": {"type": "dict", "default": {}},
             "tolerations": {"type": "list", "elements": "dict", "default": []},
             "service_account": {"type": "str", "default": ""},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -274,10 +274,10 @@ def main() -> None:
         say(result["summary"])
         if step.path is not None:
             document = {"schema": "downloads/1", "claim": f"{namespace}/{name}", "downloads": result["downloads"]}
-            _files.write_json(step.path / "downloads.json", document, "downloads/1")
+            files.write_json(step.path / "downloads.json", document, "downloads/1")
         return result
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 def _spec(given: dict[str, Any]) -> DownloadSpec:

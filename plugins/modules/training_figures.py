@@ -120,10 +120,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import read_log, training_rows
-from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
+    read_log,
+    training_rows,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.log_format import LogFormat
 
 
 def main() -> None:
@@ -137,8 +140,8 @@ def main() -> None:
             "simulated": {"type": "bool", "required": True},
             "real_nodes": {"type": "list", "elements": "str", "default": []},
             "settings": {"type": "dict", "default": {}},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
     )
     given = module.params
@@ -167,7 +170,7 @@ def main() -> None:
         found |= training_rows.summary(rows)
         return {"changed": changed, "summary": text, **found}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -68,23 +68,23 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import user_workload_monitoring
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import user_workload_monitoring
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
+            **common_options.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "snapshot": {"type": "path", "required": True},
             "timeout": {"type": "float", "default": 600},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -103,7 +103,7 @@ def main() -> None:
                 changed = user_workload_monitoring.restore(client, path, diff, check)
         return {"changed": changed, "diff": diff.shown()}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -97,30 +97,30 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files, user_uploads
-from ansible_collections.perfscale.seatrial.plugins.module_utils._users.user_uploads import UserUploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import UserUploads
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **_common_options.CLUSTER,
-            **_common_options.POINT,
+            **common_options.CLUSTER,
+            **common_options.POINT,
             "state": {"type": "str", "choices": ["prepared", "fetched", "absent"], "default": "fetched"},
-            **_common_options.COLLECT_S3,
+            **common_options.COLLECT_S3,
             "namespace": {"type": "str", "required": True},
             "count": {"type": "int"},
             "required": {"type": "str", "default": "all"},
             "dest": {"type": "path", "required": True},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         required_if=[("state", "prepared", ["count"]), ("state", "fetched", ["count"])],
     )
-    _module_main.run(module, lambda step: _work(module.params, step))
+    module_main.run(module, lambda step: _work(module.params, step))
 
 
 def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:

@@ -146,9 +146,9 @@ msg:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod
 
 
 def main() -> None:
@@ -156,8 +156,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **_common_options.CLUSTER,
-            **_common_options.POINT,
+            **common_options.CLUSTER,
+            **common_options.POINT,
             "point_dir": {"type": "path", "required": True},
             "request": {"type": "dict", "default": {}},
             "target_kubeconfig": {"type": "path"},
@@ -171,13 +171,13 @@ def main() -> None:
             "security_context": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 86400},
             "collect_bytes": {"type": "int", "default": 268435456},
-            **_common_options.COLLECT_S3,
+            **common_options.COLLECT_S3,
             "restarts": {"type": "int", "default": 3},
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},
             "lock_dir": {"type": "path"},
-            **_common_options.STEP,
-            **_common_options.PROGRESS,
+            **common_options.STEP,
+            **common_options.PROGRESS,
         },
         required_if=[("state", "present", ["target_kubeconfig"])],
     )
@@ -187,7 +187,7 @@ def main() -> None:
             return load_in_pod.absent(module.params, step)
         return load_in_pod.present(module.params, step)
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

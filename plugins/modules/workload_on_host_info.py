@@ -65,9 +65,9 @@ offset:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import detached_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import detached_load
 
 
 def main() -> None:
@@ -75,9 +75,9 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "root": {"type": "path", "default": "~/.local/state/seatrial/loads"},
-            **_common_options.POINT,
+            **common_options.POINT,
             "offset": {"type": "int", "default": 0},
-            **_common_options.STEP,
+            **common_options.STEP,
         },
         supports_check_mode=True,
     )
@@ -87,7 +87,7 @@ def main() -> None:
         directory = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         return {"changed": False, **detached_load.status(directory, given["offset"])}
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

@@ -147,27 +147,27 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_running_load import (
     RunningLoadSampler,
     WatchSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**load_argument_spec.SAMPLE, **_common_options.STEP, **_common_options.PROGRESS}
+        argument_spec={**load_argument_spec.SAMPLE, **common_options.STEP, **common_options.PROGRESS}
     )
 
     def work(step: Step) -> dict[str, Any]:
         request = WatchSpec.of(module.params)
         return RunningLoadSampler(request, step, Progress(module.params["progress_file"], step)).run()
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

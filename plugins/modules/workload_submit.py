@@ -240,19 +240,19 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _common_options, _module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**load_argument_spec.SUBMIT, **_common_options.STEP, **_common_options.PROGRESS},
+        argument_spec={**load_argument_spec.SUBMIT, **common_options.STEP, **common_options.PROGRESS},
         supports_check_mode=True,
     )
 
@@ -263,7 +263,7 @@ def main() -> None:
         load = Load(request, step, progress)
         return load.check() if module.check_mode else load.run()
 
-    _module_main.run(module, work)
+    module_main.run(module, work)
 
 
 if __name__ == "__main__":

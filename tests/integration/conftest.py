@@ -10,8 +10,8 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from load_world import World, world_on
 
 #: Files whose tests take 40 s and more together: begun first, so that no worker waits for another's last.

@@ -13,7 +13,7 @@ from typing import Any
 import playbook
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from load_world import World

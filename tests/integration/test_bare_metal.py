@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
 from bare_metal_lab import CANARIES, NAMES, Lab, lab
 from playbook import begin, environment, play, run_dirs
 
@@ -49,11 +49,11 @@ def test_leased_machines_become_a_cluster_that_is_measured_and_everything_is_giv
     done = play(*words, artifacts=tmp_path / "artifacts", env=made_up.environment)
     (run_dir,) = run_dirs(tmp_path / "artifacts")
     assert done.code == 0, done.output[-6000:]
-    record = _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]
+    record = files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]
     assert record["provider"] == "openshift_agent" and record["state"] == "released" and record["simulated"]
     assert [one["name"] for one in record["provider_data"]["machines"]] == NAMES
     assert record["provider_data"]["rendezvous"] == "198.18.0.10"
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "inconclusive")
+    assert files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "inconclusive")
     for one in made_up.bmcs.state().values():
         assert sum("InsertMedia" in line for line in one["log"]) == 1, "each was booted once"
     assert made_up.left() == []
@@ -90,7 +90,7 @@ def give_back(made_up: Lab, run_dir: Path) -> None:
     while made_up.left() and time.monotonic() < until:
         time.sleep(0.5)
     assert made_up.left() == []
-    assert _files.read_yaml(run_dir / "run.yml")["held"] == []
+    assert files.read_yaml(run_dir / "run.yml")["held"] == []
 
 
 @pytest.mark.long

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture import dynamic_objects, run_difference
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.capture_cluster import CaptureSpec, capture
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import dynamic_objects, run_difference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_cluster import (
+    CaptureSpec,
+    capture,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 CANARY = f"canary-{secrets.token_hex(8)}"
@@ -77,8 +80,8 @@ def point_of(top: Path, run: str) -> None:
     folder.mkdir(parents=True)
     template = {"name": "t", "kind": "PyTorchJob", "namespace": run}
     header = {"type": "header", "run": run, "point": "001", "templates": [template]}
-    _files.write_lines(folder / "plan.jsonl", [header])
-    _files.write_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": {STAGES["kind"]: STAGES}}])
+    files.write_lines(folder / "plan.jsonl", [header])
+    files.write_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": {STAGES["kind"]: STAGES}}])
 
 
 def everything(top: Path) -> str:
@@ -110,22 +113,22 @@ def test_a_capture_keeps_what_explains_a_point_and_no_secret(
     assert result["warnings"] == []
     folder = tmp_path / "capture" / "01-point-001"
     assert result["path"] == str(folder)
-    index = _files.read_json(tmp_path / "capture" / "index.json")
-    _files.check("capture/1", index)
+    index = files.read_json(tmp_path / "capture" / "index.json")
+    files.check("capture/1", index)
     written = {one["file"]: one for one in index["captures"][0]["files"]}
-    workloads = list(_files.read_lines(folder / "workloads-pytorchjob.jsonl"))
+    workloads = list(files.read_lines(folder / "workloads-pytorchjob.jsonl"))
     assert {one["metadata"]["name"] for one in workloads} == {f"{run_id}-0", f"{run_id}-1"}
     assert written["workloads-pytorchjob.jsonl"]["of"] == 2
     container = workloads[0]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     values = {one["name"]: one["value"] for one in container["env"]}
     assert (values["HUB_TOKEN"], values["EPOCHS"]) == ("<secret>", "3"), "values are masked one by one"
-    state = _files.read_json(folder / "state.json")
+    state = files.read_json(folder / "state.json")
     assert state["versions"]["kubernetes"].startswith("v1.")
     assert (state["nodes"][run_id]["gpus"], state["nodes"][run_id]["schedulable"]) == (8, False)
     assert any(
-        one["message"] == "the password is <secret>" for one in _files.read_lines(folder / f"events-{run_id}.jsonl")
+        one["message"] == "the password is <secret>" for one in files.read_lines(folder / f"events-{run_id}.jsonl")
     )
-    assert _files.read_json(tmp_path / "points" / "001" / "ran.json")["nodes"]["count"] == len(state["nodes"])
+    assert files.read_json(tmp_path / "points" / "001" / "ran.json")["nodes"]["count"] == len(state["nodes"])
     text = everything(tmp_path / "capture")
     assert CANARY not in text and '"kind":"Secret"' not in text
     again = capture(spec)
@@ -136,14 +139,14 @@ def test_limits_cut_a_capture_and_are_noted(client: Client, rehearsal: Any, run_
     point_of(tmp_path, run_id)
     job(client, run_id, f"{run_id}-0")
     result = capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", limit_bytes=10))
-    written = {one["file"]: one for one in _files.read_json(tmp_path / "capture/index.json")["captures"][0]["files"]}
+    written = {one["file"]: one for one in files.read_json(tmp_path / "capture/index.json")["captures"][0]["files"]}
     assert written["state.json"]["bytes"] > 10, "the state is always whole"
     assert (written["workloads-pytorchjob.jsonl"]["objects"], written["workloads-pytorchjob.jsonl"]["of"]) == (0, 1)
     late = capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", seconds=0.000001))
     assert any("the time of the capture, 1e-06 s, is over" in one for one in late["warnings"]), late["warnings"]
     assert result["ran"]["nodes"]["count"] > 0
     capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, why="after a failure", cluster="driver"))
-    entry = _files.read_json(tmp_path / "capture/index.json")["captures"][-1]
+    entry = files.read_json(tmp_path / "capture/index.json")["captures"][-1]
     assert (entry["folder"], entry["cluster"]) == ("03-after-a-failure-driver", "driver")
 
 
@@ -180,7 +183,7 @@ def test_what_a_run_left_is_named_and_what_is_put_back_is_not(
     client.apply(config(f"{other}-changed", "2"))
     client.create(config(f"{other}-left", "1", labels=labels(run_id)))
     result = run_difference.compare_after(client, str(tmp_path), run_id, timeout=0)
-    document = _files.read_json(tmp_path / "run_diff.json")
+    document = files.read_json(tmp_path / "run_diff.json")
     found = {
         name: {one["name"].removeprefix(other): one for one in document[name] if one["name"].startswith(other)}
         for name in ("left", "gone", "changed")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import unsafe_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import unsafe_text
 from ci_job import Job, begin, ended
 from message_servers import GitHubStandIn, SlackStandIn, address
 from playbook import ROOT, play, run_dirs
@@ -84,9 +84,9 @@ def test_a_recorded_event_of_github_runs_to_a_pass(tmp_path: Path, rehearsal_fol
     assert done.last.startswith("pass (exit 0): ")
     (run_dir,) = run_dirs(tmp_path)
     assert run_dir.name.startswith("workload_scale-")
-    found = _files.read_yaml(run_dir / "settings.yml")
+    found = files.read_yaml(run_dir / "settings.yml")
     assert (found["workload_scale_count"], found["workload_scale_gpus"], found["fake_gpu_nodes"]) == (3, 1, 1)
-    phases = _files.read_yaml(run_dir / "run.yml")["phases"]
+    phases = files.read_yaml(run_dir / "run.yml")["phases"]
     assert {"prepare", "test", "report", "release"} <= set(phases) and "cleanup" not in phases
 
 
@@ -177,7 +177,7 @@ def test_an_interrupted_job_gives_back_and_says_so(tmp_path: Path, rehearsal: An
         done = ended(tmp_path, process)
     assert (done.status, done.last) == (3, "error (exit 3): ended by SIGTERM"), done.output[-4000:]
     (run_dir,) = run_dirs(tmp_path)
-    assert _files.read_yaml(run_dir / "run.yml")["held"] == []
+    assert files.read_yaml(run_dir / "run.yml")["held"] == []
     (check,), (comment,) = hub.checks.values(), hub.comments.values()
     assert check["conclusion"] == "cancelled" and "till held" not in comment
     root, *replies = chat.messages

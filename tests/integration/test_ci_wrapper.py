@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ci_job import Job, begin, ended, read, run
 from playbook import ROOT, environment, run_dirs
 from processes import traces
@@ -73,11 +73,11 @@ def test_a_figure_outside_its_limit_ends_with_1(again: Path) -> None:
     assert job.status == 1, job.output[-4000:]
     assert re.fullmatch(r"regression \(exit 1\): makespan \(point 001\): .* is outside the limit, max 1 ms\.", job.last)
     assert list(job.cases("failure")) == ["001 makespan"] and job.cases("error") == {}
-    assert _files.read_json(again / "verdict.json")["code"] == 4
+    assert files.read_json(again / "verdict.json")["code"] == 4
 
 
 def test_a_figure_whose_interval_contains_its_limit_ends_with_2(again: Path) -> None:
-    judged = _files.read_json(again / "verdict.json")["kpis"]
+    judged = files.read_json(again / "verdict.json")["kpis"]
     low, high = next((one["low"], one["high"]) for one in judged if one["name"] == "makespan")
     assert low < high
     job = judge(again, results_limits={"makespan": {"max": (low + high) / 2}})
@@ -179,7 +179,7 @@ def test_an_interrupted_run_gives_back_and_ends_with_3(tmp_path: Path) -> None:
     job = interrupted(tmp_path, process, signal.SIGTERM)
     (run_dir,) = run_dirs(tmp_path)
     assert list(job.cases("error")) == ["phase cluster"]
-    record = _files.read_yaml(run_dir / "run.yml")
+    record = files.read_yaml(run_dir / "run.yml")
     assert (record["status"], record["held"]) == ("interrupted", [])
     assert traces(data) == []
 
@@ -196,7 +196,7 @@ def test_two_runs_have_the_same_prometheus_series(tmp_path: Path, rehearsal_fold
         assert job.status == 0, job.output[-4000:]
         found = set(SAMPLE.findall(textfile.read_text(encoding="utf-8")))
         own = {one for one in found if one[0] == "seatrial_run_info"}
-        run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+        run_id = files.read_yaml(run_dir / "run.yml")["id"]
         assert len(own) == 1 and not [one for one in found - own if run_id in one[1]]
         series.append(found - own)
     assert series[0] == series[1] and len(series[0]) > 50

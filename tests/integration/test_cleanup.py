@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import CleanupTimeout, Sweep
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup.label_sweep import (
+    CleanupTimeout,
+    Sweep,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 
 RUN = "perfscale.seatrial/run"
 

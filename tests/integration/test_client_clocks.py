@@ -15,18 +15,27 @@ import drive_workload
 import pytest
 import rehearsal as support
 import wrong_clock_client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.workload_plan import Plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import point_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import Table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import client_clocks, timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.client_clocks import ClientClocks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.clock_offset import MAX_DRIFT, ClockOffset
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
+    client_clocks,
+    timeline_builder,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clock_offset import (
+    MAX_DRIFT,
+    ClockOffset,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 from load_bench import REAL_TEMPLATE
 from load_world import World, world_on
 from split_point import WrongClock

@@ -20,12 +20,12 @@ from typing import Any
 import drive_workload
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import LoadDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from breakable_cluster import BreakableCluster
 from load_world import World, final, world_on
 

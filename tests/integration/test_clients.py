@@ -13,14 +13,14 @@ from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._anchored_clock import boot_id
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec, prepare_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.detached_load import LoadDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec, prepare_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_world import World, final
 from processes import traces
 
@@ -49,11 +49,11 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
     attempts = world.rows("ledger", "attempt")
     assert set(final(attempts).values()) == {1} and len(final(attempts)) == 61 == len(world.names())
     client = 0
-    for row in _files.read_lines(world.point_dir / "ledger.jsonl"):
+    for row in files.read_lines(world.point_dir / "ledger.jsonl"):
         client = row["client"] if row["type"] == "session" else client
         assert row["type"] != "attempt" or row["index"] % CLIENTS == client
     seen: dict[int, set[int]] = {}
-    for row in _files.read_lines(world.point_dir / "observations.jsonl"):
+    for row in files.read_lines(world.point_dir / "observations.jsonl"):
         client = row["client"] if row["type"] == "session" else client
         if row["type"] == "event":
             seen.setdefault(client, set()).add(row["index"] % CLIENTS)
@@ -64,7 +64,7 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
         low, high = entry["offset"]
         assert low <= 0 <= high, "they run on one machine, so their clocks are the same"
     lease = world.client.kind("coordination.k8s.io/v1", "Lease")
-    selector = f"{_labels.RUN}={world.run_id}"
+    selector = f"{run_labels.RUN}={world.run_id}"
     assert world.client.list(lease, world.namespace, selector)[0] == [], "no Lease of the start or a canary is left"
     again = world.submit(**load)
     assert again["changed"] is False and again["counts"] == found["counts"]
@@ -146,7 +146,7 @@ def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world:
     assert set(final(attempts).values()) == {1} and len(final(attempts)) == 90
     client, sessions, boots = 0, Counter[int](), dict[int, str]()
     first: dict[int, float] = {}
-    for row in _files.read_lines(world.point_dir / "ledger.jsonl"):
+    for row in files.read_lines(world.point_dir / "ledger.jsonl"):
         if row["type"] == "session":
             client = row["client"]
             sessions[client] += 1

@@ -19,9 +19,9 @@ import pytest
 import rehearsal as support
 import suite_prerequisites
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from breakable_cluster import BreakableCluster
 from killed_runs import give_back
 from load_world import World, final, without_rights, world_on
@@ -62,9 +62,9 @@ def test_a_run_whose_clients_are_pods_passes(rehearsal_folder: Path, tmp_path: P
     assert done.code == 0 and "PASS" in done.output, done.output
     points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
     for point in points:
-        clients = {row["client"] for row in _files.read_lines(point / "ledger.jsonl") if row["type"] == "session"}
+        clients = {row["client"] for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "session"}
         assert clients == set(range(4))
-        rows = [row for row in _files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
+        rows = [row for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
         found = Counter((row["kind"], row["name"]) for row in rows if row["outcome"] in ("created", "already_mine"))
         assert {row["index"] for row in rows} == set(range(6)) and set(found.values()) == {1}
     assert len(points) == 3
@@ -152,7 +152,7 @@ def test_whoever_is_killed_each_workload_is_created_once_and_accounted_for(
         load.end()
     print(f"round {seed}: {time.monotonic() - began:.0f} s", flush=True)
     assert world.names() == load.wanted()
-    rows = [row for row in _files.read_lines(load.point / "ledger.jsonl") if row["type"] == "attempt"]
+    rows = [row for row in files.read_lines(load.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert sorted(final(rows)) == load.wanted() and set(final(rows).values()) == {1}
     assert set(Counter(row["outcome"] for row in rows)) <= {"created", "already_mine", "retry", "ambiguous"}
     table = timeline_builder.build(load.point, world.run_id, "001")
@@ -168,8 +168,8 @@ def test_the_workloads_of_a_client_that_is_lost_are_named(world: World, tmp_path
         assert load.controller.wait(timeout=300) == 2, load.said()[-3000:]
     finally:
         load.end()
-    result = _files.read_json(load.point / "elsewhere.json")["result"]
-    rows = list(_files.read_lines(load.point / "ledger.jsonl"))
+    result = files.read_json(load.point / "elsewhere.json")["result"]
+    rows = list(files.read_lines(load.point / "ledger.jsonl"))
     known = final([row for row in rows if row["type"] == "attempt"])
     assert set(known.values()) == {1}
     unknown = [name for name in load.wanted() if name not in known]
@@ -264,14 +264,14 @@ def test_clients_whose_controller_was_killed_are_given_back(world: World, tmp_pa
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=120)
     [run_dir] = run_dirs(tmp_path / "runs")
-    run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+    run_id = files.read_yaml(run_dir / "run.yml")["id"]
     place = f"seatrial-load-{run_id}"
     before = [kind for version, kind in (("batch/v1", "Job"), ("v1", "Pod"), ("v1", "Secret"), ("v1", "ConfigMap"))
               if client.list(client.kind(version, kind), place, f"perfscale.seatrial/run={run_id}")[0]]  # fmt: skip
     assert before == ["Job", "Pod", "Secret", "ConfigMap"], "its pods go on"
     given_back = give_back(run_dir)
     assert given_back.returncode == 0, given_back.stdout[-6000:]
-    assert _files.read_yaml(run_dir / "run.yml")["held"] == []
+    assert files.read_yaml(run_dir / "run.yml")["held"] == []
     assert client.list(jobs, world.namespace, label)[0] == []
     deadline = time.monotonic() + 120
     while left := PodClients.left_of(client, run_id):

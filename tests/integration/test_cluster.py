@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import cluster_owner_annotations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_owner_annotations
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from playbook import PROGRAM, ROOT, Done, environment
 
 RUN_ID = "c-cluster"
@@ -46,7 +46,7 @@ class Lab:
 
     def hosts(self, more: dict[str, dict[str, Any]]) -> None:
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        _files.write_yaml(self.inventory, {"all": {"hosts": {"localhost": local, **more}}})
+        files.write_yaml(self.inventory, {"all": {"hosts": {"localhost": local, **more}}})
 
     def run(self, entries: str, *words: str, env: dict[str, str] | None = None) -> Done:
         facts = f"entries={entries} run_id={RUN_ID} run_dir={self.run_dir}"
@@ -59,7 +59,7 @@ class Lab:
 
     @property
     def clusters(self) -> dict[str, Any]:
-        return _files.read_yaml(self.run_dir / "cluster.yml")["clusters"]
+        return files.read_yaml(self.run_dir / "cluster.yml")["clusters"]
 
 
 @pytest.fixture
@@ -145,11 +145,11 @@ def test_a_crash_while_acquiring_is_made_good_by_release_and_somebody_elses_inst
 
     for instance_of, stays in (("c-another", True), (RUN_ID, False)):
         marker = Path(taken["data_dir"]) / "instance.json"
-        content = _files.read_json(marker)
-        _files.write_json(marker, {**content, "owner": instance_of})
+        content = files.read_json(marker)
+        files.write_json(marker, {**content, "owner": instance_of})
         begun = {"provider": "rehearsal", "name": RUN_ID, "state": "acquiring", "owned": False}
         begun |= {"simulated": False, "simulated_writers": []}
-        _files.write_yaml(
+        files.write_yaml(
             lab.run_dir / "cluster.yml", {"schema": "cluster/2", "clusters": {"sutest": begun, "driver": begun}}
         )
         done = lab.run("release", *data)
@@ -239,6 +239,6 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
     done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
     assert done.code == 0, done.output
     assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()
-    assert _files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
+    assert files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
     told = lock_session.lock_info(rehearsal.kubeconfig, "", "default")
     assert (told["holder"], told["waiting"]) == (None, [])

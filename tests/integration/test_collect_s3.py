@@ -20,16 +20,17 @@ from typing import Any
 import pytest
 import servers
 import stand_in_kubelet
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_store import ResultStore
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod, remote_load_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
 from load_world import World
 from playbook import ROOT
 
@@ -115,10 +116,10 @@ class Site:
 
     def complete(self) -> None:
         """Check that the point has all files, and that nothing is left elsewhere."""
-        rows = list(_files.read_lines(self.point / "ledger.jsonl"))
+        rows = list(files.read_lines(self.point / "ledger.jsonl"))
         made = Counter(row["index"] for row in rows if row["type"] == "attempt" and row["outcome"] == "created")
         assert made == dict.fromkeys(range(COUNT), 1)
-        seen = {row["index"] for row in _files.read_lines(self.point / "observations.jsonl") if row["type"] == "event"}
+        seen = {row["index"] for row in files.read_lines(self.point / "observations.jsonl") if row["type"] == "event"}
         assert seen >= set(range(COUNT)), "the observations of all clients are there"
         assert self.store.there() == []
         assert not (self.point / "clients").exists()
@@ -146,7 +147,7 @@ def site(world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
 def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: Site, monkeypatch) -> None:
     with pytest.raises(ProcessError, match="no S3 server is set.*set workload_collect_s3 and call the same task again"):
         load_in_pod.present(site.given(collect_s3={}), Step(None))
-    assert _files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.STARTED
+    assert files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.STARTED
     # The URLs that the next session gives have expired before a pod uses them; it then gives others.
     made = []
 
@@ -163,7 +164,7 @@ def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: S
     assert done["found"] and done["counts"]["created"] == COUNT and len(made) >= 2
     site.complete()
     site.no_secrets()
-    record = _files.read_json(site.point / remote_load_record.FILE)
+    record = files.read_json(site.point / remote_load_record.FILE)
     assert record["state"] == remote_load_record.FETCHED
     assert record["collect"]["keys"] == [f"loads/{site.world.run_id}/001/{client}.gz" for client in range(CLIENTS)]
     assert record["removed"] is True
@@ -179,7 +180,7 @@ def test_the_next_call_collects_everything_wherever_the_controller_was_killed(si
         controller = subprocess.run([sys.executable, "-c", CONTROLLER, str(asked), *kill], env=environment, timeout=240)
         assert controller.returncode == -signal.SIGKILL, kill
         assert site.store.there() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
-    assert _files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.FETCHED
+    assert files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.FETCHED
     done = load_in_pod.present(given, Step(None))
     assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
     site.complete()
@@ -196,7 +197,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, str(asked)], env=environment)
     until(lambda: len(site.world.names()) >= 3 or controller.poll() is not None, "the load begins")
     assert controller.poll() is None
-    record = _files.read_json(site.point / remote_load_record.FILE)
+    record = files.read_json(site.point / remote_load_record.FILE)
     assert record["collect"]["bucket"] == "results", "it is known before anything was uploaded"
     controller.send_signal(signal.SIGKILL)
     controller.wait(120)
@@ -204,7 +205,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
         assert servers.S3_KEYS[1] not in json.dumps(one), "the pods have no credentials"
     until(lambda: site.store.there() == [0, 1], "the pods upload their files without a controller")
     # A damaged object is refused, and stays; so does the load.
-    held = _s3.client(site.store.location)
+    held = s3.client(site.store.location)
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from load_world import World, without_rights
 from playbook import play, run_dirs
 
@@ -68,7 +68,7 @@ def test_a_run_that_nothing_can_be_scheduled_for_fails_before_it_prepares_anythi
     done = play(*words, artifacts=tmp_path)
     assert done.code != 0 and "lacks what the run needs: " in done.flat(), done.output[-4000:]
     assert "no node" in done.flat() and "doctor_fail=false" in done.flat()
-    record = _files.read_yaml(run_dirs(tmp_path)[0] / "run.yml")
+    record = files.read_yaml(run_dirs(tmp_path)[0] / "run.yml")
     assert record["phases"]["prepare"]["status"] == "failed" and "test" not in record["phases"]
     kind = world.client.kind("v1", "Namespace")
     assert world.client.get(kind, given["fine_tuning_namespace"]) is None

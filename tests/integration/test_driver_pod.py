@@ -15,13 +15,17 @@ from typing import Any
 import pytest
 import stand_in_kubelet
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError, ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    ProcessError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import load_in_pod, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.load_in_pod import LoadInPod
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod, remote_load_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pod import LoadInPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_play import LoadPlay
 from load_world import World, final
 
@@ -75,7 +79,7 @@ class Site(LoadPlay):
     def begin_with(self, log: str, **values: Any) -> subprocess.Popen[bytes]:
         """Start a controller with these variables."""
         more = self.folder / f"{log}.yml"
-        _files.write_yaml(more, values)
+        files.write_yaml(more, values)
         return self.begin(log, "-e", f"@{more}")
 
     def workloads(self) -> list[str]:
@@ -123,13 +127,13 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
     assert second.wait(timeout=240) == 0, site.said("second.log")
     assert "found the load again by its run id" in site.said("second.log")
     assert "100 of 100 created" in site.said("second.log"), "its own progress is shown"
-    rows = list(_files.read_lines(site.point / "ledger.jsonl"))
+    rows = list(files.read_lines(site.point / "ledger.jsonl"))
     assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 100}
     assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
-    seen = {row["type"] for row in _files.read_lines(site.point / "observations.jsonl")}
+    seen = {row["type"] for row in files.read_lines(site.point / "observations.jsonl")}
     assert {"canary", "event"} & seen, seen
     assert len(site.workloads()) == 100
-    assert _files.read_json(site.point / "elsewhere.json")["state"] == "fetched"
+    assert files.read_json(site.point / "elsewhere.json")["state"] == "fetched"
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
 
 
@@ -207,7 +211,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     assert [one["sessions"] for one in result["clients"]] == [1, 2, 1], "the others were not disturbed"
     assert (result["counts"]["planned"], result["counts"]["unknown"], result["stopped"]) == (240, 0, "")
     assert result["counts"]["created"] + result["counts"]["already_mine"] == 240 == len(site.workloads())
-    rows = [row for row in _files.read_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
+    rows = [row for row in files.read_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert Counter(final(rows).values()) == {1: 240}
     table = timeline_builder.build(site.point, site.world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 240} and table.contradictions == {}

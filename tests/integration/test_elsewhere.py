@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import ssh_server
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import detached_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import detached_load
 from load_play import LoadPlay
 from load_world import World
 
@@ -76,13 +76,13 @@ def test_a_load_outlives_its_controller_and_its_connection_and_its_files_come_ba
     site.server.start()
     assert second.wait(timeout=300) == 0, site.said("second.log")
     point = site.point
-    rows = list(_files.read_lines(point / "ledger.jsonl"))
+    rows = list(files.read_lines(point / "ledger.jsonl"))
     assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 260}
     assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
     assert (point / "plan.jsonl").exists() and (point / "observations.jsonl").exists()
     assert len(site.world.names()) == 260
     assert not site.place.path.exists(), "nothing is left there, no kubeconfig either"
-    assert _files.read_json(point / "elsewhere.json")["state"] == "fetched"
+    assert files.read_json(point / "elsewhere.json")["state"] == "fetched"
 
 
 def test_a_load_elsewhere_is_ended_by_whoever_cleans_up(site: Site) -> None:

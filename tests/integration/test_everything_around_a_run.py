@@ -22,13 +22,21 @@ import pytest
 import rehearsal as support
 import servers
 import snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import user_workload_monitoring as monitoring
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry import machine_config_pools, registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import NAMESPACE, VERSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
+    user_workload_monitoring as monitoring,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
+    machine_config_pools,
+    registry_access,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import NAMESPACE, VERSION
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -126,7 +134,7 @@ def prometheus(info: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
 
 def several_contexts(kubeconfig: str, folder: Path) -> Path:
     """Write a kubeconfig with context ``lab`` of the cluster; its current context leads to no server."""
-    config = _files.read_yaml(Path(kubeconfig))
+    config = files.read_yaml(Path(kubeconfig))
     [cluster], [context] = config["clusters"], config["contexts"]
     nowhere = {"name": "nowhere", "cluster": {**cluster["cluster"], "server": "https://127.0.0.1:9"}}
     config["clusters"].append(nowhere)
@@ -134,7 +142,7 @@ def several_contexts(kubeconfig: str, folder: Path) -> Path:
         {"name": "lab", "context": context["context"]},
         {"name": "nowhere", "context": {**context["context"], "cluster": "nowhere"}},
     ]
-    _files.write_yaml(folder / "kubeconfig", {**config, "current-context": "nowhere"})
+    files.write_yaml(folder / "kubeconfig", {**config, "current-context": "nowhere"})
     return folder / "kubeconfig"
 
 
@@ -177,13 +185,13 @@ def test_a_run_with_everything_passes_and_leaves_the_cluster_as_it_was(
         secret = client.get(client.kind("v1", "Secret"), registry_access.NAME, registry_access.NAMESPACE) or {}
     assert base64.b64decode(secret["data"][registry_access.KEY]).decode() == PULL_SECRET, "byte for byte"
     [run_dir] = run_dirs(tmp_path / "runs")
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
-    difference = _files.read_json(run_dir / "run_diff.json")
+    assert files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
+    difference = files.read_json(run_dir / "run_diff.json")
     assert [difference[name] for name in ("left", "gone", "changed")] == [[], [], []]
-    whys = [one["why"] for one in _files.read_json(run_dir / "capture" / "index.json")["captures"]]
+    whys = [one["why"] for one in files.read_json(run_dir / "capture" / "index.json")["captures"]]
     assert whys == ["before the test", "after point 001"]
-    assert _files.read_json(run_dir / "metrics_dump.json")["metrics"] > 100
-    [burnt] = [_files.read_json(path) for path in run_dir.glob("*__gpu_operator__burn/gpu_burn.json")]
+    assert files.read_json(run_dir / "metrics_dump.json")["metrics"] > 100
+    [burnt] = [files.read_json(path) for path in run_dir.glob("*__gpu_operator__burn/gpu_burn.json")]
     assert "simulated" in json.dumps(burnt)
     assert not (run_dir / "registry.json").exists() and not (run_dir / "monitoring.json").exists()
     for call in run_dir.glob("[0-9][0-9][0-9]__*"):

@@ -9,9 +9,12 @@ import execution_environment
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.fake_nodes import NodePoolSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.fake_nodes import NodePoolSpec
 from execution_environment import Podman
 from playbook import run_dirs
 
@@ -58,7 +61,7 @@ def run_job(podman: Podman, job: Path, runs: Path, **more: str) -> None:
     )
     assert "report    /runs/" in said
     (run_dir,) = run_dirs(runs)
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "baseline"), said[-4000:]
+    assert files.read_json(run_dir / "verdict.json")["verdict"] in ("pass", "baseline"), said[-4000:]
     assert (run_dir / "report" / "index.html").is_file()
 
 

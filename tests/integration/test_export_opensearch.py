@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import OpenSearchIndex
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
+    OpenSearchIndex,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from run_directory import RUN, World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -43,7 +47,7 @@ def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, a
     server = OpenSearchServer(address, "tests")
     first = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
     second = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
-    kpis = [one for n in ("000", "001") for one in _files.read_json(run / "points" / n / "kpis.json")["kpis"]]
+    kpis = [one for n in ("000", "001") for one in files.read_json(run / "points" / n / "kpis.json")["kpis"]]
     assert first["counts"] == {"created": len(kpis) + 1, "updated": 0}
     assert second["counts"] == {"created": 0, "updated": len(kpis) + 1}
     assert servers.get(f"{address}/tests-kpis/_count")["count"] == len(kpis)

@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import cluster_metadata_store
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from playbook import play
 from run_directory import World, write_run
 
@@ -31,8 +38,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def place(address: str) -> _s3.S3Location:
-    return _s3.S3Location("results", "nightly", address, access_key=servers.S3_KEYS[0], secret_key=servers.S3_KEYS[1])
+def place(address: str) -> s3.S3Location:
+    return s3.S3Location("results", "nightly", address, access_key=servers.S3_KEYS[0], secret_key=servers.S3_KEYS[1])
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,7 @@ def quiet(_line: str) -> None:
     """Say nothing."""
 
 
-def export(top: Path, place: _s3.S3Location, **secrets: str) -> dict:
+def export(top: Path, place: s3.S3Location, **secrets: str) -> dict:
     return export_run.to_s3(str(top), place, secrets, [], export_run.LABEL, quiet)
 
 
@@ -57,19 +64,19 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
+def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     result = export(run, place)
     assert result["exported"] == {"target": "s3", "address": f"s3://results/nightly/{NAME}", "status": "valid"}
-    _s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
+    s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
     found = contents(tmp_path)
-    manifest = _files.read_json(tmp_path / "manifest.json")
-    _files.check("manifest/1", manifest)
+    manifest = files.read_json(tmp_path / "manifest.json")
+    files.check("manifest/1", manifest)
     del found["manifest.json"]
     assert found == contents(run)
     assert {one["name"] for one in manifest["files"]} == set(found)
 
 
-def test_a_second_export_sends_what_is_new_only(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
+def test_a_second_export_sends_what_is_new_only(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     own = replace(place, prefix="again")
     top = tmp_path / NAME
     shutil.copytree(run, top)
@@ -83,11 +90,11 @@ def test_a_second_export_sends_what_is_new_only(run: Path, place: _s3.S3Location
     assert third["counts"]["sent"] == 2  # the file and the manifest
 
 
-def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: _s3.S3Location, tmp_path: Path) -> None:
+def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: s3.S3Location, tmp_path: Path) -> None:
     data = bytes(range(256)) * (13 * 2**20 // 256)
     (tmp_path / "large.bin").write_bytes(data)
     own = replace(place, prefix="parts", part_size=5 * 2**20)
-    connection = _s3.client(own)
+    connection = s3.client(own)
     begun = connection.create_multipart_upload(Bucket="results", Key="parts/large.bin", ChecksumAlgorithm="SHA256")
     connection.upload_part(
         Bucket="results",
@@ -97,19 +104,19 @@ def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: _s3.S3Locati
         Body=data[: 5 * 2**20],
         ChecksumAlgorithm="SHA256",
     )
-    counts = _s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)
+    counts = s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)
     assert counts == {"sent": 1, "there": 0, "resumed": 1}
     assert connection.get_object(Bucket="results", Key="parts/large.bin")["Body"].read() == data
-    assert _s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
+    assert s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
     assert not connection.list_multipart_uploads(Bucket="results").get("Uploads")
 
 
-def test_what_arrived_otherwise_is_noticed(place: _s3.S3Location, tmp_path: Path) -> None:
+def test_what_arrived_otherwise_is_noticed(place: s3.S3Location, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"right")
     own = replace(place, prefix="wrong")
-    _s3.client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
-    assert _s3.upload(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
-    assert _s3.client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
+    s3.client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
+    assert s3.upload(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
+    assert s3.client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
 
 
 @pytest.mark.parametrize(
@@ -122,14 +129,14 @@ def test_what_arrived_otherwise_is_noticed(place: _s3.S3Location, tmp_path: Path
     ],
 )
 def test_a_refusal_says_what_to_do_and_shows_no_key(
-    run: Path, place: _s3.S3Location, change: dict, message: str
+    run: Path, place: s3.S3Location, change: dict, message: str
 ) -> None:
     with pytest.raises(AccessError, match=message) as caught:
         export(run, replace(place, **change))
     assert "wrong-key-of-some-length" not in str(caught.value)
 
 
-def test_a_run_with_a_secret_stays_here(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
+def test_a_run_with_a_secret_stays_here(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     top = tmp_path / NAME
     shutil.copytree(run, top)
     (top / "points" / "000" / "logs").mkdir()
@@ -139,10 +146,10 @@ def test_a_run_with_a_secret_stays_here(run: Path, place: _s3.S3Location, tmp_pa
         secret_gate.SecretFound, match=r"points/000/logs/pod.log:2: the value of fine_tuning_model_token"
     ):
         export(top, own, fine_tuning_model_token=CANARY)
-    assert not _s3.client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
+    assert not s3.client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
 
 
-def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: _s3.S3Location, tmp_path: Path) -> None:
+def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     top = tmp_path / NAME
     shutil.copytree(run, top)
     (top / "points" / "000" / "kpis.json").unlink()
@@ -153,7 +160,7 @@ def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: _s3.S3Locat
 
 
 def test_replot_fetches_a_run_from_s3_makes_the_same_figures_and_exports_when_asked(
-    run: Path, place: _s3.S3Location, address: str, tmp_path: Path
+    run: Path, place: s3.S3Location, address: str, tmp_path: Path
 ) -> None:
     export(run, place)
     words = ["-e", f"export_s3_endpoint={address}", "-e", f"export_s3_access_key={servers.S3_KEYS[0]}"]
@@ -177,7 +184,7 @@ def test_replot_fetches_a_run_from_s3_makes_the_same_figures_and_exports_when_as
     for name in ("kpis.json", "attribution.json", "timeline.csv"):
         assert (top / "points" / "000" / name).read_bytes() == (run / "points" / "000" / name).read_bytes(), name
     assert (top / "report" / "index.html").exists() and (top / "junit.xml").exists()
-    record = _files.read_yaml(top / "run.yml")
+    record = files.read_yaml(top / "run.yml")
     assert record["replot"]["source"] == f"s3://results/nightly/{NAME}"
     (exported,) = record["exported"]
     assert exported["address"] == f"s3://results/replots/{NAME}-replot"

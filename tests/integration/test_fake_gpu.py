@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    OwnershipError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     fake_gpu_operator_objects,
     fake_nodes,
     kwok_on_real_cluster,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from playbook import play, run_dirs
 
 GPU = "nvidia.com/gpu"

@@ -13,18 +13,18 @@ from typing import Any
 import custom_resources
 import pytest
 import training_objects
-from ansible_collections.perfscale.seatrial.plugins.module_utils import (
-    _files,
-    _labels,
-    _pod_logs,
-    _training_simulation,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup.label_sweep import Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_manifests,
+    fake_nodes,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cleanup.label_sweep import Sweep
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_manifests, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._training_figures import training_rows
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
@@ -96,8 +96,8 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
 ) -> None:
     order = fake_nodes.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
     fake_nodes.present(client, order, 240, lambda _line: None, False)
-    played = _training_simulation.simulate(1, 2, 1, {})
-    _training_simulation.write(rehearsal.info["played_logs"], _training_simulation.lines(played, "model", "data", 2, 1))
+    played = training_simulation.simulate(1, 2, 1, {})
+    training_simulation.write(rehearsal.info["played_logs"], training_simulation.lines(played, "model", "data", 2, 1))
     parameters = {**PARAMETERS, "fine_tuning_node_selector": {"test": run_id}}
     made = training_objects.workloads(parameters, 3, simulated=True, run_id=run_id)
     fails = made[2]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"]
@@ -106,9 +106,9 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
         client.create(one)
     wait_for_phases(client, run_id, {"Succeeded": 5, "Failed": 1})
 
-    masters = f"{_labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
-    logs = _pod_logs.LogCollectionSpec(str(tmp_path / "logs"), run_id, masters, container="pytorch")
-    result = _pod_logs.LogCollection(client, logs).run()
+    masters = f"{run_labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
+    logs = pod_logs.LogCollectionSpec(str(tmp_path / "logs"), run_id, masters, container="pytorch")
+    result = pod_logs.LogCollection(client, logs).run()
     assert result["unread"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
     assert [(one["index"], one["workload"], one["phase"]) for one in result["pods"]] == [
         (0, f"{run_id}-001-0", "Succeeded"),
@@ -117,17 +117,17 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     ]
     text = (tmp_path / "logs" / f"{run_id}-001-0-master-0.log").read_text(encoding="utf-8")
     assert text.startswith("SIMULATED: ")
-    assert _pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
+    assert pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
 
     collected = training_rows.logs_of(result["pods"], tmp_path / "logs")
     training_rows.write(tmp_path, collected, training_rows.SIMULATED, simulated=True)
-    rows = list(_files.read_lines(tmp_path / "training.jsonl"))
+    rows = list(files.read_lines(tmp_path / "training.jsonl"))
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 
-    failed = _pod_logs.LogCollectionSpec(str(tmp_path / "failed"), run_id, masters, which="failed")
-    assert [one["index"] for one in _pod_logs.LogCollection(client, failed).run()["pods"]] == [2]
-    few = _pod_logs.LogCollectionSpec(str(tmp_path / "few"), run_id, masters, maximum=2)
-    found = _pod_logs.LogCollection(client, few).run()
+    failed = pod_logs.LogCollectionSpec(str(tmp_path / "failed"), run_id, masters, which="failed")
+    assert [one["index"] for one in pod_logs.LogCollection(client, failed).run()["pods"]] == [2]
+    few = pod_logs.LogCollectionSpec(str(tmp_path / "few"), run_id, masters, maximum=2)
+    found = pod_logs.LogCollection(client, few).run()
     assert [one["index"] for one in found["pods"]] == [0, 2] and found["left_out"] == 1
 
 
@@ -136,8 +136,8 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     meta = {"name": "waits", "namespace": run_id, "labels": own}
     spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    order = _pod_logs.LogCollectionSpec(str(tmp_path), run_id, f"{_labels.RUN}={run_id}", container="another")
-    result = _pod_logs.LogCollection(client, order).run()
+    order = pod_logs.LogCollectionSpec(str(tmp_path), run_id, f"{run_labels.RUN}={run_id}", container="another")
+    result = pod_logs.LogCollection(client, order).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 

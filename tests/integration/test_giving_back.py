@@ -15,7 +15,7 @@ from typing import Any
 
 import leftovers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import PROGRAM, ROOT, Done, begin, environment, play, run_dirs
 from processes import traces
@@ -39,11 +39,11 @@ def give_back(run_dir: Path, **more: str) -> Done:
 
 
 def cluster_of(run_dir: Path) -> dict[str, Any]:
-    return _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]
+    return files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]
 
 
 def held(run_dir: Path) -> list[dict[str, Any]]:
-    return _files.read_yaml(run_dir / "run.yml")["held"]
+    return files.read_yaml(run_dir / "run.yml")["held"]
 
 
 def test_the_file_gives_back_a_kept_run_and_what_would_refuse_does_so_before_anything_is_deleted(
@@ -59,7 +59,7 @@ def test_the_file_gives_back_a_kept_run_and_what_would_refuse_does_so_before_any
         assert refused.code == 2 and "is kept (cluster_keep)" in refused.flat(), refused.output
         assert "nothing was touched" in refused.flat() and "-e cluster_keep=false" in refused.flat()
         assert not list(run_dir.glob("*__cleanup__*")), "the clean-up did not begin"
-        assert _files.read_yaml(run_dir / "run.yml")["status"] == "passed", "nor did the session"
+        assert files.read_yaml(run_dir / "run.yml")["status"] == "passed", "nor did the session"
         given = give_back(run_dir)
         assert given.code == 0, given.output
         assert held(run_dir) == [] and cluster_of(run_dir)["state"] == "released"
@@ -86,14 +86,14 @@ def test_a_give_back_that_could_not_look_says_so_and_fails_until_a_kubeconfig_is
     done = play(*words, "--tags", "cluster,prepare", "-e", f"cluster_kubeconfig={first}", artifacts=tmp_path / "runs")
     assert done.code == 0, done.output
     [run_dir] = run_dirs(tmp_path / "runs")
-    run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+    run_id = files.read_yaml(run_dir / "run.yml")["id"]
     assert [one["what"].split()[0] for one in held(run_dir)] == ["objects"] and labelled(rehearsal.kubeconfig, run_id)
     first.rename(second)
     for _attempt in range(2):
         failed = give_back(run_dir)
         assert failed.code == 2 and "no longer exists" in failed.flat() and "-e cluster_kubeconfig=" in failed.flat()
         assert [one["what"].split()[0] for one in held(run_dir)] == ["objects"], failed.output
-        assert _files.read_yaml(run_dir / "run.yml")["phases"]["cleanup"]["status"] == "failed"
+        assert files.read_yaml(run_dir / "run.yml")["phases"]["cleanup"]["status"] == "failed"
     assert labelled(rehearsal.kubeconfig, run_id)
     other = tmp_path / "other"
     other.write_text(second.read_text().replace("127.0.0.1", "127.0.0.2"), encoding="utf-8")
@@ -142,7 +142,7 @@ class Cut:
 
     def assert_given_back(self, status: str) -> None:
         assert held(self.run_dir()) == [], self.output()
-        assert _files.read_yaml(self.run_dir() / "run.yml")["status"] == status
+        assert files.read_yaml(self.run_dir() / "run.yml")["status"] == status
         deadline = time.monotonic() + 120
         while (left := traces(self.data)) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -178,7 +178,7 @@ def test_a_run_that_is_cut_short_gives_back_and_ends_with_the_command_that_does(
     command = (cut.run_dir() / "GIVE_BACK").read_text(encoding="utf-8").strip()
     assert cut.output().splitlines()[-1] == f"  give back {command}", cut.output()
     cut.assert_given_back("interrupted")
-    captured = _files.read_json(cut.run_dir() / "capture" / "index.json")["captures"][-1]
+    captured = files.read_json(cut.run_dir() / "capture" / "index.json")["captures"][-1]
     assert (captured["why"], captured["point"]) == ("after an interruption", "001"), "before anything was deleted"
     assert captured["notes"] == [] and "workloads-pytorchjob.jsonl" in [one["file"] for one in captured["files"]]
 

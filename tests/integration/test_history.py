@@ -13,18 +13,29 @@ from typing import Any
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export import export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._export.opensearch import OpenSearchIndex
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history import collect_history, from_opensearch
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import History, HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._opensearch import OpenSearchServer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import run_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3 as _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
+    OpenSearchIndex,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    collect_history,
+    from_opensearch,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
+    History,
+    HistoryRequest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from history_copies import write_copies
 from history_series import noisy
 from past_run_files import kpi, run_id, write_past_run
@@ -186,7 +197,7 @@ def test_without_any_export_there_is_no_history(places: Places) -> None:
 def test_figures_of_an_older_version_are_lifted_on_s3_too(places: Places, tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 1, 1.0)
     path = top / "points" / "001" / "kpis.json"
-    document = _files.read_json(path)
+    document = files.read_json(path)
     path.write_text(json.dumps({**document, "schema": "kpis/1", "labels": {"project": "fine_tuning"}}))
     location = replace(places.s3, prefix="old")
     export_run.to_s3(str(top), location, {}, [], export_run.LABEL, lambda _line: None)
@@ -220,7 +231,7 @@ def test_the_verdict_is_the_same_from_each_source(places: Places, recorded: tupl
         rules = LabelRules(("ran.openshift",))
         request = HistoryRequest((source,), rules=rules, s3=replace(location, bucket=""), opensearch=server)
         write_verdict(str(top), 0.5, rules=JudgingRules(judged=["makespan"]), past=request)
-        verdict = _files.read_json(top / "verdict.json")
+        verdict = files.read_json(top / "verdict.json")
         assert verdict["history"].pop("sources") == [source]
         found.append(verdict)
     assert (found[0]["verdict"], found[0]["history"]["used"]) == ("regression", 16)
@@ -251,7 +262,7 @@ def test_the_servers_of_the_export_are_those_of_the_history(
     words = ("-e", f"source={top}", "-e", json.dumps(given))
     secret = {"SEATRIAL_EXPORT_S3_SECRET_KEY": servers.S3_KEYS[1]}
     done = play(*words, artifacts=tmp_path, project="replot", env=secret)
-    verdict = _files.read_json(tmp_path / f"{top.name}-replot" / "verdict.json")
+    verdict = files.read_json(tmp_path / f"{top.name}-replot" / "verdict.json")
     assert (verdict["verdict"], verdict["history"]["used"]) == ("regression", 16), done.output[-4000:]
     assert [one for one in verdict["warnings"] if "history could not be read: folder" in one]
     assert servers.S3_KEYS[1] not in done.output

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from killed_runs import end, give_back
 from playbook import begin, run_dirs
@@ -50,7 +50,7 @@ def test_nothing_is_left_after_the_give_back_command(seed: int, moment: float, h
     assert traces(tmp_path) == []
     assert open_ports(ports) == []
     assert [path.name for path in data.glob("*") if path.is_dir()] == []
-    assert _files.read_yaml(found[0] / "run.yml")["held"] == []
+    assert files.read_yaml(found[0] / "run.yml")["held"] == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_nothing_is_left_on_a_cluster_of_others(seed: int, moment: float, how: s
     for run_dir in run_dirs(tmp_path / "artifacts"):
         done = give_back(run_dir)
         assert done.returncode == 0, f"killed at {moment:.1f} s by {how}\n{done.stdout[-6000:]}"
-        run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+        run_id = files.read_yaml(run_dir / "run.yml")["id"]
         assert labelled(rehearsal.kubeconfig, run_id) == []
 
 

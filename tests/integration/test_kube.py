@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import ssh_server
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
-from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import ThreadPool
 
 
 def changed(

@@ -9,7 +9,7 @@ from pathlib import Path
 import large_chain
 import large_run
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table
 
 
 def check(count: int, clients: int, top: Path) -> None:

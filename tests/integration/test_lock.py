@@ -14,15 +14,16 @@ from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _held_lock_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
+    held_lock_file,
     lock_lease,
     lock_protocol,
     lock_renewer,
     lock_session,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
 from load_world import World, wait_until_created
 
 SCRIPT = Path(__file__).parents[1] / "support" / "lock_run.py"
@@ -73,7 +74,7 @@ class Turns:
         return lock_session.LockSpec.of({**given, **more}, 0)
 
     def record(self, run: str) -> dict[str, Any]:
-        return _files.read_json(self.folder / f"lock-{run}.json")
+        return files.read_json(self.folder / f"lock-{run}.json")
 
     def leases(self) -> list[lock_lease.LockLease]:
         return self.store().look()
@@ -86,8 +87,8 @@ class Turns:
 def turns(world: World, tmp_path: Path) -> Iterator[Turns]:
     made = Turns(world, tmp_path)
     yield made
-    for path in tmp_path.glob(_held_lock_file.PATTERN):
-        lock_renewer.stop(_held_lock_file.read(path))
+    for path in tmp_path.glob(held_lock_file.PATTERN):
+        lock_renewer.stop(held_lock_file.read(path))
 
 
 def quiet(_text: str) -> None:
@@ -170,14 +171,14 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
         caller.kill()
         caller.wait()
     assert lock_renewer.Process(**second).lives(), "it belongs to the second session"
-    assert _held_lock_file.lost(turns.folder) == ""
+    assert held_lock_file.lost(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.take(turns.wish("run-first"), Step(None), quiet)
     assert [one.role for one in lock_protocol.release(turns.store(), "run-first")] == [lock_lease.HOLDER]
-    until(lambda: _held_lock_file.lost(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in _held_lock_file.lost(turns.folder)
+    until(lambda: held_lock_file.lost(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in held_lock_file.lost(turns.folder)
     until(lambda: lock_renewer.running(turns.record("run-first")) is None, "the keeper ends")
 
 
@@ -186,7 +187,7 @@ def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_
     os.kill(turns.record("run-first")["keeper"]["pid"], signal.SIGKILL)
     known: list[str] = []
     lock_session.take(
-        turns.wish("run-second"), Step(None), lambda _text: known.append(_held_lock_file.lost(turns.folder))
+        turns.wish("run-second"), Step(None), lambda _text: known.append(held_lock_file.lost(turns.folder))
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import run_files
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import PROGRAM, Done, environment, play, run_dirs
 
@@ -236,14 +237,14 @@ def test_what_is_exported_says_how_the_run_went(job: Job, tmp_path: Path) -> Non
         secret = {"SEATRIAL_EXPORT_S3_SECRET_KEY": servers.S3_KEYS[1]}
         done = play("--tags", "export", *words, artifacts=job.artifacts, env=secret)
         assert done.code == 0, done.output[-4000:]
-        place = _s3.S3Location(
+        place = s3.S3Location(
             "results",
             f"here/{job.directory.name}",
             address,
             access_key=servers.S3_KEYS[0],
             secret_key=servers.S3_KEYS[1],
         )
-        _s3.download(place, tmp_path / "there")
+        s3.download(place, tmp_path / "there")
     record = _files.read_yaml(tmp_path / "there" / "run.yml")
     assert record["status"] == "passed"
     assert record["phases"]["export"]["status"] == "running"

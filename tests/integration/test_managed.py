@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     OwnershipError,
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift.managed_openshift import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import Manager
 from role_lab import Lab
 from stand_in.place import StandIn
 

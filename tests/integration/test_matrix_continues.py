@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from playbook import begin, play, run_dirs
 
 #: Each point is over in seconds; the load of one takes long enough to be killed in the middle.

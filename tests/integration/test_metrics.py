@@ -19,8 +19,8 @@ import pytest
 import rehearsal as support
 import servers
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
     InputError,
@@ -28,25 +28,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
     local_prometheus,
     metrics_dump,
     metrics_file,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import prometheus as prometheus_requests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics import user_workload_monitoring as monitoring
-from ansible_collections.perfscale.seatrial.plugins.module_utils._metrics.prometheus import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
+    prometheus as prometheus_requests,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
+    user_workload_monitoring as monitoring,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.prometheus import (
     PrometheusServer,
     of_openshift,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from playbook import play
 from run_directory import RUN, World, write_run
 
@@ -131,10 +137,10 @@ def newest(address: str) -> float:
 def run(address: str, tmp_path: Path) -> Path:
     """A run whose point was measured in the last seconds, of which the server has all samples."""
     top = write_run(tmp_path / "run", [(World(count=10, canary=5.0), {})])
-    point = _files.read_yaml(top / "points/000/point.yml")
+    point = files.read_yaml(top / "points/000/point.yml")
     now = newest(address)
     point.update(started=stamp(now - SECONDS + 3), ended=stamp(now))
-    _files.write_yaml(top / "points/000/point.yml", point, "point/2")
+    files.write_yaml(top / "points/000/point.yml", point, "point/2")
     return top
 
 
@@ -162,11 +168,11 @@ def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run
     mine = tmp_path / "kpis.yml"
     kpi = {"name": "memory", "unit": "bytes", "direction": "lower", "help": "Most memory of the API server."}
     kpi["source"] = {"function": "metric", "name": "apiserver_memory", "statistic": "max"}
-    _files.write_yaml(mine, [kpi, {**kpi, "name": "none", "source": {"function": "metric", "name": "unknown"}}])
+    files.write_yaml(mine, [kpi, {**kpi, "name": "none", "source": {"function": "metric", "name": "unknown"}}])
     write_timeline(str(run))
     write_kpis(str(run), [str(mine)])
     write_verdict(str(run), 0.5)
-    memory, none = _files.read_json(run / "points/000/kpis.json")["kpis"]
+    memory, none = files.read_json(run / "points/000/kpis.json")["kpis"]
     assert memory["value"] > 50e6 and 5 <= memory["n"] <= memory["of"]
     assert (none["value"], none["note"]) == (None, "no metric with this name was captured")
     result = write_report(str(run), str(ROLES / "results/templates/report.html.j2"))
@@ -179,7 +185,7 @@ def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path
     assert result["warnings"] == []
     write_timeline(str(run))
     write_kpis(str(run), [str(ROLES / "fine_tuning" / "files" / "kpis.yml")])
-    kpis = {one["name"]: one["value"] for one in _files.read_json(run / "points/000/kpis.json")["kpis"]}
+    kpis = {one["name"]: one["value"] for one in files.read_json(run / "points/000/kpis.json")["kpis"]}
     # A rate over scrapes of a busy machine; a pod of another run, or the cgroup of a pod too, would at least double it.
     assert 0.2 < kpis["pod_cpu_mean"] < 0.9
     assert kpis["pod_memory_mean"] == kpis["pod_memory_max"] == 3e8
@@ -189,7 +195,7 @@ def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path
 
 def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "queries.yml"
-    _files.write_yaml(mine, [{"name": "wrong", "query": "sum(", "unit": ""}, {"name": "up", "query": "up", "unit": ""}])
+    files.write_yaml(mine, [{"name": "wrong", "query": "sum(", "unit": ""}, {"name": "up", "query": "up", "unit": ""}])
     result = capture_metrics.capture(str(run), PrometheusServer(address), [str(mine)])
     assert "metric wrong:" in result["warnings"][0] and "parse error" in result["warnings"][0]
     found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)
@@ -252,9 +258,9 @@ def test_on_openshift_the_route_to_thanos_is_found_with_token_and_authority(
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
         path = "/api/v1/namespaces/openshift-monitoring/serviceaccounts/reader/token"
         token = client.request("POST", path, asked)["status"]["token"]
-        config = _files.read_yaml(Path(rehearsal.kubeconfig))
+        config = files.read_yaml(Path(rehearsal.kubeconfig))
         config["users"][0]["user"] = {"token": token}
-        _files.write_yaml(tmp_path / "kubeconfig", config)
+        files.write_yaml(tmp_path / "kubeconfig", config)
         with Client.from_kubeconfig(tmp_path / "kubeconfig") as other:
             wait_until_permitted(other)
             found = of_openshift(other)
@@ -406,7 +412,7 @@ def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
     before = captured(run)
     dumped(address, run, matchers=['__name__=~"go_.*"'])
     mine = tmp_path / "queries.yml"
-    _files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
+    files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
     with local_prometheus.serving(str(run), str(PROGRAM)) as server:
         capture_metrics.capture(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
     after = captured(run)
@@ -449,10 +455,10 @@ def test_a_dump_that_was_changed_is_refused(address: str, run: Path) -> None:
 def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, run: Path, tmp_path: Path) -> None:
     capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     dumped(address, run, matchers=['__name__="go_goroutines"'])
-    _files.write_yaml(tmp_path / "more.yml", [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
+    files.write_yaml(tmp_path / "more.yml", [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
     kpi = {"name": "goroutines", "unit": "", "direction": "lower", "help": "Most goroutines."}
     kpi["source"] = {"function": "metric", "name": "goroutines", "statistic": "max"}
-    _files.write_yaml(tmp_path / "kpis.yml", [kpi])
+    files.write_yaml(tmp_path / "kpis.yml", [kpi])
     more = {
         "metrics_query_files": [str(tmp_path / "more.yml")],
         "metrics_prometheus": str(PROGRAM),
@@ -462,7 +468,7 @@ def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, 
     done = play(*words, artifacts=tmp_path, path=ROLES.parent / "playbooks" / "replot.yml")
     assert done.code == 0, done.output[-4000:]
     again = tmp_path / f"{run.name}-replot"
-    kpis = {one["name"]: one["value"] for one in _files.read_json(again / "points/000/kpis.json")["kpis"]}
+    kpis = {one["name"]: one["value"] for one in files.read_json(again / "points/000/kpis.json")["kpis"]}
     assert kpis["goroutines"] > 1
     kept = metrics_file.read(again / "points/000" / metrics_file.FILE)
     assert kept["goroutines"].series

@@ -10,18 +10,25 @@ from typing import Any
 
 import machine_api_simulator
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    ProcessError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import dedicated_namespaces, scaling_snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import (
+    dedicated_namespaces,
+    scaling_snapshot,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import (
     NAMESPACE,
     VERSION,
     MachineSetSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_scaler import NodeScaler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import UserDemand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_scaler import NodeScaler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_sizing import UserDemand
 from playbook import play, run_dirs
 
 WORKERS = "lab-x7k2p-worker-a"
@@ -158,7 +165,7 @@ def test_the_role_scales_sutest_and_driver_and_puts_both_back(client: Client, re
         {"ansible.builtin.set_fact": settings},
         {"ansible.builtin.include_role": {"name": "perfscale.seatrial.node_scaling", "tasks_from": "{{ entry }}"}},
     ]
-    _files.write_yaml(tmp_path / "play.yml", [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
+    files.write_yaml(tmp_path / "play.yml", [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
     done = play("-e", "entry=present", artifacts=tmp_path, path=tmp_path / "play.yml")
     assert done.code == 0, done.output[-4000:]
     # 30 clients of 0.25 cores and 2 GiB: a node of 8 cores and 32 GiB has room for 14 of them.
@@ -242,8 +249,8 @@ def test_the_points_of_a_run_have_different_numbers_of_nodes(rehearsal: Any, cli
     found = []
     for number in ("001", "002", "003"):
         point = run / "points" / number
-        recorded = _files.read_yaml(point / "point.yml")["nodes"]
-        counted = _files.read_json(point / "kpis.json")["labels"]["ran"]["nodes"]
+        recorded = files.read_yaml(point / "point.yml")["nodes"]
+        counted = files.read_json(point / "kpis.json")["labels"]["ran"]["nodes"]
         found.append((recorded, counted["count"], counted["gpus"]))
     more = found[0][1] - found[2][1]
     assert [one[0] for one in found] == [

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_process
 from role_lab import Lab
 from stand_in.place import StandIn
 
@@ -66,7 +66,7 @@ def test_a_cluster_is_made_told_and_destroyed_and_no_secret_is_left_anywhere(clo
         record["provider_data"]["metadata"]["infraID"] == infra
         and record["expires"] == standing["tags"]["ExpirationDate"]
     )
-    assert _files.read_json(cloud.folder / "store" / f"{RUN_ID}.json")["metadata"]["infraID"] == infra
+    assert files.read_json(cloud.folder / "store" / f"{RUN_ID}.json")["metadata"]["infraID"] == infra
 
     back = cloud.run("release", *cloud.words)
     assert back.code == 0 and cloud.stand_in.cloud == {}, back.output

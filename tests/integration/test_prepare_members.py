@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import Done, play
 
 CANARY = "canary-71d0-member"
@@ -76,7 +76,7 @@ def test_members_of_a_project_and_of_roles_run_side_by_side_and_each_result_is_t
     ]
     done, run_dir = prepare(tmp_path, beside)
     assert done.code == 2, done.output
-    found = _files.read_json(tmp_path / "done.json")
+    found = files.read_json(tmp_path / "done.json")
     assert {name: one["state"] for name, one in found.items()} == {
         "one": "passed",
         "volume models": "failed",

@@ -23,12 +23,18 @@ import machine_config_simulator
 import pytest
 import rehearsal as support
 import snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry import machine_config_pools, registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling import machine_sets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
+    machine_config_pools,
+    registry_access,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_sets
 from killed_runs import end, give_back
 from playbook import begin, play, run_dirs
 
@@ -173,7 +179,7 @@ def test_a_run_with_every_member_passes_and_leaves_the_cluster_as_it_was(lab: La
     assert done.code == 0, done.output
     (run_dir,) = run_dirs(tmp_path)
     assert states(run_dir) == dict.fromkeys(MEMBERS, "passed")
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
+    assert files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
     lab.assert_as_before()
     for path in run_dir.rglob("*"):
         assert not path.is_file() or CANARY.encode() not in path.read_bytes(), path
@@ -248,12 +254,12 @@ def test_a_kill_at_any_moment_of_prepare_leaves_the_cluster_as_it_was(lab: Lab, 
     (run_dir,) = run_dirs(tmp_path / "runs")
     done = give_back(run_dir)
     assert done.returncode == 0, f"{how} at {moment:.1f} s\n{done.stdout[-6000:]}"
-    assert _files.read_yaml(run_dir / "run.yml")["held"] == []
+    assert files.read_yaml(run_dir / "run.yml")["held"] == []
     lab.assert_as_before()
 
 
 def _phases(artifacts: Path) -> list[str]:
-    return [name for one in run_dirs(artifacts) for name in _files.read_yaml(one / "run.yml").get("phases") or {}]
+    return [name for one in run_dirs(artifacts) for name in files.read_yaml(one / "run.yml").get("phases") or {}]
 
 
 def _prepares(artifacts: Path) -> bool:

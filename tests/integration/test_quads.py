@@ -15,12 +15,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads import server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_acquisition import Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_record import LeaseRecord
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_release import release
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.lease_spec import LeaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_spec import LeaseSpec
 from playbook import PROGRAM, ROOT, begin, environment, play, run_dirs
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock, coming_saturday

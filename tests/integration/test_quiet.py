@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import project_role, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 from playbook import Done, play
 
 PLAYBOOK = """

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 import rehearsal as support
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     control_groups,
     fake_nodes,
@@ -28,7 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     instance_processes,
     node_images,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import image_preload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
 from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"
@@ -98,12 +98,12 @@ def state_of_the_machine() -> dict[str, Any]:
 
 def descendants(pid: int) -> dict[int, str]:
     """Return a process and all below it, with their programs."""
-    parents = {one: _processes.parent_of(one) for one in _processes.pids()}
+    parents = {one: processes.parent_of(one) for one in processes.pids()}
     found, size = {pid}, 0
     while len(found) > size:
         size = len(found)
         found |= {one for one, parent in parents.items() if parent in found}
-    return {one: os.path.basename(_processes.program_of(one) or "") for one in found}
+    return {one: os.path.basename(processes.program_of(one) or "") for one in found}
 
 
 def node_processes(options: cluster_lifecycle.Options) -> dict[int, str]:
@@ -240,24 +240,24 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     folders = image_folders(next(pid for pid, name in found.items() if name == "run"))
     assert len(folders) == 2
     assert set(found.values()) >= {"run", "node", "containerd", "kubelet", "containerd-shim-runc-v2", "pause", "bash"}
-    ticks = {pid: _processes.ticks_of(pid) for pid in found}
+    ticks = {pid: processes.ticks_of(pid) for pid in found}
     os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
     if victim != "bash":
         # A dead part is a dead machine: the node goes down as a whole, and comes up with its images.
-        wait_for(lambda: all(_processes.ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
+        wait_for(lambda: all(processes.ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
         assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started node"]
         with Client.from_kubeconfig(info["kubeconfig"]) as client:
             assert run_job(client, "again", "echo again") == "again\n"
         found = node_processes(options)
-        ticks = {pid: _processes.ticks_of(pid) for pid in found}
+        ticks = {pid: processes.ticks_of(pid) for pid in found}
         os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
     cluster_lifecycle.absent(options, support.quiet)
-    assert [name for pid, name in found.items() if _processes.ticks_of(pid) == ticks[pid]] == []
+    assert [name for pid, name in found.items() if processes.ticks_of(pid) == ticks[pid]] == []
     assert control_groups.left(options.instance.path) == []
     assert not options.instance.path.exists()
     assert state_of_the_machine() == before
     for one in folders:
-        assert node_images.listing_of(one / "tree") == _files.read_json(one / "image.json")["tree"]
+        assert node_images.listing_of(one / "tree") == files.read_json(one / "image.json")["tree"]
 
 
 @needs_a_node
@@ -340,10 +340,10 @@ def test_nothing_is_left_of_any_round(own_instance) -> None:
     for number in range(1, ROUNDS + 1):
         options = own_instance(f"round-{number}", components=["node", "registry"])
         found, done = (killed_at_start if number % 2 else killed_at_work)(options, chance)
-        ticks = {pid: _processes.ticks_of(pid) for pid in found}
+        ticks = {pid: processes.ticks_of(pid) for pid in found}
         print("round", number, done, flush=True)
         cluster_lifecycle.absent(options, support.quiet)
-        assert [name for pid, name in found.items() if ticks[pid] and _processes.ticks_of(pid) == ticks[pid]] == []
+        assert [name for pid, name in found.items() if ticks[pid] and processes.ticks_of(pid) == ticks[pid]] == []
         assert instance_processes.running(options.instance.path) == []
         assert control_groups.left(options.instance.path) == [] and not options.instance.path.exists()
         assert state_of_the_machine() == before
@@ -378,9 +378,9 @@ def test_a_run_marks_as_simulated_only_what_ran_on_simulated_nodes(
     done = play("-e", json.dumps(settings), artifacts=tmp_path)
     assert done.code == 0, done.output
     (point,) = (run_dirs(tmp_path)[0] / "points").iterdir()
-    document = _files.read_json(point / "kpis.json")
+    document = files.read_json(point / "kpis.json")
     kpis = {one["name"]: one for one in document["kpis"]}
-    training = {row["simulated"] for row in _files.read_lines(point / "training.jsonl")}
+    training = {row["simulated"] for row in files.read_lines(point / "training.jsonl")}
     assert document["labels"]["ran"]["workload_nodes"] == ("real" if selector else "mixed")
     assert kpis["time_to_running_p95"]["value"] is not None
     # The GPUs of the real node are in its status only: no device is behind them.
@@ -419,19 +419,19 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
     assert state_of_the_machine() == before
     (run,) = run_dirs(tmp_path / "artifacts")
     (pulls,) = run.glob("*__image_preload__main/image_pulls.json")
-    (node,) = _files.read_json(pulls)["nodes"]
+    (node,) = files.read_json(pulls)["nodes"]
     assert (node["node"], node["there"], node["simulated"]) == ("real-0", False, False)
     assert node["seconds"] > 0 and node["bytes"] > 100_000_000  # pulled from the registry, of which it was not there
     downloaded = min(run.glob("*__storage__present/downloads.json"))
-    sizes = {one["name"]: one["downloaded"] for one in _files.read_json(downloaded)["downloads"]}
+    sizes = {one["name"]: one["downloaded"] for one in files.read_json(downloaded)["downloads"]}
     assert sizes["tiny-llama"] > 3_000_000 and sizes["tiny-text.jsonl"] > 50_000
     report = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert "http://files.seatrial-files.svc.cluster.local:8080/tiny-llama" in report
     points = sorted((run / "points").iterdir())
     found = []
     for point in points:
-        (row,) = _files.read_lines(point / "training.jsonl")
-        document = _files.read_json(point / "kpis.json")
+        (row,) = files.read_lines(point / "training.jsonl")
+        document = files.read_json(point / "kpis.json")
         kpis = {one["name"]: one for one in document["kpis"]}
         assert row["error"] is None and row["simulated"] is False
         assert document["labels"]["ran"]["workload_nodes"] == "real"
@@ -442,12 +442,12 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
         figures = row["figures"]
         rate = figures["train_steps_per_second"] * figures["total_batch_size"]
         assert figures["train_samples_per_second"] == pytest.approx(rate, rel=0.01)
-        brought = _files.read_json(point / "files" / "files.json")["files"]
+        brought = files.read_json(point / "files" / "files.json")["files"]
         names = {Path(one["name"]).name for one in brought}
         lora = {"adapter_model.safetensors"} if point.name in ("001", "002") else set()
         assert names == {"training_logs.jsonl"} | lora
         for one in brought:
-            assert _files.sha256_of(point / "files" / one["name"]) == one["sha256"]
+            assert files.sha256_of(point / "files" / one["name"]) == one["sha256"]
         found.append((figures["total_batch_size"], len(row["loss"]["points"])))
         if point.name in ("003", "004"):  # all weights learn within ten steps, of LoRA's few it is not sure
             losses = [loss for _epoch, loss in row["loss"]["points"]]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish import bmc_machine, machine_fleet
-from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.bmc_machine import Bmc
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import bmc_machine, machine_fleet
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_machine import Bmc
 from bmc_emulator import Emulator, emulator
 
 NAMES = [f"s01-h{number:02d}" for number in range(1, 7)]
@@ -143,6 +143,6 @@ def test_traits_that_a_user_gives_are_checked(emulated: Emulator) -> None:
     with pytest.raises(machine_fleet.FleetError, match="'boot_devise' is an unknown trait .did you mean 'boot_device'"):
         bring(emulated, "off", names=NAMES[:1], vendors={"sushy": {"boot_devise": ["Cd"]}})
     with pytest.raises(InputError):
-        from ansible_collections.perfscale.seatrial.plugins.module_utils._redfish.vendor_traits import traits
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.vendor_traits import traits
 
         traits(["Dell Inc."], {"dell": {"no": 1}})

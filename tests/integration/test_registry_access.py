@@ -11,7 +11,7 @@ from typing import Any
 
 import machine_config_simulator as simulator
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     InputError,
     OwnershipError,
@@ -19,8 +19,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import 
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry import machine_config_pools, registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry.registry_access import RegistryAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
+    machine_config_pools,
+    registry_access,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import RegistryAccess
 
 CANARY = "canary-9b21-registry"
 BEFORE = '{ "auths" : {\n  "cloud.openshift.com": {"auth": "b2xk",  "email": "a@b.c"}\n}  }\n'

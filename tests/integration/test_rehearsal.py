@@ -14,15 +14,19 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, OwnershipError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_manifests,
     fake_nodes,
     kwok_on_real_cluster,
     launch_plan,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal.instance_dir import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
 
 def wait_for(truth: Callable[[], Any], what: str, timeout: float = 240) -> Any:

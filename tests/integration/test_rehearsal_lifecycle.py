@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import OwnershipError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     component_binaries,
     component_spec,
@@ -29,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal impo
     launch_plan,
     readiness_probe,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import environment, play
 
 
@@ -271,7 +271,7 @@ def test_processes_whose_folder_was_deleted_are_found_and_removed(
 
 def wait_until_ended(pid: int) -> None:
     deadline = time.monotonic() + 120
-    while _processes.ticks_of(pid) is not None:
+    while processes.ticks_of(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import begin, play, run_dirs
 
 SMALL = [
@@ -59,13 +59,13 @@ def test_a_point_is_repeated_until_its_limit_decides(tmp_path: Path) -> None:
     assert 3 <= len(attempts) <= 6
     offsets = []
     for one in attempts:
-        header, *planned = _files.read_lines(directory / "points" / one / "plan.jsonl")
+        header, *planned = files.read_lines(directory / "points" / one / "plan.jsonl")
         assert (header["arrival"]["type"], header["arrival"]["rate"]) == ("poisson", 1.0)
         offsets.append([row["offset"] for row in planned if row["type"] == "workload"])
     assert all(one == offsets[0] for one in offsets) and 0 < offsets[0][0] < offsets[0][1]
     *_others, end = lines(directory)
     assert (end["type"], end["why"]) == ("finished", "Every judged figure is decided.")
-    verdict = _files.read_json(directory / "verdict.json")
+    verdict = files.read_json(directory / "verdict.json")
     makespan = next(one for one in verdict["kpis"] if one["name"] == "makespan")
     assert (makespan["limit"]["result"], makespan["method"]) == ("within", "mean of the attempts, at every look")
     assert makespan["high"] < 60
@@ -85,11 +85,11 @@ def test_a_killed_bisection_goes_on_and_names_the_step(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(120)
     (directory,) = run_dirs(tmp_path / "runs")
-    first = _files.read_yaml(directory / "points" / "001" / "point.yml")
+    first = files.read_yaml(directory / "points" / "001" / "point.yml")
     done = play("-e", f"run_dir={directory}", artifacts=tmp_path / "runs", project="bisect", timeout=1800)
     assert done.code == 0, done.output
-    assert _files.read_yaml(directory / "points" / "001" / "point.yml") == first, "it was measured again"
-    found = _files.read_json(directory / "bisection.json")
+    assert files.read_yaml(directory / "points" / "001" / "point.yml") == first, "it was measured again"
+    found = files.read_json(directory / "bisection.json")
     assert (found["verdict"], found["step"]["before"], found["step"]["after"]) == ("pass", 1.1, 3)
     assert found["step"]["probability"] >= 0.95
     assert "fine_tuning_run_seconds = 1.1 and 3" in done.flat()

@@ -13,10 +13,12 @@ from pathlib import Path
 import ci_job
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from playbook import play
 from run_directory import World, write_run
 
@@ -71,7 +73,7 @@ def test_a_cut_run_in_an_archive_on_a_web_server_gives_the_same_figures(cut: Pat
     top = tmp_path / "artifacts" / f"{NAME}-replot"
     for name in ("kpis.json", "attribution.json", "timeline.csv", "timeline.jsonl"):
         assert (top / "points/000" / name).read_bytes() == (cut / "points/000" / name).read_bytes(), name
-    assert _files.read_json(top / "verdict.json") == _files.read_json(cut / "verdict.json")
+    assert files.read_json(top / "verdict.json") == files.read_json(cut / "verdict.json")
     assert "report/index.html" in done.output
 
 
@@ -83,15 +85,15 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
     assert done.code == 0, done.output[-4000:]
     top = tmp_path / "artifacts" / f"{NAME}-replot"
     assert f"{top}/report/index.html" in done.output
-    rows = [one for one in _files.read_lines(top / "points/000/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_lines(top / "points/000/timeline.jsonl") if one["type"] == "workload"]
     assert [one["index"] for one in rows] == [4, 6, 7, 8, 9]
     said = "first 10, last 6 of these of 20 workloads, 1 with errors left out: 5 shown"
     page = (top / "report/index.html").read_text()
     assert page.count(said) >= 2  # beside the verdict, and with every plot
-    kpis = _files.read_json(top / "points/000/kpis.json")
+    kpis = files.read_json(top / "points/000/kpis.json")
     assert kpis["labels"]["selection"] == said
     assert all(one["of"] <= 5 for one in kpis["kpis"])
-    assert _files.read_json(top / "verdict.json")["selection"] == said
+    assert files.read_json(top / "verdict.json")["selection"] == said
     assert not (mixed / "report").exists()
 
 
@@ -111,8 +113,8 @@ def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, t
 
 
 def test_a_run_of_a_newer_version_is_refused(cut: Path, tmp_path: Path) -> None:
-    record = _files.read_yaml(cut / "run.yml")
-    _files.write_yaml(cut / "run.yml", {**record, "schema": "run/7"})
+    record = files.read_yaml(cut / "run.yml")
+    files.write_yaml(cut / "run.yml", {**record, "schema": "run/7"})
     done = play("-e", f"source={cut}", artifacts=tmp_path / "artifacts", project="replot")
     assert done.code != 0
     assert "written by a newer version of perfscale.seatrial: run/7; this version reads up to run/1" in done.flat()
@@ -123,7 +125,7 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     for name, world in (("a", World(count=30, rate=10)), ("b", World(count=30, rate=10, run_for=12.0, seed=2))):
         top = write_run(tmp_path / f"run-{name}", [(world, {})], id=f"t1121-aaaaa{name}")
         provenance = {"workload_count": [{"source": "default", "value": 1}, {"source": "-e", "value": ord(name)}]}
-        _files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": provenance})
+        files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": provenance})
         if name == "a":
             measured(top)  # the other one is still to be made
     words = ["-e", "runs=run-a,./run-b"]
@@ -132,7 +134,7 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     folder = tmp_path / "some" / "where" / "compare-t1121-aaaaaa-t1121-aaaaab"
     assert f"{folder}/index.html" in done.flat()
     document = json.loads((folder / "comparison.json").read_text())
-    _files.check("comparison/2", document)
+    files.check("comparison/2", document)
     assert document["settings"] == [{"name": "workload_count", "values": [97, 98]}]
     (pair,) = document["pairs"]
     makespan = next(one for one in pair["kpis"] if one["name"] == "makespan")

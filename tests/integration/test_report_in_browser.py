@@ -7,13 +7,15 @@ from pathlib import Path
 
 import fetch_test_servers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._compare import compare_runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.collect_history import HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.matching import LabelRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._report.write_report import write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from browser import Browser, program
 from history_copies import write_copies
 from history_series import noisy

@@ -15,21 +15,21 @@ from pathlib import Path
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
     load_in_pod,
     presigned_upload,
     result_archive,
     result_store,
     result_upload,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
 
 OUTCOME = {"ok": True, "result": {"msg": "12 of 12 created"}}
 
@@ -112,7 +112,7 @@ def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, P
     whole = archive.read_bytes()
     for wrong in (whole[: len(whole) // 2], whole[:-200] + bytes(200), b"nothing", whole + whole):
         of_client = {"Bucket": "results", "Key": of.key(0)}
-        _s3.client(of.location).put_object(**of_client, Body=wrong)
+        s3.client(of.location).put_object(**of_client, Body=wrong)
         with pytest.raises(DataError, match="is damaged"):  # also without a checksum from the pod
             result_store.unpack(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
         assert (tmp_path / "ledger.jsonl").read_text() == "held\n"

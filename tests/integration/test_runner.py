@@ -12,7 +12,7 @@ from typing import Any
 import ansible_runner
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import ROOT, environment, run_dirs
 from processes import open_ports, ports_of, traces
 
@@ -127,7 +127,7 @@ def test_a_job_uses_the_bearer_token_of_awx_and_leaves_it_nowhere(tmp_path: Path
     assert run_dir.name == "workload_scale-7"
     kept = [path for path in run_dir.rglob("*") if path.is_file() and token in path.read_text(errors="replace")]
     assert kept == [] and token not in said(done)
-    recorded = _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["kubeconfig"]
+    recorded = files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["kubeconfig"]
     assert not Path(recorded).exists(), "the file with the token is gone"
     handed_on = [one for one in done.events if one["event"] == "playbook_on_stats"][-1]["event_data"]["artifact_data"]
     assert (handed_on["seatrial_run_dir"], handed_on["seatrial_status"]) == (str(run_dir), "passed")
@@ -159,7 +159,7 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
     killed = job(tmp_path / "job-1", "", extra, **words)
     assert killed.status == end, said(killed)
     run_dir = runs / "workload_scale-42"
-    run_id = _files.read_yaml(run_dir / "run.yml")["id"]
+    run_id = files.read_yaml(run_dir / "run.yml")["id"]
     if end == "canceled":
         assert labelled(rehearsal, run_id), "a killed job gives nothing back"
 
@@ -170,9 +170,9 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
         done = job(tmp_path / turn, "cleanup,release", back, bearer(rehearsal, token), project="workload_scale")
         assert done.status == "failed" and "but the run itself is interrupted" in said(done), said(done)
     assert labelled(rehearsal, run_id) == []
-    record = _files.read_yaml(run_dir / "run.yml")
+    record = files.read_yaml(run_dir / "run.yml")
     assert (
-        record["held"] == [] and _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
+        record["held"] == [] and files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
     )
 
     del back["run_repeat_failure"]
@@ -203,4 +203,4 @@ def test_a_cancelled_job_is_given_back_by_another_one(tmp_path: Path) -> None:
         assert (done.status, done.rc) == ("successful", 0), said(done)
     assert traces(data) == [] and open_ports(ports) == []
     assert [path.name for path in data.glob("*") if path.is_dir()] == []
-    assert _files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
+    assert files.read_yaml(run_dir / "cluster.yml")["clusters"]["sutest"]["state"] == "released"

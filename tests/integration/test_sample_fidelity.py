@@ -17,8 +17,11 @@ import audit_truth
 import benchmark_table
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_bench import REAL_TEMPLATE
 from load_world import world_on
 

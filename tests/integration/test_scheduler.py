@@ -12,7 +12,7 @@ from typing import Any
 
 import playbook
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 PRESETS = Path(__file__).resolve().parents[2] / "group_vars" / "all"
 
@@ -30,7 +30,7 @@ def run(folder: Path, rehearsal_folder: Path, preset: str, **settings: Any) -> t
 
 
 def kpis(top: Path, point: str) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in _files.read_json(top / "points" / point / "kpis.json")["kpis"]}
+    return {one["name"]: one for one in files.read_json(top / "points" / point / "kpis.json")["kpis"]}
 
 
 # The role with Kueue is in Molecule's scenario, preemptions are in the unit tests of timelines and comparisons.
@@ -54,11 +54,11 @@ def test_the_same_load_with_and_without_preemption_and_their_comparison(tmp_path
     assert preempting["preemptions"]["value"] > 0
     # A gang that is preempted loses all of its pods, and each comes again.
     assert preempting["pods_lost"]["value"] % 4 == 0 and preempting["pods_lost"]["value"] > 0
-    rows = list(_files.read_lines(top / "points" / "002" / "timeline.jsonl"))[1:]
+    rows = list(files.read_lines(top / "points" / "002" / "timeline.jsonl"))[1:]
     assert [row["pods"] for row in rows] == [8 if row["template"] == "urgent" else 4 for row in rows]
-    plans = [list(_files.read_lines(top / "points" / point / "plan.jsonl"))[1:] for point in ("001", "002")]
+    plans = [list(files.read_lines(top / "points" / point / "plan.jsonl"))[1:] for point in ("001", "002")]
     assert [row["offset"] for row in plans[0]] == [row["offset"] for row in plans[1]]
-    comparison = _files.read_json(top / "report" / "compare" / "comparison.json")
+    comparison = files.read_json(top / "report" / "compare" / "comparison.json")
     assert [pair["points"] for pair in comparison["pairs"]] == [["001", "002"]]
     assert "LowerPriority" in str(comparison["settings"])
     assert (top / "report" / "compare" / "index.html").exists()
@@ -87,7 +87,7 @@ def test_gangs_that_need_most_of_the_room_go_one_by_one_with_coscheduling_and_no
     assert plain["pods_lost"]["value"] > 0 and plain["utilisation_lost"]["value"] > 0
     assert together["workloads_succeeded"]["value"] == 4
     assert together["pods_lost"]["value"] == 0
-    rows = [one for one in _files.read_lines(top / "points/002/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_lines(top / "points/002/timeline.jsonl") if one["type"] == "workload"]
     lives = sorted((one["stages"]["pods_scheduled_first"], one["stages"]["pods_running"]) for one in rows)
     for (_first, whole), (following, _whole) in itertools.pairwise(lives):
         assert following[1] >= whole[0]  # nobody gets a GPU before the gang that is there is whole

@@ -13,9 +13,9 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from playbook import begin, play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 def moments(run_dir: Path) -> tuple[float, float]:
     """When the run's phase test began and ended."""
-    phase = _files.read_yaml(run_dir / "run.yml")["phases"]["test"]
+    phase = files.read_yaml(run_dir / "run.yml")["phases"]["test"]
     began, ended = (datetime.fromisoformat(phase[name]).timestamp() for name in ("started", "ended"))
     return began, ended
 
@@ -65,7 +65,7 @@ def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_fo
     taken = play("--tags", "acquire", *place, *small, "-e", "cluster_lifetime=5s", "-e", "cluster_owner=ann", **lab)
     assert taken.code == 0, taken.output
     [first] = run_dirs(tmp_path / "runs")
-    name = _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["name"]
+    name = files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["name"]
     try:
         told = play("--tags", "info", *place, **lab)
         assert f"rehearsal cluster {name}: ann for performance test since" in told.flat()
@@ -76,7 +76,7 @@ def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_fo
         done = play("--tags", "reap", *place, "-e", "cluster_reap_dry_run=false", **lab)
         assert done.code == 0, done.output
         assert not (tmp_path / "data" / name).exists()
-        assert _files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
+        assert files.read_yaml(first / "cluster.yml")["clusters"]["sutest"]["state"] == "released"
         assert "nothing is held" in play("--tags", "info", *place, **lab).flat()
     finally:
         leftovers.remove_all(tmp_path / "data")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import Done, play
 
 CANARY = "canary-5e2c-deferred"
@@ -45,7 +45,7 @@ def test_members_run_at_the_same_time_and_all_results_are_kept(tmp_path: Path, b
         ],
     )
     assert done.code == 0, done.output
-    result = _files.read_json(tmp_path / "done.json")
+    result = files.read_json(tmp_path / "done.json")
     states = {name: one["state"] for name, one in result["members"].items()}
     assert states == {name: "failed" if name == broken else "passed" for name in NAMES}
     assert bool(result.get("failed")) == bool(broken)

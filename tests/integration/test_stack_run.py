@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import rehearsal as support
 import snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    fake_nodes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._olm import install_operators, operator_specs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rhoai import data_science_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install_operators, operator_specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -47,7 +50,7 @@ def run_on(info: dict[str, Any], artifacts: Path, *more: str) -> Path:
     assert done.code == 0, done.output
     (run_dir,) = run_dirs(artifacts)
     assert (run_dir / "report" / "index.html").exists()
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
+    assert files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
     return run_dir
 
 

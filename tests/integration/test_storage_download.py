@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
 
 SCRIPT = Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py"
 WEIGHTS = b"\x00\x01weights" * 200_000

@@ -11,9 +11,9 @@ import pytest
 import rehearsal as support
 import servers
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from playbook import play, run_dirs
 
 TOKEN = "hub-token-9c2e"
@@ -70,7 +70,7 @@ def test_models_of_three_kinds_of_registries_are_downloaded_once_and_trained(own
     (run,) = run_dirs(tmp_path / "runs")
     found = {}
     for path in run.glob("*__storage__present/downloads.json"):
-        found |= {one["name"]: one for one in _files.read_json(path)["downloads"]}
+        found |= {one["name"]: one for one in files.read_json(path)["downloads"]}
     assert {name: one["source"] for name, one in found.items()} == {
         "tiny-llama": "s3://lab/tuned/tiny-llama",
         "org/tiny": "hf://org/tiny",
@@ -78,7 +78,7 @@ def test_models_of_three_kinds_of_registries_are_downloaded_once_and_trained(own
     }
     assert found["tiny-llama"]["sha256"] == found["org/tiny"]["sha256"]  # the same files
     for number in ("001", "002"):
-        (row,) = _files.read_lines(run / "points" / number / "training.jsonl")
+        (row,) = files.read_lines(run / "points" / number / "training.jsonl")
         assert row["error"] is None and row["figures"]["train_runtime"] > 0 and row["simulated"] is False
     for path in run.rglob("*"):
         if path.is_file():

@@ -13,13 +13,21 @@ import pytest
 import rehearsal as support
 import servers
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage import claim, fill_volume, image_preload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.claim import VolumeClaim
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.download_job import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import (
+    claim,
+    fill_volume,
+    image_preload,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.claim import VolumeClaim
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.download_job import DownloadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
 
 SCRIPT = (Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py").read_text(encoding="utf-8")
 IMAGE, REAL = pod_servers.IMAGE, pod_servers.REAL

@@ -9,7 +9,7 @@ import time
 
 import leftovers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 from playbook import ROOT
 
 

@@ -17,14 +17,14 @@ from typing import Any
 import bare_metal_lab
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     cluster_status,
     fake_nodes,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ci_job import Job, begin, ended
 from playbook import run_dirs
 
@@ -59,17 +59,17 @@ def cluster(options: cluster_lifecycle.Options) -> dict[str, Any]:
 
 def phase_runs(name: str) -> Callable[[Path], bool]:
     def begun(run_dir: Path) -> bool:
-        return bool(_files.read_yaml(run_dir / "run.yml")["phases"].get(name, {}).get("status") == "running")
+        return bool(files.read_yaml(run_dir / "run.yml")["phases"].get(name, {}).get("status") == "running")
 
     return begun
 
 
 def point_passed(run_dir: Path) -> bool:
-    return bool(_files.read_yaml(run_dir / "points" / "001" / "point.yml")["status"] == "passed")
+    return bool(files.read_yaml(run_dir / "points" / "001" / "point.yml")["status"] == "passed")
 
 
 def load_runs(run_dir: Path) -> bool:
-    return sum(one.get("outcome") == "created" for one in _files.read_lines(run_dir / "points/001/ledger.jsonl")) > 5
+    return sum(one.get("outcome") == "created" for one in files.read_lines(run_dir / "points/001/ledger.jsonl")) > 5
 
 
 def when(moment: Callable[[Path], bool], job: Any, folder: Path) -> Path:
@@ -92,7 +92,7 @@ def check(job: Job, run_dir: Path, where: str) -> None:
     assert job.last.startswith("error (exit 3): "), job.last
     assert job.cases("failure") == {}
     assert list(job.cases("error")) == [where], job.cases("error")
-    verdict = _files.read_json(run_dir / "verdict.json")
+    verdict = files.read_json(run_dir / "verdict.json")
     assert (verdict["verdict"], verdict["code"]) == ("error", 5), verdict
     # A cluster that is lost takes the lock of the run with it.
     assert verdict["cause"] in (causes := ("AccessError", "LockLost")), verdict["cause"]
@@ -162,4 +162,4 @@ def test_an_export_server_that_cannot_be_reached_leaves_the_verdict(cluster: dic
     assert job.last.startswith("error (exit 3): verdict pass, but the run failed: "), job.last
     assert job.cases("failure") == {} and list(job.cases("error")) == ["phase export"]
     (run_dir,) = run_dirs(tmp_path)
-    assert _files.read_json(run_dir / "verdict.json")["verdict"] == "pass"
+    assert files.read_json(run_dir / "verdict.json")["verdict"] == "pass"

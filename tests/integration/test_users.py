@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import play, run_dirs
 
 LACKING = suite_prerequisites.real_node_lacks()
@@ -21,7 +21,7 @@ def values(rehearsal_folder: Path, **more: Any) -> list[str]:
 
 
 def rows(point: Path, name: str) -> list[dict[str, Any]]:
-    return list(_files.read_lines(point / f"{name}.jsonl"))
+    return list(files.read_lines(point / f"{name}.jsonl"))
 
 
 def test_users_begin_after_their_release_and_their_files_come_back(rehearsal_folder: Path, tmp_path: Path) -> None:
@@ -35,12 +35,12 @@ def test_users_begin_after_their_release_and_their_files_come_back(rehearsal_fol
     done = play(*values(rehearsal_folder, **more), project="users", artifacts=tmp_path)
     assert done.code == 0, done.output
     (point,) = (run_dirs(tmp_path)[0] / "points").iterdir()
-    told = _files.read_json(point / "users" / "users.json")
+    told = files.read_json(point / "users" / "users.json")
     assert (told["count"], told["required"], told["succeeded"]) == (4, 3, 3)
     for index in range(4):
         folder = point / "users" / str(index)
         assert (folder / "files" / "a").read_text() == f"{index}\n"
-        assert _files.read_json(folder / "user.json")["exit_code"] == (7 if index == 3 else 0)
+        assert files.read_json(folder / "user.json")["exit_code"] == (7 if index == 3 else 0)
     releases = [row for row in rows(point, "ledger") if row["type"] == "release" and row["status"] == 200]
     assert [row["released"] for row in releases] == [2, 4]
     assert releases[1]["sent"] >= releases[0]["answered"] + 1
@@ -53,7 +53,7 @@ def test_users_begin_after_their_release_and_their_files_come_back(rehearsal_fol
         order = ["created", "scheduled", "ready", "released", "begun", "command_ended"]
         for before, after in zip(order, order[1:], strict=False):
             assert stages[before][0] <= stages[after][1], (row["index"], before, after)
-    kpis = {one["name"]: one for one in _files.read_json(point / "kpis.json")["kpis"]}
+    kpis = {one["name"]: one for one in files.read_json(point / "kpis.json")["kpis"]}
     assert kpis["success_rate"]["value"] == 75
     assert kpis["release_to_begun_max"]["n"] == 4 and not kpis["release_to_begun_max"]["simulated"]
     assert kpis["release_spread"]["value"] <= kpis["release_to_begun_max"]["interval"][1]

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import rehearsal as support
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
 from killed_runs import give_back
 from load_world import final
 from playbook import begin, run_dirs
@@ -85,7 +85,7 @@ class Run:
         return {int(one["metadata"]["labels"][INDEX]): one for one in self.client.list(POD, "", INDEX)[0]}
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return list(_files.read_lines(self.point / f"{name}.jsonl"))
+        return list(files.read_lines(self.point / f"{name}.jsonl"))
 
     def users(self) -> dict[int, dict[str, Any]]:
         """Return the rows of the timeline; each user has one."""
@@ -95,7 +95,7 @@ class Run:
 
     def left(self) -> list[str]:
         """Return what the cluster still has of the run."""
-        label = {"labelSelector": f"perfscale.seatrial/run={_files.read_yaml(self.run_dir / 'run.yml')['id']}"}
+        label = {"labelSelector": f"perfscale.seatrial/run={files.read_yaml(self.run_dir / 'run.yml')['id']}"}
         found = []
         for version, kind in LEFT:
             path = self.client.kind(version, kind).path("")
@@ -179,9 +179,9 @@ def test_users_that_are_killed_or_deleted_count_as_failed_and_are_dated(run: Run
     assert found[0]["outcome"] in ("failed", "deleted") and "begun" in found[0]["stages"]
     assert "succeeded" not in found[0]["stages"]
     assert "begun" not in found[2]["stages"] and found[2]["stages"]["failed"][1] >= killed
-    told = _files.read_json(run.point / "users" / "users.json")
+    told = files.read_json(run.point / "users" / "users.json")
     assert (told["count"], told["required"], told["succeeded"]) == (4, 2, 2)
-    users = [_files.read_json(run.point / "users" / str(one) / "user.json") for one in range(4)]
+    users = [files.read_json(run.point / "users" / str(one) / "user.json") for one in range(4)]
     assert (users[0]["phase"], users[0]["why"]) == ("missing", "its pod was deleted, or never created")
     assert (users[2]["phase"], users[2]["exit_code"], users[2]["why"][:13]) == ("Failed", 137, "exit code 137")
     page = (run.run_dir / "report" / "index.html").read_text()
@@ -230,7 +230,7 @@ def test_each_user_is_accounted_for_once_whoever_is_killed(how: str, run: Run) -
         ended(running, run)
         assert_accounted_for(run, done)
     assert run.left() == []
-    assert _files.read_yaml(run.run_dir / "run.yml")["held"] == []
+    assert files.read_yaml(run.run_dir / "run.yml")["held"] == []
 
 
 def assert_accounted_for(run: Run, killed: dict[int, float]) -> None:
@@ -245,10 +245,10 @@ def assert_accounted_for(run: Run, killed: dict[int, float]) -> None:
         wanted = {"succeeded"} if index not in killed else {"failed", "deleted"} | ({"succeeded"} if late else set())
         assert row["outcome"] in wanted, (index, row, killed)
     outcomes = Counter(row["outcome"] for row in found.values())
-    told = _files.read_json(run.point / "users" / "users.json")
+    told = files.read_json(run.point / "users" / "users.json")
     assert (told["count"], told["succeeded"]) == (COUNT, outcomes["succeeded"])
     for index, row in found.items():
-        user = _files.read_json(run.point / "users" / str(index) / "user.json")
+        user = files.read_json(run.point / "users" / str(index) / "user.json")
         assert (user["phase"] == "Succeeded") == (row["outcome"] == "succeeded"), (row, user)
         if row["outcome"] == "succeeded":
             assert (run.point / "users" / str(index) / "files" / "a").read_text() == f"{index}\n"

@@ -20,14 +20,20 @@ import pytest
 import rehearsal as support
 import servers
 import suite_prerequisites
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files, _labels, _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan.template_renderer import workload_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import result_upload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._users import user_files, user_uploads
-from ansible_collections.perfscale.seatrial.plugins.module_utils._users.user_uploads import POD, UserUploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import workload_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_upload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import POD, UserUploads
 from killed_runs import give_back
 from load_world import World
 from node_relay import NODE, NodeRelay
@@ -37,7 +43,7 @@ pytestmark = pytest.mark.long
 LACKING = suite_prerequisites.real_node_lacks()
 
 PROGRAMS = ("roles/users/files/user.py", "roles/users/files/sent_files.py",
-            "plugins/module_utils/_remote/presigned_upload.py")  # fmt: skip
+            "plugins/module_utils/_load/remote/presigned_upload.py")  # fmt: skip
 #: What the helper does after the command has ended: folder, limit of the API server.
 HELPER = """
 import json, sys, user, sent_files
@@ -92,7 +98,7 @@ class Site:
     def pod(self, index: int, files: Any, phase: str = "Succeeded") -> None:
         """Create the pod of a user with the status that a node would write."""
         name = workload_name(self.spec.run, "001", index)
-        labels = _labels.of(self.spec.run, "001", index)
+        labels = run_labels.of(self.spec.run, "001", index)
         spec = {"containers": [{"name": "user", "image": "none"}], "schedulerName": "nobody"}
         meta = {"name": name, "namespace": self.spec.namespace, "labels": labels}
         self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
@@ -174,7 +180,7 @@ def test_a_damaged_object_stays_and_replaces_nothing(site: Site) -> None:
     site.pod(0, site.helper(0, LARGE))
     site.pod(1, None)
     store = site.uploads.store
-    held = _s3.client(store.location)
+    held = s3.client(store.location)
     whole = held.get_object(Bucket="results", Key=store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):

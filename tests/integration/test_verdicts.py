@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from history_copies import write_copies
 from history_series import noisy
 from playbook import Done, play, run_dirs
@@ -34,7 +36,7 @@ def test_replot_judges_a_recorded_run_by_the_history_that_is_given(tmp_path: Pat
     write_timeline(str(top))
     write_kpis(str(top), KPIS)
     write_verdict(str(top), 0.1)
-    assert _files.read_json(top / "verdict.json")["verdict"] == "pass"
+    assert files.read_json(top / "verdict.json")["verdict"] == "pass"
     write_copies(top, tmp_path / "history", noisy(1, 1 / 1.3, 12), labels={"openshift": "4.19.3"})
     write_copies(top, tmp_path / "history", noisy(2, 1.0, 4), since=30)
     write_copies(top, tmp_path / "history", [1.0] * 3, labels={"kubernetes": "v0"}, since=20)
@@ -42,7 +44,7 @@ def test_replot_judges_a_recorded_run_by_the_history_that_is_given(tmp_path: Pat
     done = play("-e", f"source={NAME}", *given, artifacts=tmp_path / "new", project="replot", cwd=tmp_path)
     assert done.code == 0, done.output[-4000:]
     made = tmp_path / "new" / f"{NAME}-replot"
-    verdict = _files.read_json(made / "verdict.json")
+    verdict = files.read_json(made / "verdict.json")
     assert (verdict["verdict"], verdict["baseline"]) == ("regression", "12 runs of 4.19.3")
     assert {one["why"]: len(one["runs"]) for one in verdict["history"]["left_out"]} == {"other ran.kubernetes": 3}
     (makespan,) = [one for one in verdict["kpis"] if one["name"] == "makespan"]
@@ -84,12 +86,12 @@ def test_unchanged_runs_raise_no_alarm_and_a_slowed_stage_is_found_within_five_r
     unchanged = run_dirs(tmp_path / "runs")
     assert len(unchanged) == REPETITIONS
     for number, top in enumerate(unchanged):
-        verdict = _files.read_json(top / "verdict.json")
+        verdict = files.read_json(top / "verdict.json")
         assert verdict["verdict"] in ("pass", "inconclusive", "improvement"), (top, verdict["kpis"])
         assert verdict["history"]["used"] == number
     given = extra(results_history=[str(tmp_path / "runs")], results_compare_on=["fine_tuning_image"])
     done = play("-e", f"source={unchanged[-1]}", *given, artifacts=tmp_path / "replots", project="replot")
-    (verdict,) = [_files.read_json(one) for one in (tmp_path / "replots").glob("*/verdict.json")]
+    (verdict,) = [files.read_json(one) for one in (tmp_path / "replots").glob("*/verdict.json")]
     assert verdict["verdict"] != "regression", done.output[-4000:]
     assert verdict["baseline"] == f"{REPETITIONS // 2} runs of fine_tuning_image build:0"
     assert all(one["new"]["n"] == REPETITIONS // 2 for one in verdict["kpis"] if one["reading"] != "not judged")
@@ -105,7 +107,7 @@ def test_unchanged_runs_raise_no_alarm_and_a_slowed_stage_is_found_within_five_r
             results_compare_on=["fine_tuning_run_seconds"],
         )
         slow = run_dirs(tmp_path / "runs")[-1]
-        verdict = _files.read_json(slow / "verdict.json")
+        verdict = files.read_json(slow / "verdict.json")
         if verdict["verdict"] == "regression":
             break
     assert verdict["verdict"] == "regression", [one["why"] for one in verdict["kpis"]]
@@ -120,5 +122,5 @@ def test_unchanged_runs_raise_no_alarm_and_a_slowed_stage_is_found_within_five_r
     done = play("-e", f"runs={unchanged[0]},{slow}", artifacts=tmp_path / "compared", project="compare")
     assert done.code == 0, done.output[-4000:]
     (comparison,) = (tmp_path / "compared").rglob("comparison.json")
-    (pair,) = _files.read_json(comparison)["pairs"]
+    (pair,) = files.read_json(comparison)["pairs"]
     assert max(pair["stages"], key=lambda one: one["difference"])["name"] == "pods_succeeded_first"

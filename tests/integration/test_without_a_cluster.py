@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import ROOT, play
 
 SAMPLES = {"str": "x", "path": "/x", "int": 1, "float": 1.0, "bool": False, "list": [], "dict": {}}
@@ -47,7 +47,7 @@ def texts(role: Path) -> str:
 
 def entry_points(role: Path, also: str = "") -> dict[str, dict[str, Any]]:
     """Return entry point -> options, without main if it is an alias, unless ``also`` names it."""
-    specs = _files.read_yaml(role / "meta" / "argument_specs.yml")["argument_specs"]
+    specs = files.read_yaml(role / "meta" / "argument_specs.yml")["argument_specs"]
     return {
         name: spec.get("options") or {}
         for name, spec in specs.items()

@@ -10,8 +10,8 @@ import time
 import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import stalled_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.sampling_spec import SamplingSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import stalled_load
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
 

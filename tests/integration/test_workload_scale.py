@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import rehearsal as support
 import runai_platform
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import random_jinja_filter
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._runai import write_scale_test_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import workload_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_jinja_filter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_scale_test_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
 from runai_platform import Platform
@@ -165,11 +165,11 @@ def test_the_sample_command_of_the_tool_is_a_closed_loop_through_runai(
         platform.join(120)
     assert done.code == 0 and platform.error is None, done.output[-6000:]
     point = run_dirs(tmp_path)[0] / "points/001"
-    attempts = [row for row in _files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
+    attempts = [row for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
     assert [row["status"] for row in attempts] == [201] * 10
     first, second = attempts[:5], attempts[5:]
     assert min(row["sent"] for row in second) >= max(row["answered"] for row in first) + 1
-    rows = [one for one in _files.read_lines(point / "timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_lines(point / "timeline.jsonl") if one["type"] == "workload"]
     assert all(one["outcome"] == "succeeded" and "succeeded" not in one["stages"] for one in rows)
     for one in rows:
         stages = one["stages"]
@@ -272,20 +272,20 @@ def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Pa
             assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")[-4000:]
             time.sleep(0.5)
         run = run_dirs(artifacts)[0]
-        before = _files.read_yaml(run / "run.yml")["phases"]["test"]
+        before = files.read_yaml(run / "run.yml")["phases"]["test"]
         for _each in range(2):
             done = play("--tags", "report", "-e", f"run_dir={run}", artifacts=artifacts, project="workload_scale")
             assert done.code == 0, done.output[-4000:]
             assert "this is the report of the results so far" in done.output
             assert (run / "report" / "index.html").exists()
-        record = _files.read_yaml(run / "run.yml")
+        record = files.read_yaml(run / "run.yml")
         assert record["phases"]["test"]["started"] == before["started"] and len(record["sessions"]) == 1
         assert process.wait(timeout=600) == 0, log.read_text(errors="replace")[-6000:]
     finally:
         if process.poll() is None:
             process.terminate()
-    assert _files.read_yaml(run / "run.yml")["status"] == "passed"
-    rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+    assert files.read_yaml(run / "run.yml")["status"] == "passed"
+    rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
     assert [one["outcome"] for one in rows] == ["succeeded"] * 24
     assert all(one["stages"]["persistentvolumeclaim_bound"][1] > one["sent"] + 1 for one in rows)  # 1 s is played
     assert {name: [one["template"] for one in rows].count(name) for name in ("team-a", "team-b")} == {
@@ -308,7 +308,7 @@ def test_workloads_go_through_queues_of_kueue_that_the_run_makes(tmp_path: Path,
     assert done.code == 0, done.output[-6000:]
     run = run_dirs(tmp_path)[0]
     for point in ("001", "002"):
-        rows = [one for one in _files.read_lines(run / f"points/{point}/timeline.jsonl") if one["type"] == "workload"]
+        rows = [one for one in files.read_lines(run / f"points/{point}/timeline.jsonl") if one["type"] == "workload"]
         assert [one["outcome"] for one in rows] == ["succeeded"] * 4
         for one in rows:
             stages = one["stages"]
@@ -345,11 +345,11 @@ def test_a_large_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder
     done = play("-e", f"preset={preset}", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
     assert done.code == 0, done.output[-6000:]
     run = run_dirs(tmp_path)[0]
-    rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
     assert len(rows) == own.get("workload_scale_count", 105)
     assert {one["outcome"] for one in rows} == {"succeeded"}
     assert {one["pods"] for one in rows} == {8 if preset == "distributed_1000_pvc" else 1}
-    kpis = {one["name"]: one for one in _files.read_json(run / "points/001/kpis.json")["kpis"]}
+    kpis = {one["name"]: one for one in files.read_json(run / "points/001/kpis.json")["kpis"]}
     assert (kpis["time_to_bound_p95"]["value"] is not None) == (preset == "distributed_1000_pvc")
     # Few steps on a machine that is busy with other tests: whether it bends is open, but all of them are looked at.
     assert ("knee" in kpis) == preset.startswith("saturation")

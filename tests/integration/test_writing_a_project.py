@@ -10,7 +10,7 @@ from pathlib import Path
 
 import artefact
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import ROOT, environment, run_dirs
 
 PAGE = ROOT / "docs" / "writing_a_project.md"
@@ -72,13 +72,13 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path
     for text in blocks("bash"):
         folder = shell(text, folder, artifacts, **env)
     first, second, third = run_dirs(artifacts)
-    assert _files.read_yaml(second / "settings.yml")["my_llm_test_cpu"] == "250m"
-    assert _files.read_yaml(third / "run.yml")["versions"]["me.bench"] == "0.1.0"
+    assert files.read_yaml(second / "settings.yml")["my_llm_test_cpu"] == "250m"
+    assert files.read_yaml(third / "run.yml")["versions"]["me.bench"] == "0.1.0"
     for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "PyTorchJob", 4)):
-        assert _files.read_yaml(run / "run.yml")["status"] == "passed"
-        rows = [one for one in _files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+        assert files.read_yaml(run / "run.yml")["status"] == "passed"
+        rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
         assert [(one["kind"], one["outcome"]) for one in rows] == [(kind, "succeeded")] * count
-    kpis = {one["name"]: one for one in _files.read_json(third / "points/001/kpis.json")["kpis"]}
+    kpis = {one["name"]: one for one in files.read_json(third / "points/001/kpis.json")["kpis"]}
     assert kpis["time_to_accepted_p95"]["n"] == 4
     # The archive is complete: installed in place of its sources, it finds its presets, settings and KPIs.
     shutil.rmtree(folder)

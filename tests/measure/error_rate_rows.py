@@ -12,8 +12,12 @@ from pathlib import Path
 
 import numpy
 import synthetic_series
-from ansible_collections.perfscale.seatrial.plugins.module_utils._history.kpi_series import KpiSeries, RunValue
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
+    HistorySettings,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import judge_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_series import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
     always_valid_interval,
     change_points,
     comparison_scale,
@@ -25,9 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics imp
     student_t,
     time_dependence,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics.readings import REGRESSION
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.history_settings import HistorySettings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.judge_history import judge_history
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.readings import REGRESSION
 from synthetic_series import Array
 
 KPIS, LEVEL = 20, 0.01

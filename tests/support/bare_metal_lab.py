@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._openshift import installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_process
 from bmc_emulator import Emulator, emulator
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock
@@ -105,7 +105,7 @@ def lab(folder: Path, kubeconfig: str, **settings: Any) -> Iterator[Lab]:
         }
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         inventory = folder / "lab.yml"
-        _files.write_yaml(inventory, {"made_up_lab": {"hosts": {"localhost": local}, "vars": settings}})
+        files.write_yaml(inventory, {"made_up_lab": {"hosts": {"localhost": local}, "vars": settings}})
         running = Lab(folder, server, bmcs, stand_in, inventory)
         try:
             yield running

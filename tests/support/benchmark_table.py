@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import cpu_steal
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import cpu_steal
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- load: written by make bench -->", "<!-- load: end -->"

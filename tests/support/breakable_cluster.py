@@ -13,8 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, cluster_status
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    cluster_status,
+)
 
 #: Seconds in which an API server that ends answers the requests that it has.
 _ANSWERED = 5.0
@@ -38,7 +41,7 @@ class BreakableCluster:
         pid = self.pid("kube-apiserver")
         os.kill(pid, how)
         deadline = time.monotonic() + _ANSWERED
-        while _processes.ticks_of(pid) is not None and time.monotonic() < deadline:
+        while processes.ticks_of(pid) is not None and time.monotonic() < deadline:
             time.sleep(0.05)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_binaries,
     component_manifests,
     component_spec,

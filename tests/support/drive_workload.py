@@ -46,35 +46,35 @@ def result(process: subprocess.Popen[str], timeout: float = 300) -> dict[str, An
 def main(what: str, path: str) -> None:
     """Be the process."""
     sys.path.insert(0, str(COLLECTIONS))
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._progress import Progress
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
     filled = defaults(given, getattr(load_argument_spec, what.upper()))
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.load_spec import LoadSpec
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.submit_load import Load
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
 
             request = LoadSpec.of(filled)
             if request.clients > 1 and request.client is None:
-                from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import local_clients
+                from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 
                 found = local_clients.run(filled, request, step, progress)
             else:
                 found = Load(request, step, progress).run()
         elif what == "follow":
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.follow_foreign_load import (
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.follow_foreign_load import (
                 FollowSpec,
                 ForeignLoadSampler,
             )
 
             found = ForeignLoadSampler(FollowSpec.of(filled), step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample_running_load import (
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_running_load import (
                 RunningLoadSampler,
                 WatchSpec,
             )

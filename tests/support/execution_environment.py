@@ -20,7 +20,10 @@ import rehearsal
 import trixie
 import yaml
 from ansible_collections.kubernetes import core
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import component_binaries, component_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_binaries,
+    component_spec,
+)
 from common import ROOT, VENV
 
 BASE = "localhost/seatrial-base"

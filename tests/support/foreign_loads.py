@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from rehearsal import CACHE
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 #: What a history needs of a run.
 FILES = ("run.yml", "verdict.json", "cluster.yml", "settings.yml")
@@ -31,22 +31,22 @@ def _copy(top: Path, parent: Path, factor: float, days: int, ran: dict[str, Any]
     for name in FILES:
         if (top / name).exists():
             shutil.copy(top / name, made / name)
-    record = _files.read_yaml(top / "run.yml")
+    record = files.read_yaml(top / "run.yml")
     started = datetime.fromisoformat(str(record["started"])) - timedelta(days=days)
-    _files.write_yaml(made / "run.yml", {**record, "id": run, "started": _stamp(started)}, "run/1")
+    files.write_yaml(made / "run.yml", {**record, "id": run, "started": _stamp(started)}, "run/1")
     for folder in (top / "points").iterdir():
         (made / "points" / folder.name).mkdir(parents=True)
-        point = _files.read_yaml(folder / "point.yml")
-        _files.write_yaml(
+        point = files.read_yaml(folder / "point.yml")
+        files.write_yaml(
             made / "points" / folder.name / "point.yml",
             {**point, "uuid": f"{run}-{folder.name}", "started": _stamp(started)},
             "point/2",
         )
-        document = _files.read_json(folder / "kpis.json")
+        document = files.read_json(folder / "kpis.json")
         document["run"], document["labels"]["uuid"] = run, run
         document["labels"]["ran"].update(ran)
         document["kpis"] = [_scaled(one, factor) for one in document["kpis"]]
-        _files.write_json(made / "points" / folder.name / "kpis.json", document, "kpis/2")
+        files.write_json(made / "points" / folder.name / "kpis.json", document, "kpis/2")
     return made
 
 

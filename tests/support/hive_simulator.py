@@ -12,11 +12,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._cluster import hive_claim
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "hive.openshift.io/claim"

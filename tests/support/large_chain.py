@@ -115,13 +115,15 @@ Steps = Iterator[tuple[str, Callable[[], Any]]]
 def steps_of(count: int, clients: int, top: Path) -> Steps:
     """Yield the steps in their order."""
     import large_run
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._kpi.write_kpis import write_kpis
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import plan_parts, workload_plan
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import client_results
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._report import write_report
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir import timeline_table
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline.write_timeline import write_timeline
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._verdict.write_verdict import write_verdict
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import plan_parts, workload_plan
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+        write_timeline,
+    )
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table
 
     role, point = ROOT / "roles" / "results", top / "points" / "000"
     template = str(role / "templates/report.html.j2")

@@ -20,8 +20,8 @@ from typing import Any, TextIO
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "support")]
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import arrivals, workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals, workload_plan
 from run_directory import EPOCH, RUN, STAGES, World, write_run  # found by the line above
 from split_point import WrongClock
 
@@ -181,9 +181,9 @@ def write(count: int, top: Path, clients: int = 1) -> Path:
     The files of several clients are in client_folders(), and the point has none of its own but the plan.
     """
     write_run(top, [(World(count=1, canary=0.0, training=False), {})])
-    clusters = _files.read_yaml(top / "cluster.yml")
+    clusters = files.read_yaml(top / "cluster.yml")
     clusters["clusters"]["sutest"].update(gpus=GPUS, nodes=GPUS // 8, gpu_products={})
-    _files.write_yaml(top / "cluster.yml", clusters, "cluster/2")
+    files.write_yaml(top / "cluster.yml", clusters, "cluster/2")
     folder = top / "points" / "000"
     due = [round(one, 6) for one in due_times(count)]
     (top / TRACE).write_text("offset\n" + "".join(f"{one:.6f}\n" for one in due), encoding="ascii")

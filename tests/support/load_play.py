@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from load_world import SUSPENDED, World
 from playbook import PROGRAM, ROOT, environment
 
@@ -48,7 +48,7 @@ class LoadPlay:
             **settings,
         }
         inventory = {"all": {"hosts": {"localhost": local, **hosts}, "vars": values}}
-        _files.write_yaml(folder / "hosts.yml", inventory)
+        files.write_yaml(folder / "hosts.yml", inventory)
 
     def begin(self, log: str = "log", *words: str) -> subprocess.Popen[bytes]:
         """Start a controller in its own process group. Its output is appended to the file ``log``."""

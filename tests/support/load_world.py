@@ -13,7 +13,7 @@ from typing import Any
 
 import drive_workload
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
@@ -79,7 +79,7 @@ class World:
         return str(path)
 
     def rows(self, name: str, *types: str) -> list[dict[str, Any]]:
-        return [row for row in _files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
+        return [row for row in files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
 
 
 def delete_all(client: Client, kind: Kind, namespace: str, patience: float = 300.0, **options: Any) -> None:

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lock import lock_session
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
 
 def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, hold: str, kill: str = "") -> None:

@@ -6,18 +6,18 @@ import threading
 import time
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import (
     CLUSTER,
     NAMESPACE,
     ROLE,
     SET,
     VERSION,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.machine_types import AWS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._scaling.node_sizing import NodeSize
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_types import AWS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_sizing import NodeSize
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "machine.machine.openshift.io"
@@ -152,7 +152,7 @@ class MachineApiSimulator(threading.Thread):
             status = {"phase": "Failed", "errorMessage": "InsufficientInstanceCapacity: there is none left"}
             self.patch(f"{path}/status", {"status": status})
         elif not (one.get("status") or {}).get("nodeRef") and time.monotonic() >= self.made.get(name, 0.0) + self.delay:
-            labels = {**(spec.get("metadata", {}).get("labels") or {}), "type": "kwok", _labels.SIMULATED: "true"}
+            labels = {**(spec.get("metadata", {}).get("labels") or {}), "type": "kwok", run_labels.SIMULATED: "true"}
             node = {
                 "apiVersion": "v1",
                 "kind": "Node",

@@ -8,9 +8,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry import mirror_sets
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry.machine_config_pools import VERSION
-from ansible_collections.perfscale.seatrial.plugins.module_utils._registry.registry_access import NAME, NAMESPACE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import mirror_sets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.machine_config_pools import VERSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import (
+    NAME,
+    NAMESPACE,
+)
 
 FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 POOL = "worker"

@@ -8,8 +8,11 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle, instance_processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    instance_processes,
+)
 from cutting_proxy import CuttingProxy
 
 #: Address of the node in its own network.
@@ -34,7 +37,7 @@ class NodeRelay(CuttingProxy):
     def _listen(self) -> socket.socket:
         (node,) = [one.pid for one in instance_processes.running(self._options.instance.path) if one.name == "node"]
         own = os.readlink("/proc/self/ns/net")
-        inside = [f"/proc/{one}/ns/net" for one in _processes.pids() if _processes.parent_of(one) == node]
+        inside = [f"/proc/{one}/ns/net" for one in processes.pids() if processes.parent_of(one) == node]
         (space,) = [one for one in inside if os.readlink(one) != own]
         with open(space, "rb") as stream:
             if ctypes.CDLL(None, use_errno=True).setns(stream.fileno(), _CLONE_NEWNET):

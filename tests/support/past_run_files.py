@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 
 SETTINGS = {"fine_tuning_count": 10, "fine_tuning_gpus": 1, "fine_tuning_hyper_parameters": {"r": 16}}
 RAN = {"simulated": True, "kubernetes": "v1.36.3", "nodes": {"count": 2, "gpus": 16}}
@@ -80,12 +80,12 @@ def write_past_run(
         "held": [],
     }
     top.mkdir(parents=True)
-    _files.write_yaml(top / "run.yml", record, "run/1")
+    files.write_yaml(top / "run.yml", record, "run/1")
     if repeats:
         session = {"type": "session", "schema": "schedule/1", "run": run, "at": started, "repeat": {"max": 3}}
-        _files.write_lines(top / "schedule.jsonl", [session])
+        files.write_lines(top / "schedule.jsonl", [session])
     if verdict:
-        _files.write_json(top / "verdict.json", _verdict(run, verdict), "verdict/2")
+        files.write_json(top / "verdict.json", _verdict(run, verdict), "verdict/2")
     for point in points:
         folder = top / "points" / point
         folder.mkdir(parents=True)
@@ -101,9 +101,9 @@ def write_past_run(
         }
         figures = [kpi(value)] if kpis is None else list(kpis)
         document = {"schema": "kpis/2", "run": run, "point": point, "labels": labels, "kpis": figures}
-        _files.write_json(folder / "kpis.json", document, "kpis/2")
-        _files.write_yaml(folder / "settings.yml", own, "settings/1")
-        _files.write_yaml(folder / "point.yml", _point(point, f"{run}-{point}", started, point in resumed), "point/2")
+        files.write_json(folder / "kpis.json", document, "kpis/2")
+        files.write_yaml(folder / "settings.yml", own, "settings/1")
+        files.write_yaml(folder / "point.yml", _point(point, f"{run}-{point}", started, point in resumed), "point/2")
     return top
 
 

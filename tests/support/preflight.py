@@ -9,13 +9,13 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     collect_settings_layers,
     resolve_settings,
     settings_catalogue,
     settings_preflight,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
     RequestedSettings,
     SettingsLayer,
 )

@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 
 def traces(data_dir: Path) -> list[str]:
@@ -38,7 +38,7 @@ def open_ports(ports: list[int]) -> list[int]:
 def ports_of(data_dir: Path) -> list[int]:
     """The ports that an instance has stored."""
     path = data_dir / "ports.json"
-    return [int(port) for port in _files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
+    return [int(port) for port in files.read_json(path).values() if isinstance(port, int)] if path.exists() else []
 
 
 def blocked(pid: int | str = "self") -> dict[int, set[int]]:

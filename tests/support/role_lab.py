@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import PROGRAM, ROOT, Done, environment
 
 PLAY = """
@@ -41,14 +41,14 @@ class Lab:
     def hosts(self, more: dict[str, dict[str, Any]]) -> None:
         """Write the inventory."""
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        _files.write_yaml(self.inventory, {"all": {"hosts": {"localhost": local, **more}}})
+        files.write_yaml(self.inventory, {"all": {"hosts": {"localhost": local, **more}}})
 
     def settings(self, **values: Any) -> list[str]:
         """Words of a command line that set these in the inventory's stead, where hosts may differ."""
         path = self.folder / "settings.json"
         path.write_text(json.dumps(values), encoding="utf-8")
         lab = {"vars": values, "hosts": {"localhost": None}}
-        _files.write_yaml(self.folder / "lab.yml", {"lab": lab})
+        files.write_yaml(self.folder / "lab.yml", {"lab": lab})
         return ["-i", str(self.folder / "lab.yml")]
 
     def run(self, entries: str, *words: str) -> Done:
@@ -64,7 +64,7 @@ class Lab:
     @property
     def clusters(self) -> dict[str, Any]:
         """The record."""
-        return _files.read_yaml(self.run_dir / "cluster.yml")["clusters"]
+        return files.read_yaml(self.run_dir / "cluster.yml")["clusters"]
 
     def everything(self) -> str:
         """The content of all files of the run and beside it, to search for secrets."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 RUN = "t1121-abcdef"
 #: The real node of a cluster with real and simulated ones.
@@ -19,12 +19,12 @@ REAL = "real-0"
 EPOCH = 1_795_000_000.0
 STAGE_FILES = Path(__file__).parents[2] / "roles" / "workload" / "files" / "stages"
 #: The shipped definitions, as the sampler writes them into observations.jsonl.
-STAGES = {one["kind"]: one for one in (_files.read_yaml(STAGE_FILES / f"{name}.yml") for name in ("pytorchjob", "pod"))}
+STAGES = {one["kind"]: one for one in (files.read_yaml(STAGE_FILES / f"{name}.yml") for name in ("pytorchjob", "pod"))}
 
 
 def stamp(moment: float) -> str:
     """Return a time in the format of the files."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import stamp as written
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp as written
 
     return written(moment)
 
@@ -82,7 +82,7 @@ def write_point(folder: Path, world: World, point: str = "000", settings: dict[s
     _observations(folder, world, point, rng, commits, canaries, stop)
     if world.training:
         _training(folder, world, rng, names)
-    _files.write_yaml(
+    files.write_yaml(
         folder / "point.yml",
         {
             "schema": "point/2",
@@ -124,7 +124,7 @@ def _plan(folder: Path, world: World, point: str, names: list[str]) -> None:
         }
         for index, name in enumerate(names)
     ]
-    _files.write_lines(folder / "plan.jsonl", [header, *rows], "plan/1")
+    files.write_lines(folder / "plan.jsonl", [header, *rows], "plan/1")
 
 
 def _live(
@@ -236,7 +236,7 @@ def _session(schema: str, world: World, point: str) -> dict[str, Any]:
 def _ledger(folder: Path, world: World, point: str, attempts: list[dict[str, Any]], stop: float) -> None:
     rows = [_session("ledger/1", world, point), {"type": "start", "at": world.start}, *attempts]
     rows.append({"type": "end", "at": stop, "reason": "everything was sent"})
-    _files.write_lines(folder / "ledger.jsonl", rows, "ledger/1")
+    files.write_lines(folder / "ledger.jsonl", rows, "ledger/1")
 
 
 def _observations(
@@ -276,7 +276,7 @@ def _observations(
         *[{"type": "watching", "at": world.start - 0.6, "kind": kind, "resource_version": "1000"} for kind in STAGES],
     ]
     tail = [{"type": "end", "at": stop, "reason": "every workload ended", "events": len(rows)}]
-    _files.write_lines(folder / "observations.jsonl", [*head, *(row for _at, row in rows), *tail], "observations/1")
+    files.write_lines(folder / "observations.jsonl", [*head, *(row for _at, row in rows), *tail], "observations/1")
 
 
 def _event(one: _Commit, values: dict[str, Any], received: float, how: str, world: World) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def _training(folder: Path, world: World, rng: random.Random, names: list[str]) 
             "train_loss": round(rng.uniform(0.8, 1.4), 4),
         }
         rows.append({"index": index, "pod": f"{name}-master-0", "figures": figures, "simulated": True, "error": None})
-    _files.write_lines(folder / "training.jsonl", rows, "training/1")
+    files.write_lines(folder / "training.jsonl", rows, "training/1")
 
 
 def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: Any) -> Path:
@@ -371,9 +371,9 @@ def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: 
         "split": {"cluster": 12.3, "load": 36.0, "ansible": 9.4},
     }
     run.update(changes)
-    _files.write_yaml(top / "run.yml", run, "run/1")
-    _files.write_yaml(top / "cluster.yml", {"schema": "cluster/2", "clusters": {"sutest": cluster}}, "cluster/2")
-    _files.write_yaml(
+    files.write_yaml(top / "run.yml", run, "run/1")
+    files.write_yaml(top / "cluster.yml", {"schema": "cluster/2", "clusters": {"sutest": cluster}}, "cluster/2")
+    files.write_yaml(
         top / "provenance.yml",
         {
             "schema": "provenance/1",
@@ -391,7 +391,7 @@ def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: 
         },
         "provenance/1",
     )
-    _files.write_yaml(
+    files.write_yaml(
         top / "settings.yml", {"workload_count": 12, "fine_tuning_hyper_parameters": {"r": 16}}, "settings/1"
     )
     return top

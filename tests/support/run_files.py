@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 DOCUMENTS = {
     "request.yml": "request/1",
@@ -36,12 +36,12 @@ def validated(run_dir: Path) -> Iterator[Path]:
     """Yield every file of the run that has a schema and fits it. Raises DataError for an invalid one."""
     for pattern, schema in DOCUMENTS.items():
         for path in sorted(run_dir.glob(pattern)):
-            _files.check(schema, _files.read_json(path) if path.suffix == ".json" else _files.read_yaml(path))
+            files.check(schema, files.read_json(path) if path.suffix == ".json" else files.read_yaml(path))
             yield path
     for pattern, schema in LINES.items():
         for path in sorted(run_dir.glob(pattern)):
-            for record in _files.read_lines(path):
-                _files.check(schema, record)
+            for record in files.read_lines(path):
+                files.check(schema, record)
             yield path
 
 

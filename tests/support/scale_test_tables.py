@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rundir.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
 
 #: 2026-11-21T00:06:23 UTC
 T = 1795219583.0

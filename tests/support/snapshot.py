@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture import object_snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils._capture.object_snapshot import Entry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import object_snapshot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.object_snapshot import Entry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 

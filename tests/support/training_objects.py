@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
 LOADER = DataLoader()

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.observation_writer import ObservationWriter
-from ansible_collections.perfscale.seatrial.plugins.module_utils._sample.workload_tally import WorkloadTally
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stages.stage_definitions import compile_kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import compile_kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
+    ObservationWriter,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 
 LIFE = Path(__file__).with_name("watch_life.jsonl")
 STAGES = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"

@@ -1,8 +1,9 @@
-"""The code is built as docs/rooms.yml says: which part imports which, no arrow runs back up, thin actions."""
+"""The code is built as docs/packages.yml says: which package imports which, no arrow runs back up, thin actions."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
-TABLE: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "rooms.yml").read_text(encoding="utf-8"))
-GROUND, ROOMS, FOLDERS = (TABLE[key] for key in ("ground", "rooms", "plugins"))
+TABLE: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "packages.yml").read_text(encoding="utf-8"))
+PACKAGES, FOLDERS = TABLE["packages"], TABLE["plugins"]
+BASE = "_base"
 PREFIX = "ansible_collections.perfscale.seatrial.plugins."
 LONGEST_ACTION = 60
 Graph = Mapping[str, set[str]]
@@ -35,30 +37,42 @@ def sources() -> dict[str, ast.Module]:
 SOURCES = sources()
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
+def imported(name: str, tree: ast.Module) -> Iterator[str]:
     """Files of ours that a file imports, also inside of its functions."""
+    package = name if (PLUGINS / Path(*name.split("."))).is_dir() else name.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            named = [one.name for one in node.names]
+            targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "relative imports are not used here"
-            named = [f"{node.module}.{one.name}" for one in node.names]
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), PREFIX + package)
+            targets = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
-        for name in (one.removeprefix(PREFIX) for one in named if one.startswith(PREFIX)):
-            yield name if name in SOURCES else name.rpartition(".")[0]
+        for target in (target.removeprefix(PREFIX) for target in targets if target.startswith(PREFIX)):
+            yield target if target in SOURCES else target.rpartition(".")[0]
+
+
+def package_of(name: str) -> str:
+    """The package that a file belongs to: a folder of module_utils or of plugin_utils, or another folder of plugins."""
+    parts = name.split(".")
+    if parts[0] == "module_utils" and len(parts) > 1:
+        return parts[1]
+    return ".".join(parts[:2]) if parts[0] == "plugin_utils" else parts[0]
 
 
 def part_of(name: str) -> str:
-    """The part that a file belongs to: a folder of plugins, or of module_utils a room or a file of the ground floor."""
+    """The folder inside its package that a file of module_utils belongs to; "" for a file directly in the package."""
     parts = name.split(".")
-    return parts[1] if parts[0] == "module_utils" and len(parts) > 1 else parts[0]
+    return parts[2] if len(parts) > 2 and (PLUGINS / Path(*parts[:3])).is_dir() else ""
 
 
-FILES: dict[str, set[str]] = {name: set(imported(tree)) for name, tree in SOURCES.items()}
-PARTS: dict[str, set[str]] = defaultdict(set)
+FILES: dict[str, set[str]] = {name: set(imported(name, tree)) for name, tree in SOURCES.items()}
+ARROWS: dict[str, set[str]] = defaultdict(set)
+PARTS: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 for _name, _targets in FILES.items():
-    PARTS[part_of(_name)] |= {part_of(one) for one in _targets} - {part_of(_name)}
+    _package, _part = package_of(_name), part_of(_name)
+    ARROWS[_package] |= {package_of(target) for target in _targets} - {_package}
+    PARTS[_package][_part] |= {part_of(target) for target in _targets if package_of(target) == _package} - {_part}
 
 
 def circle(graph: Graph) -> list[str]:
@@ -81,8 +95,8 @@ def circle(graph: Graph) -> list[str]:
     return []
 
 
-def test_every_part_is_in_the_table_and_every_entry_is_there():
-    assert sorted(PARTS) == sorted([*GROUND, *ROOMS, *FOLDERS])
+def test_every_package_is_in_the_table_and_every_entry_is_there():
+    assert sorted(ARROWS) == sorted([*PACKAGES, *FOLDERS])
 
 
 def test_a_circle_is_found():
@@ -94,34 +108,49 @@ def test_no_circle_of_files():
     assert circle(FILES) == []
 
 
-def test_no_circle_of_parts():
-    assert circle(PARTS) == []
+def test_no_circle_of_packages():
+    assert circle(ARROWS) == []
 
 
-@pytest.mark.parametrize("part", GROUND)
-def test_the_ground_floor_imports_only_what_stands_above_it_in_the_table(part: str):
-    order = list(GROUND)
-    assert PARTS[part] <= set(order[: order.index(part)])
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_base_and_exactly_what_the_table_says(package: str):
+    assert sorted(ARROWS[package] - {BASE}) == sorted(PACKAGES[package]["uses"])
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_the_ground_floor_and_exactly_what_the_table_says(room: str):
-    assert sorted(PARTS[room] - set(GROUND)) == sorted(ROOMS[room]["uses"])
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_arrow_runs_back_up(package: str):
+    order = list(PACKAGES)
+    assert set(PACKAGES[package]["uses"]) <= set(order[: order.index(package)])
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_arrow_runs_back_up(room: str):
-    order = list(ROOMS)
-    assert set(ROOMS[room]["uses"]) <= set(order[: order.index(room)])
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name != BASE])
+def test_the_parts_of_a_package_are_in_the_table_and_import_only_what_stands_above_them(package: str):
+    order = ["", *PACKAGES[package].get("parts", [])]
+    assert sorted(PARTS[package].keys() | {""}) == sorted(order)
+    for part, targets in PARTS[package].items():
+        assert targets <= set(order[: order.index(part)]), part
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_inside_a_package_are_relative_and_others_absolute(package: str):
+    wrong = []
+    for name, tree in SOURCES.items():
+        if name.startswith("module_utils.") and package_of(name) == package:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(
+                    f"{PREFIX}module_utils.{package}."
+                ):
+                    wrong.append(f"{name}:{node.lineno}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_folder_of_plugins_imports_what_the_table_says(folder: str):
     uses = FOLDERS[folder]["uses"]
     if uses == "all":
-        assert PARTS[folder] <= {*GROUND, *ROOMS}
+        assert ARROWS[folder] <= set(PACKAGES)
     else:
-        assert sorted(PARTS[folder] - set(GROUND)) == sorted(uses)
+        assert sorted(ARROWS[folder] - {BASE}) == sorted(uses)
 
 
 def test_module_utils_need_no_ansible_on_the_target_but_its_module_utils():
@@ -159,7 +188,9 @@ def test_the_interface_to_clusters_knows_no_provider():
     assert "rehearsal" in known
     knowing = set()
     for name, tree in SOURCES.items():
-        if part_of(name) not in ("_cluster", "_held_clusters") or name.rpartition(".")[2].startswith("provider_"):
+        if (package_of(name), part_of(name)) not in (("_clusters", ""), ("_clusters", "held")) or name.rpartition(".")[
+            2
+        ].startswith("provider_"):
             continue
         if any(isinstance(node, ast.Constant) and node.value in known for node in ast.walk(tree)):
             knowing.add(name.rpartition(".")[2])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import Proxy
+from .proxy_tunnel import Proxy
 
 #: Seconds before its end at which a credential is renewed.
 _EARLY = 10.0

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+
+from .client import Client
+from .object_diff import ObjectDiff
+from .object_fields import title
 
 #: Fields of metadata that the API server writes.
 _OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")

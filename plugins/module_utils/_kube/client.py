@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
     InputError,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+
+from . import discovery
+from .api_credentials import Access
+from .connection import (
     JSON,
     METADATA,
     METADATA_LIST,
@@ -31,8 +32,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from .discovery import Kind
+from .kubeconfig import load
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"

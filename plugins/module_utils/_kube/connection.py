@@ -14,11 +14,12 @@ import socket
 import ssl
 import time
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import tunnel
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+
+from . import http1_codec
+from .api_credentials import Access
+from .proxy_tunnel import tunnel
+from .tls_stream import TlsStream
 
 JSON = "application/json"
 #: Accept header for the metadata of objects only.

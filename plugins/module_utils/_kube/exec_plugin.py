@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Credentials
-from ansible_collections.perfscale.seatrial.plugins.module_utils._signal_blocking_threads import unblock_signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import unblock_signals
+
+from .api_credentials import Credentials
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Timeout of the program, in seconds.

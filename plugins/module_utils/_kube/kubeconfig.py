@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
     InputError,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin, http1_codec, oauth_login
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access, Credentials
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import proxy_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_context import make_context
+
+from . import exec_plugin, http1_codec, oauth_login
+from .api_credentials import Access, Credentials
+from .proxy_tunnel import proxy_of
+from .tls_context import make_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
 IN_CLUSTER = "in-cluster"
@@ -46,7 +47,7 @@ def load(path: str | Path, context: str = "") -> Access:
         return in_cluster()
     where = Path(path).expanduser()
     try:
-        config = _files.read_yaml(where)
+        config = files.read_yaml(where)
     except DataError as error:
         raise InputError(f"kubeconfig {error}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -102,7 +103,7 @@ def standalone(path: str | Path, context: str = "") -> str:
     The kubeconfig must be valid for load(). Raises InputError for credentials that only this machine can get.
     """
     where = Path(path).expanduser()
-    config = _files.read_yaml(where)
+    config = files.read_yaml(where)
     chosen = context or config["current-context"]
     entry = _named(config, "contexts", "context", chosen, where)
     cluster = dict(_named(config, "clusters", "cluster", str(entry.get("cluster", "")), where))

@@ -13,10 +13,10 @@ import select
 import time
 from collections.abc import Iterator
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import http1_codec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Connection, Reply, why
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
+from . import http1_codec
+from .api_credentials import Access
+from .connection import Broken, Connection, Reply, why
+from .tls_stream import TlsStream
 
 
 class LineStream(Connection):

@@ -15,9 +15,10 @@ import time
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access, Credentials
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Connection, Reply, request_head
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+
+from .api_credentials import Access, Credentials
+from .connection import Connection, Reply, request_head
 
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 #: OpenShift's OAuth client for programs.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import merged, title
+from .object_fields import merged, title
 
 #: In place of the content of a Secret, before and after a change.
 HIDDEN, CHANGED = "(hidden)", "(hidden, changed)"

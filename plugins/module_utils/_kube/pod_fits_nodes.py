@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+
+from .client import Client
+from .object_fields import at
 
 #: Kinds whose objects add nodes when pods wait.
 _AUTOSCALERS = (("autoscaling.openshift.io/v1beta1", "MachineAutoscaler"), ("karpenter.sh/v1", "NodePool"))

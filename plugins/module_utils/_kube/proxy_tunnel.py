@@ -12,8 +12,9 @@ import socket
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_codec import authority
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from .http1_codec import authority
 
 #: Schemes and their default ports. With both socks5 and socks5h the proxy resolves the name, as in kubectl.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}

@@ -9,16 +9,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error, with_query
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+
+from .client import Client, api_error, with_query
+from .connection import (
     JSON,
     METADATA,
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
+from .discovery import Kind
+from .line_stream import LineStream
 
 #: Requested lifetime of a watch in seconds, and seconds without data after which it counts as broken.
 #: Bookmarks arrive about once a minute.

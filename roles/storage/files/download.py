@@ -5,7 +5,7 @@
 
     python3 program.py specification.json credentials
 
-The specification is written by _storage/download_job.py. The folder ``credentials`` has one file for each secret. What
+The specification is written by module download_job. The folder ``credentials`` has one file for each secret. What
 happens is printed as one JSON dictionary per line: ``progress``, ``source`` (a source is there), ``failed``.
 
 A file is downloaded as <file>.part, continued where an earlier attempt ended, compared with the checksum of its

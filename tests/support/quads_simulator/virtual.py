@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_request import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.http_request import (
     NoAnswer,
     QuadsCall,
     QuadsReply,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.http_session import QuadsAccount, RetryTiming
-from ansible_collections.perfscale.seatrial.plugins.module_utils._quads.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.http_session import QuadsAccount, RetryTiming
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
 
 from quads_simulator import answers
 from quads_simulator.answers import Request

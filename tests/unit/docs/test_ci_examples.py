@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import ci_engines, ci_run, settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.read_secret_settings import variable
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_engines, ci_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import variable
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from playbook import ROOT, environment
 from role_lab import Lab
 
@@ -21,7 +21,7 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
     first = lab.run("verify", *play)
     assert first.code == 0, first.output
     step = lab.run_dir / "001__cleanup__verify"
-    held = _files.read_yaml(step / "arguments.yml")
+    held = files.read_yaml(step / "arguments.yml")
     assert (held["step_role"], held["step_entry"]) == ("perfscale.seatrial.cleanup", "verify")
     assert held["cleanup_kinds"] == ["Job", "Pod"] and float(held["cleanup_timeout"]) == 7
     again = subprocess.run(
@@ -34,7 +34,7 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
         text=True,
     )
     assert again.returncode == 0, again.stdout + again.stderr
-    repeated = _files.read_yaml(lab.run_dir / "002__cleanup__verify" / "arguments.yml")
+    repeated = files.read_yaml(lab.run_dir / "002__cleanup__verify" / "arguments.yml")
     assert repeated == held
     assert not list(lab.run_dir.glob("*/FAILURE"))
 
@@ -47,6 +47,6 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
 
     (lab.run_dir / "cluster.yml").unlink()
     metrics = lab.run("main", "-e", "role=metrics", "-e", "metrics_url=https://me:hunter22@127.0.0.1:1", *play[2:])
-    arguments = _files.read_yaml(next(lab.run_dir.glob("*__metrics__main")) / "arguments.yml")
+    arguments = files.read_yaml(next(lab.run_dir.glob("*__metrics__main")) / "arguments.yml")
     assert arguments["metrics_url"] == "<secret>:1" and "metrics_token" not in arguments, metrics.output
     assert CANARY not in lab.everything() and "hunter22" not in lab.everything()

@@ -11,7 +11,10 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import collect_settings_layers, settings_checks
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    collect_settings_layers,
+    settings_checks,
+)
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLES = Path(__file__).parents[3] / "roles"

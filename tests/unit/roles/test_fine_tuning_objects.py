@@ -15,8 +15,8 @@ import custom_resources
 import pytest
 import training_objects
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 

@@ -13,7 +13,7 @@ import pytest
 import training_objects
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     collect_settings_layers,
     point_load_estimates,
     resolve_settings,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 ROLES = sorted(path for path in (Path(__file__).parents[3] / "roles").iterdir() if path.is_dir())
 
 
 def load(path: Path) -> dict:
-    return (_files.read_yaml(path) or {}) if path.exists() else {}
+    return (files.read_yaml(path) or {}) if path.exists() else {}
 
 
 #: Defaults that follow from other settings. antsibull-docs permits only a literal as default of a dictionary.
@@ -107,7 +107,7 @@ def test_no_condition_of_a_block_changes_inside_of_it(role: Path) -> None:
     """Every task of a block has its condition, those of ``rescue`` too: after a fact has changed, they are skipped."""
     wrong = []
     for path in role.glob("tasks/**/*.yml"):
-        for block in blocks(_files.read_yaml(path) or []):
+        for block in blocks(files.read_yaml(path) or []):
             inside = [task for part in ("block", "rescue", "always") for task in block.get(part) or []]
             facts = {name for task in inside for name in task.get("ansible.builtin.set_fact") or {}}
             wrong += [f"{path}: {name}" for name in facts if name in str(block.get("when", ""))]

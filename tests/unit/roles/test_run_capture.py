@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from role_lab import Lab
 from scripted_server import ScriptedServer, status_object
 
@@ -69,13 +69,13 @@ def test_a_capture_and_a_comparison_write_their_files_without_secrets(tmp_path: 
         objects["nodes"] = []
         second = lab.run("diff", *words, "-e", "run_diff_moment=after", "-e", "run_diff_timeout=0")
     assert first.code == 0 and second.code == 0, first.output + second.output
-    entry = _files.read_json(lab.run_dir / "capture" / "index.json")["captures"][0]
+    entry = files.read_json(lab.run_dir / "capture" / "index.json")["captures"][0]
     assert (entry["folder"], entry["notes"]) == ("01-point-001", []), first.output
     assert "no <secret>" in (lab.run_dir / "capture/01-point-001/events-ours.jsonl").read_text(encoding="utf-8")
-    state = _files.read_json(lab.run_dir / "capture" / "01-point-001" / "state.json")
+    state = files.read_json(lab.run_dir / "capture" / "01-point-001" / "state.json")
     assert state["versions"] == {"kubernetes": "v1.34.0"} and state["nodes"]["n"]["gpus"] == 4
-    assert _files.read_json(lab.run_dir / "points" / "001" / "ran.json")["nodes"]["gpus"] == 4
-    found = _files.read_json(lab.run_dir / "run_diff.json")
+    assert files.read_json(lab.run_dir / "points" / "001" / "ran.json")["nodes"]["gpus"] == 4
+    found = files.read_json(lab.run_dir / "run_diff.json")
     assert found["gone"] == [{"kind": "Node", "namespace": "", "name": "n", "ours": False}], second.output
     assert (found["left"], found["changed"], found["objects"]) == ([], [], 1)
     assert CANARY not in lab.everything()

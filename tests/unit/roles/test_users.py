@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import chunked_transfer
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
 #: The folder of presigned_upload.py, which the role mounts beside the files above.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
 
 ROLE = Path(load_argument_spec.__file__).resolve().parents[3] / "roles" / "workload"
 #: Options that the role computes or that have another default there.
@@ -24,7 +24,7 @@ def spec() -> dict[str, Any]:
 
 
 def variables() -> dict[str, Any]:
-    return dict(_files.read_yaml(ROLE / "vars" / "main.yml"))
+    return dict(files.read_yaml(ROLE / "vars" / "main.yml"))
 
 
 def test_the_role_passes_each_option_of_the_modules() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import clean
 import leftovers
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 
 #: The name of a run that has ended: no process 1 began then. No other worker of the tests uses it.
 ENDED = f"1-{os.getpid()}"
@@ -28,7 +28,7 @@ time.sleep(300)
 
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 120
-    while _processes.ticks_of(pid) is not None:
+    while processes.ticks_of(pid) is not None:
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.05)
 
@@ -93,7 +93,7 @@ def test_a_set_up_ends_what_another_left_but_no_cluster(runs: Path) -> None:
 
 
 def test_the_mark_of_a_cluster_is_the_products_own() -> None:
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_processes
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
     assert instance_processes.INSTANCE == leftovers.INSTANCE
     assert leftovers.MARK in instance_processes.INHERITED

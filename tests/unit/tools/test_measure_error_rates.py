@@ -8,7 +8,10 @@ import measure_error_rates
 import numpy
 import pytest
 import synthetic_series
-from ansible_collections.perfscale.seatrial.plugins.module_utils._statistics import multiple_testing, student_t
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
+    multiple_testing,
+    student_t,
+)
 from error_rate_rows import HEAD, INDEPENDENT, KPIS, LEVEL, PARTS, Otava, Row, alarms, by_groups, effect
 
 SUITES = 40

@@ -19,9 +19,11 @@ from ansible_collections.perfscale.seatrial.plugins.action import (
     settings,
     step_directory,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils import doctor_needs, run_record, temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
 
 NO_PHASE = {"ended": None, "seconds": None, "error": None}
 
@@ -75,21 +77,21 @@ def test_a_report_beside_another_session_marks_nothing(tmp_path: Path, phases: d
 def write_settings(*folders: Path) -> None:
     """Write the settings of a run, and of a point that has no others."""
     for folder in folders:
-        _files.write_yaml(folder / "settings.yml", {"fine_tuning_count": 4})
+        files.write_yaml(folder / "settings.yml", {"fine_tuning_count": 4})
 
 
 def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     place = tmp_path / "points" / "001"
     place.mkdir(parents=True)
     planned = {"schema": "point/1", "point": "001", "uuid": "0", "status": "planned", "settings": {"a": 1}}
-    _files.write_yaml(place / "point.yml", planned)
+    files.write_yaml(place / "point.yml", planned)
     write_settings(tmp_path, place)
     variables = {"run_dir": str(tmp_path)}
     found = action(run_point).act({"point": "001", "state": "running", "error": None, "cause": None}, variables)
     assert found["settings_file"] == str(place / "settings.yml")
-    assert _files.read_yaml(place / "point.yml")["ended"] is None
+    assert files.read_yaml(place / "point.yml")["ended"] is None
     action(run_point).act({"point": "001", "state": "failed", "error": "why", "cause": "LockLost"}, variables)
-    record = _files.read_yaml(place / "point.yml")
+    record = files.read_yaml(place / "point.yml")
     assert (record["schema"], record["attempt"]) == ("point/2", 1), "an earlier version wrote point/1"
     assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
     assert record["cause"] == "LockLost"
@@ -102,7 +104,7 @@ def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured
     place = tmp_path / "points" / "001"
     place.mkdir(parents=True)
     killed = {"schema": "point/2", "point": "001", "attempt": 1, "uuid": "0", "status": "running", "settings": {}}
-    _files.write_yaml(place / "point.yml", killed)
+    files.write_yaml(place / "point.yml", killed)
     write_settings(tmp_path, place)
     for name in ("kpis.json", "ledger.jsonl"):
         (place / name).write_text("{}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from run_directory import RUN, World, write_point
 
 #: One workload of every fate, and a gap in which the watch was blind.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import Proxy, proxy_of, tunnel
 
 OPEN = Proxy("socks5", "p", 1080)

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of options that many modules share. Their documentation is in the doc fragments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Of every module that works on a cluster (fragment _cluster).
+CLUSTER: dict[str, Any] = {
+    "kubeconfig": {"type": "path", "required": True},
+    "context": {"type": "str", "default": ""},
+}
+
+#: Of every module that writes to the directory of a role call (fragment _step).
+STEP: dict[str, Any] = {"step_dir": {"type": "path"}}
+
+#: Of every module whose progress its action plugin prints (fragment _step.progress, actions/progress_action.py).
+PROGRESS: dict[str, Any] = {"progress_file": {"type": "path"}}
+
+#: Of modules that work on a run or on one of its points (fragments _run, _run.points and so on).
+RUN_DIR: dict[str, Any] = {"run_dir": {"type": "path", "required": True}}
+POINTS: dict[str, Any] = {"points": {"type": "list", "elements": "str", "default": []}}
+POINT: dict[str, Any] = {"run_id": {"type": "str", "required": True}, "point": {"type": "str", "default": "001"}}
+PROJECT: dict[str, Any] = {"project": {"type": "str", "required": True}}
+OWNER: dict[str, Any] = {"owner": {"type": "str", "default": ""}}
+PURPOSE: dict[str, Any] = {"purpose": {"type": "str", "default": ""}}
+EXPIRES: dict[str, Any] = {"expires": {"type": "str", "default": ""}}
+
+#: Of modules that query a Prometheus server (fragment _metrics).
+PROMETHEUS: dict[str, Any] = {
+    "url": {"type": "str", "default": ""},
+    "token": {"type": "str", "default": "", "no_log": True},
+    "kubeconfig": {"type": "path"},
+    "context": {"type": "str", "default": ""},
+}
+
+#: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
+CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}
+
+#: How to reach an S3 server (fragments _export.s3, _history and _collect).
+S3_SERVER: dict[str, Any] = {
+    "endpoint": {"type": "str", "default": ""},
+    "region": {"type": "str", "default": "us-east-1"},
+    "access_key": {"type": "str", "default": "", "no_log": False},
+    "secret_key": {"type": "str", "default": "", "no_log": True},
+}
+
+#: Of modules that collect files of pods through an S3 server (fragment _collect).
+COLLECT_S3: dict[str, Any] = {
+    "collect_s3": {"type": "dict", "default": {}, "options": {"url": {"type": "str", "default": ""}, **S3_SERVER}},
+    **CA_FILE,
+}

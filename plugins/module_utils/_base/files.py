@@ -1,0 +1,217 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read and write the files of a run directory.
+
+Documents (YAML, JSON) are replaced atomically: a reader sees the old or the new one, never a part.
+JSON-lines files are append-only; a truncated last line (the writer was killed) is not a record.
+With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, everything is validated against
+its JSON Schema before it is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import schemas
+from .errors import DataError
+
+VALIDATE = "SEATRIAL_VALIDATE"
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` rebuilt from plain dict, list, str, int, float, bool and None.
+
+    Ansible tags strings, and yaml.safe_dump fails on a tagged string in the middle of a file.
+    """
+    return json.loads(json.dumps(value, default=str))
+
+
+def check(name: str, value: Any) -> None:
+    """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
+
+    Raises DataError with the location in the document.
+    """
+    if not os.environ.get(VALIDATE):
+        return
+    value = plain(value)
+    kind = value.get("type") if isinstance(value, dict) else None
+    error = _best_error(_validator(name, kind if isinstance(kind, str) else ""), value)
+    if error is not None:
+        place = "/".join(str(part) for part in error.absolute_path) or "(top)"
+        raise DataError(f"{name}: {place}: {error.message}")
+
+
+@functools.cache
+def _validator(name: str, kind: str) -> Any:
+    """Return a compiled validator; of a JSON-lines schema, for lines of type ``kind``."""
+    import jsonschema
+
+    schema = schemas.schema(name)
+    for line_schema in schema.get("oneOf", ()):
+        if line_schema["properties"].get("type", {}).get("const") == kind:
+            schema = line_schema
+    return jsonschema.Draft202012Validator(schema)
+
+
+def _best_error(validator: Any, value: Any) -> Any:
+    from jsonschema.exceptions import best_match
+
+    return None if validator.is_valid(value) else best_match(validator.iter_errors(value))
+
+
+def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:
+    """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def replace_bytes(path: str | os.PathLike[str], content: bytes) -> bool:
+    """Write ``content`` to ``path`` unless it is there; return whether it was written. Missing folders are created.
+
+    Renamed when complete: after a kill, a partial file would look like a whole one.
+    """
+    target = Path(path)
+    if target.is_file() and target.read_bytes() == content:
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f".{target.name}.half")
+    half.write_bytes(content)
+    half.replace(target)
+    return True
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal text."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
+    """Write ``value`` as indented JSON, validated against ``schema`` if given."""
+    if schema:
+        check(schema, value)
+    replace_text(path, json.dumps(plain(value), indent=2, sort_keys=False) + "\n")
+
+
+def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head: str = "") -> None:
+    """Write ``value`` as YAML in the given order, with ``head`` as comment lines above it."""
+    import yaml
+
+    if schema:
+        check(schema, value)
+    comment = "".join(f"# {line}\n" for line in head.splitlines())
+    body = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
+    replace_text(path, f"---\n{comment}{body}")
+
+
+def read_yaml(path: str | os.PathLike[str]) -> Any:
+    """Read one YAML document. Raises DataError naming the file if it is missing or not YAML."""
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return yaml.load(stream, Loader=_loader(yaml))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except yaml.YAMLError as error:
+        raise DataError(f"{path}: not readable as YAML: {error}") from error
+
+
+def _loader(yaml: Any) -> Any:
+    """Return a safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):
+        pass
+
+    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+    return Loader
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read one JSON document. Raises DataError naming the file if it is missing or truncated."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not readable as JSON: {error}") from error
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the records of a JSON-lines file; a truncated last line is skipped.
+
+    Raises DataError for a damaged line in the middle.
+    """
+    with open(path, "rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(raw)
+            except ValueError as error:
+                raise DataError(f"{path}:{number}: not a JSON record: {error}") from error
+            yield record
+
+
+def _encoder() -> Callable[[Any], str]:
+    """Return a function that encodes a value as JSON on one line, without spaces.
+
+    One encoder for all records: JSONEncoder creates one per record, which takes longer than the encoding.
+    """
+    usual = json.JSONEncoder(separators=(",", ":"))
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return usual.encode
+    text = json.encoder.encode_basestring_ascii
+    encoder = make(None, usual.default, text, None, ":", ",", False, False, True)
+    return lambda value: "".join(encoder(value, 0))
+
+
+encode = _encoder()
+
+
+def line(record: dict[str, Any], schema: str = "") -> bytes:
+    """Return ``record`` as one line of a JSON-lines file, newline included."""
+    if schema:
+        check(schema, record)
+    return encode(record).encode() + b"\n"
+
+
+def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]], schema: str = "") -> int:
+    """Replace ``path`` by ``records``, one per line; return their number."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    count = 0
+    checked = schema if os.environ.get(VALIDATE) else ""  # looked up once, not per line
+    try:
+        with open(temporary, "wb") as stream:
+            for record in records:
+                stream.write(line(record, checked))
+                count += 1
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return count

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Format figures for readers: three significant digits and a suitable unit; counts and lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any
+
+from .errors import InputError, nearest
+
+#: From these seconds on a duration is written in minutes, hours.
+_MINUTES, _HOURS = 120.0, 7200.0
+#: Units of durations that parse_value() reads, in seconds; from the longest to the shortest, as they follow each other.
+_SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
+#: Further spellings of units: minutes as in the durations of Go and Kubernetes, 1h30m.
+_ALIASES = {"m": "min"}
+#: A number as number() writes it: commas stand between groups of three digits only.
+_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|\.[0-9]+"
+_QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
+_DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*")
+
+
+def number(value: float) -> str:
+    """Return ``value`` with three significant digits, integers without decimals, thousands with commas."""
+    if not isfinite(value):
+        return "–"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 100:
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    if size >= 0.001:
+        return f"{value:.3f}" if size < 0.1 else f"{value:.2f}"
+    return f"{value:.2g}"
+
+
+def seconds(value: float) -> str:
+    """Return a duration: 3.4 ms, 850 ms, 42.1 s, 3 min 5 s, 2 h 10 min."""
+    if not isfinite(value):
+        return "–"
+    size = abs(value)
+    sign = "-" if value < 0 else ""
+    if size == 0:
+        return "0 s"
+    if size < 0.9995e-3:
+        return f"{sign}{number(round(size * 1e6))} µs"
+    if size < 0.9995:
+        return f"{sign}{number(float(f'{size * 1e3:.3g}'))} ms"
+    if size < _MINUTES:
+        return f"{sign}{number(float(f'{size:.3g}'))} s"
+    if size < _HOURS:
+        return f"{sign}{int(round(size)) // 60} min {int(round(size)) % 60} s"
+    return f"{sign}{int(round(size / 60)) // 60} h {int(round(size / 60)) % 60} min"
+
+
+def value(amount: float | None, unit: str) -> str:
+    """Return a figure with its unit: 42.1 s, 0.73/s, 12 workloads; "–" for None."""
+    if amount is None:
+        return "–"
+    if unit == "s":
+        return seconds(amount)
+    return f"{number(amount)}{_behind(_singular(unit) if amount == 1 else unit)}"
+
+
+def exact(amount: float, unit: str) -> str:
+    """Return a figure with six significant digits, in its own unit: 10.9142 s."""
+    return f"{amount:.6g}{_behind(unit)}"
+
+
+def _singular(unit: str) -> str:
+    return unit.removesuffix("s") if len(unit) > 2 and not unit.startswith("1/") else unit
+
+
+def _behind(unit: str) -> str:
+    if not unit:
+        return ""
+    return f"/{unit[2:]}" if unit.startswith("1/") else f" {unit}"
+
+
+def parse_value(text: object, unit: str) -> float:
+    """Return the number that ``text`` states, in ``unit``: the inverse of value(), within its three significant digits.
+
+    text: a number, or text with or without the unit; durations in any unit: ``2 s``, ``150 ms``, ``3 min 5 s``. Raises
+    InputError if it is no number, or has another unit.
+    """
+    if isinstance(text, (int, float)) and not isinstance(text, bool) and isfinite(text):
+        return float(text)
+    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    if not found:
+        raise InputError(f"{text!r} is no number{f' with or without the unit {unit}' if unit else ''}")
+    amount: float | None
+    if not found[3] or found[3] in _spellings(unit):
+        amount = float(found[2].replace(",", ""))
+    else:
+        amount = _parse_duration(f"{found[2]} {found[3]}") if unit == "s" else None
+    if amount is None:
+        raise InputError(f"{text!r} has another unit than {unit or 'a plain number'}")
+    if not isfinite(amount):
+        raise InputError(f"{text!r} is too large a number")
+    return -amount if found[1] else amount
+
+
+def _spellings(unit: str) -> set[str]:
+    """Return how value() and people write a unit behind a number."""
+    return {unit, _singular(unit), _behind(unit).strip()}
+
+
+def _parse_duration(text: str) -> float | None:
+    """Return seconds of ``3 min 5 s``; None if it is no duration."""
+    total, units, at = 0.0, list(_SECONDS), 0
+    while at < len(text):
+        part = _DURATION_PART.match(text, at)
+        unit = _ALIASES.get(part[2], part[2]) if part else ""
+        if not part or unit not in units:
+            return None
+        total += float(part[1].replace(",", "")) * _SECONDS[unit]
+        units, at = units[units.index(unit) + 1 :], part.end()
+    return total
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """Return a range, with the unit once if it is the same: 12.1 – 48 s, 850 ms – 2.3 s."""
+    first, last = value(low, unit), value(high, unit)
+    if first == last:
+        return first
+    ends = [text.rpartition(" ") for text in (first, last)]
+    if unit == "s" and ends[0][2] == ends[1][2] and " " not in ends[0][0] + ends[1][0]:
+        return f"{ends[0][0]} – {last}"
+    return f"{first} – {last}" if unit == "s" else f"{number(low)} – {last}"
+
+
+def interval(low: float, high: float, unit: str) -> str:
+    """Return the ends of an interval in words, with the unit once if it is the same: 14 to 19 s, -850 ms to 2.3 s."""
+    return span(low, high, unit).replace(" – ", " to ")
+
+
+def count(amount: int, one: str, many: str = "") -> str:
+    """Return "1 workload", "12 workloads"."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Return up to ``most`` names and the number of further ones."""
+    all_ = list(names)
+    more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
+    return ", ".join(all_[:most]) + more
+
+
+def stage(name: str) -> str:
+    """Return the display name of a stage: pods running, first pod running, quota reserved."""
+    if name.startswith("pods_") and name.endswith("_first"):
+        return f"first pod {name[5:-6].replace('_', ' ')}"
+    return name.replace("_", " ")
+
+
+def writer(name: str) -> str:
+    """Return the display name of a writer."""
+    return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
+
+
+def capitalized(text: str) -> str:
+    """Return ``text`` with an upper-case first letter and the rest unchanged."""
+    return text[:1].upper() + text[1:]
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return "a", "a and b", "a, b and c"."""
+    *first, last = list(names) or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def unknown(what: str, given: object, known: Iterable[str]) -> InputError:
+    """Return the error for an unknown value, naming the known ones and the nearest."""
+    names = [str(one) for one in known]
+    return InputError(f"{what} '{given}' is none of {', '.join(names)}{nearest(str(given), names)}")
+
+
+#: Maximum length of a setting's value in a table.
+LONGEST_SETTING = 200
+
+
+def setting_text(value: Any, longest: int = LONGEST_SETTING) -> str:
+    """Return the value of a setting as text, cut after ``longest`` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

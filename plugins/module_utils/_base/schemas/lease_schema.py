@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lease file of a run that holds bare metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .field_types import COUNT, STAMP, STAMP_OR_NULL, TEXT, TEXTS, TRUTH, record
+
+LEASE: dict[str, dict[str, Any]] = {
+    "lease/1": record(
+        {
+            "schema": {"const": "lease/1"},
+            "lease_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{5,39}$"},
+            "api_url": TEXT,
+            "owner": TEXT,
+            # asking: machines may be held that are not yet known
+            "state": {"enum": ["asking", "held", "adopted", "released"]},
+            "adopted": TRUTH,
+            # The request for a cloud that got no answer yet: at as in the mark, sent by the server's clock.
+            "pending": {
+                "anyOf": [record({"part": COUNT, "at": COUNT, "sent": {"type": "number"}}), {"type": "null"}],
+            },
+            "parts": {"type": "array", "items": record({"assignment_id": COUNT, "cloud": TEXT, "ticket": TEXT})},
+            "asked_hosts": TEXTS,
+            "hosts": TEXTS,
+            "lost_hosts": TEXTS,
+            "expires_at": STAMP_OR_NULL,
+            # The command that releases it from any machine.
+            "release": TEXT,
+            "updated": STAMP,
+        },
+        # Minutes that the server's times are ahead of UTC; null while unknown.
+        {"utc_offset": {"type": ["integer", "null"]}},
+    ),
+}

@@ -1,0 +1,378 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of a test point: points/<nnn>/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .field_types import (
+    ANCHOR,
+    COUNT,
+    FREE,
+    MATRIX_POINT_ID,
+    MOMENT,
+    MOMENT_OR_NULL,
+    POINT_ID,
+    RUN_ID,
+    STAMP,
+    STAMP_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    TRUTH,
+    line_of,
+    record,
+)
+
+#: node -> the GPUs that pods of the run have held there.
+GPUS_OF_NODES = {
+    "type": "object",
+    "additionalProperties": record({"product": TEXT, "allocatable": COUNT, "held": COUNT, "pods": COUNT}),
+}
+#: package -> version, or image -> digest.
+VERSIONS = {"type": "object", "additionalProperties": TEXT}
+#: Nodes of a cluster. cpus, memory_gib, gpus: allocatable on all of them.
+NODES = record(
+    {"count": COUNT},
+    {
+        "cpus": {"type": "number", "minimum": 0},
+        "memory_gib": {"type": "number", "minimum": 0},
+        "gpus": COUNT,
+        "gpu_products": {"type": "object", "additionalProperties": COUNT},
+    },
+)
+#: client: number of the client, of a load by several.
+SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT}, {"client": COUNT})
+
+#: Quantiles of times in seconds: p50, p95, p99, max.
+QUANTILES_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
+
+POINT: dict[str, dict[str, Any]] = {
+    "point/1": record(
+        {
+            "schema": {"const": "point/1"},
+            "point": POINT_ID,
+            "uuid": TEXT,
+            "settings": FREE,  # matrix values of this point
+            "status": {"enum": ["planned", "running", "passed", "failed"]},
+        },
+        {
+            "started": STAMP_OR_NULL,
+            "ended": STAMP_OR_NULL,
+            "exit_code": {"type": ["integer", "null"]},
+            "error": TEXT_OR_NULL,
+        },
+    ),
+    "point/2": record(
+        {
+            "schema": {"const": "point/2"},
+            "point": POINT_ID,
+            "attempt": {"type": "integer", "minimum": 1},
+            "uuid": TEXT,
+            "settings": FREE,  # matrix values of this point
+            "status": {"enum": ["planned", "running", "passed", "failed", "skipped"]},
+        },
+        {
+            "of": MATRIX_POINT_ID,  # of a further attempt: the point that it measures again
+            "why": TEXT,  # it is measured again, or was skipped
+            "started": STAMP_OR_NULL,
+            "ended": STAMP_OR_NULL,
+            "exit_code": {"type": ["integer", "null"]},
+            "error": TEXT_OR_NULL,
+            "cause": TEXT_OR_NULL,  # class of the error, from module_utils/_base/errors.py
+            "nodes": FREE,  # settings about nodes that differ from those of the run: scaled before the point
+            "resumed": {"type": "boolean"},  # a killed session had begun its load: its times include the interruption
+        },
+    ),
+    # ran.json: what ran on the cluster under test at the end of the point. Unknown parts are absent; notes: why.
+    "ran/1": record(
+        {"schema": {"const": "ran/1"}, "run": RUN_ID, "point": POINT_ID, "at": STAMP},
+        {"nodes": NODES, "operators": VERSIONS, "images": VERSIONS, "gpus": GPUS_OF_NODES, "notes": TEXTS},
+    ),
+    "plan/1": line_of(
+        {
+            "header": record(
+                {
+                    "schema": {"const": "plan/1"},
+                    "run": RUN_ID,
+                    "point": POINT_ID,
+                    "count": COUNT,
+                    "seed": {"type": ["integer", "null"]},
+                    "arrival": FREE,
+                    "in_flight": {"type": "integer", "minimum": 1},
+                    "templates": {"type": "array", "items": FREE},
+                }
+            ),
+            # offset: seconds after the start of the load; null in a closed loop (as fast as in_flight allows)
+            "workload": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "offset": MOMENT_OR_NULL,
+                    "template": TEXT,
+                    "parameters": FREE,
+                }
+            ),
+        }
+    ),
+    "ledger/1": line_of(
+        {
+            "session": SESSION,
+            "start": record({"at": MOMENT}),  # origin of the plan's offsets
+            # a client of a load by several clients whose ledger is missing; workload i was client i % clients's
+            "lost": record({"client": COUNT, "clients": COUNT, "reason": TEXT}),
+            "attempt": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "attempt": {"type": "integer", "minimum": 1},
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no response
+                    "outcome": {"enum": ["created", "already_mine", "refused", "retry", "ambiguous"]},
+                },
+                {
+                    "uid": TEXT_OR_NULL,
+                    "resource_version": TEXT_OR_NULL,
+                    "reason": TEXT_OR_NULL,
+                    "message": TEXT_OR_NULL,
+                    "connection": COUNT,
+                    "flow_schema": TEXT_OR_NULL,
+                    "priority_level": TEXT_OR_NULL,
+                    "namespace": TEXT,
+                },
+            ),
+            # a workload that was deleted because its lifetime was over; intended: end of the lifetime
+            "stop": record(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no response
+                }
+            ),
+            # a write to the Lease that the workloads watch; released: those with an index below it may begin
+            "release": record(
+                {
+                    "name": TEXT,
+                    "released": COUNT,
+                    "intended": MOMENT,
+                    "sent": MOMENT,
+                    "answered": MOMENT,
+                    "status": COUNT,  # HTTP status; 0: no response
+                },
+                {"resource_version": TEXT},
+            ),
+            # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
+            # does not report it. load: mean load average.
+            "end": record(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "machine": record(
+                        {"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}}
+                    )
+                },
+            ),
+        }
+    ),
+    "observations/1": line_of(
+        {
+            "session": SESSION,
+            # stages: their definitions as data, so that the file can be read without the role
+            "stages": record({"kinds": FREE, "simulated_writers": TEXTS}),
+            "watching": record({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
+            "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
+            # our own periodic writes, for the revision clock
+            "canary": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            # revision probe: etcd's revision at a moment between sent and answered
+            "sounding": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            # values: stage name -> time stated by the object (text), true, or null if it is no longer true
+            "event": record(
+                {
+                    "received": MOMENT,
+                    "how": {"enum": ["watch", "list", "relist"]},
+                    "event": {"enum": ["ADDED", "MODIFIED", "DELETED"]},
+                    "kind": TEXT,
+                    "namespace": TEXT,
+                    "name": TEXT,
+                    "uid": TEXT,
+                    "owners": TEXTS,
+                    "index": {"type": ["integer", "null"]},
+                    "resource_version": TEXT,
+                    "values": FREE,
+                },
+                # node: to which a pod is bound, in the first row that shows it
+                {"simulated": TRUTH, "gpus": {"type": "number"}, "node": TEXT, "reason": TEXT_OR_NULL},
+            ),
+            # A load that others submit: how it is followed, each of its workloads, objects that were there before it,
+            # and the second that the API server's clock showed in an answer.
+            "follows": record(
+                {
+                    "namespaces": TEXTS,
+                    "labels": TEXT,
+                    "fields": TEXT,
+                    "existing": TRUTH,
+                    "canary_rate": {"type": "number", "minimum": 0},
+                }
+            ),
+            "workload": record({"index": COUNT, "kind": TEXT, "namespace": TEXT, "name": TEXT, "uid": TEXT}),
+            "earlier": record({"uid": TEXT}),
+            "server_time": record({"sent": MOMENT, "answered": MOMENT, "stated": STAMP}),
+            # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
+            "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
+            # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds.
+            # decoder: the package that decoded the events
+            "end": record(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "lag": FREE,
+                    "events": COUNT,
+                    "canary": FREE,
+                    "soundings": FREE,
+                    "cpu": MOMENT,
+                    "cpu_events": MOMENT,
+                    "cpu_rows": MOMENT,
+                    "decoder": TEXT,
+                },
+            ),
+        }
+    ),
+    # Figures printed by workloads; one row per pod log.
+    "training/1": record(
+        {
+            "index": {"type": ["integer", "null"]},
+            "pod": TEXT,
+            "figures": {"type": "object", "additionalProperties": {"type": "number"}},
+            "simulated": TRUTH,
+        },
+        {
+            "log": TEXT,
+            "workload": TEXT,
+            "error": TEXT_OR_NULL,
+            # why it is unknown whether all processes of the training worked together
+            "unchecked": TEXT,
+            # during the training: [step or epoch, loss]
+            "loss": record(
+                {
+                    "over": TEXT,
+                    "points": {
+                        "type": "array",
+                        "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+                    },
+                }
+            ),
+        },
+    ),
+    # The metric queries of a project.
+    "metric_queries/1": {
+        "type": "array",
+        "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
+    },
+    # users/users.json: what the users in pods have reported. Times in seconds on the clocks of the pods; null: unknown.
+    "users/1": record(
+        {
+            "schema": {"const": "users/1"},
+            "run": RUN_ID,
+            "point": POINT_ID,
+            "count": COUNT,
+            "required": COUNT,
+            "succeeded": COUNT,
+            "success_percent": {"type": "number"},
+            "reaction": QUANTILES_OR_NULL,
+            "report_delay": QUANTILES_OR_NULL,
+            "command": QUANTILES_OR_NULL,
+        },
+        {
+            # Of all users: files that were fetched; that exceeded the limit; users that could not send theirs, and why.
+            "files": record(
+                {
+                    "count": COUNT,
+                    "left_out": COUNT,
+                    "left_out_users": COUNT,
+                    "limit": TEXT,
+                    "failed_users": COUNT,
+                    "first_error": TEXT,
+                }
+            ),
+            # Of simulated users: the objects that they have created.
+            "operations": record(
+                {
+                    "count": COUNT,
+                    "succeeded": COUNT,
+                    "success_percent": {"type": "number"},
+                    "create": QUANTILES_OR_NULL,
+                    "usable": QUANTILES_OR_NULL,
+                    "delete": QUANTILES_OR_NULL,
+                }
+            ),
+        },
+    ),
+    # users/uploads.json: the objects of an S3 server that users may have uploaded; it is deleted with them.
+    "user_uploads/1": record(
+        {
+            "schema": {"const": "user_uploads/1"},
+            "bucket": TEXT,
+            "endpoint": TEXT,
+            "keys": {"type": "array", "items": TEXT},
+        }
+    ),
+    # metrics_dump.json: what metrics_dump.om.gz holds.
+    "metrics_dump/1": record(
+        {
+            "schema": {"const": "metrics_dump/1"},
+            "server": TEXT,
+            "from": MOMENT,
+            "to": MOMENT,
+            "matchers": TEXTS,
+            "metrics": COUNT,
+            "series": COUNT,
+            "samples": COUNT,
+            "interval": {"type": "number", "minimum": 0},
+            "bytes": COUNT,
+            "sha256": TEXT,
+            "left_out": {"type": "array", "items": record({"name": TEXT, "why": TEXT})},
+        }
+    ),
+    "metrics/1": line_of(
+        {
+            "header": record(
+                {
+                    "schema": {"const": "metrics/1"},
+                    "run": RUN_ID,
+                    "point": POINT_ID,
+                    "server": TEXT,
+                    "from": MOMENT,
+                    "to": MOMENT,
+                    "step": {"type": "number", "exclusiveMinimum": 0},
+                }
+            ),
+            "metric": record(
+                {
+                    "name": TEXT,
+                    "query": TEXT,
+                    "unit": TEXT,
+                    "help": TEXT,
+                    "per": TEXTS,
+                    "error": TEXT_OR_NULL,
+                    "series": {
+                        "type": "array",
+                        "items": record(
+                            {
+                                "labels": FREE,
+                                "moments": {"type": "array", "items": MOMENT},
+                                "values": {"type": "array", "items": MOMENT_OR_NULL},
+                            }
+                        ),
+                    },
+                }
+            ),
+        }
+    ),
+}

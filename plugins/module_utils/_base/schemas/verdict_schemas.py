@@ -1,0 +1,220 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that judge a run, or decide what it measures next: verdict, bisection, schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .field_types import (
+    COUNT,
+    FREE,
+    MATRIX_POINT_ID,
+    POINT_ID,
+    RUN_ID,
+    STAMP,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    TRUTH,
+    line_of,
+    record,
+)
+from .result_schemas import VALUE
+
+#: Verdict -> (code, exit status). Codes ascend with gravity; the exit status is that of a CI job.
+VERDICTS = {
+    "pass": (0, 0),
+    "improvement": (1, 0),
+    "inconclusive": (2, 2),
+    "invalid": (3, 2),
+    "regression": (4, 1),
+    "error": (5, 3),
+}
+#: Results of checks that did not pass, the gravest first.
+FAILED_CHECKS = ("error", "invalid", "outside")
+NO_HISTORY = "not enough history"
+#: The verdict of a document, and its numbers.
+JUDGEMENT: dict[str, Any] = {
+    "verdict": {"enum": list(VERDICTS)},
+    "code": {"enum": [code for code, _status in VERDICTS.values()]},
+    "exit_status": {"enum": sorted({status for _code, status in VERDICTS.values()})},
+}
+#: Readings of a KPI against history, and against a limit.
+READINGS = ("pass", "regression", "improvement", "inconclusive", NO_HISTORY, "not measured", "not judged")
+LIMIT_READINGS = ("within", "outside", "across", "not measured")
+#: A group of runs: how many have the KPI, and their value.
+GROUP = record({"n": COUNT, "value": VALUE})
+#: A KPI of a point as the verdict reads it. change and its interval: share of the old value.
+JUDGED_KPI = record(
+    {
+        "point": POINT_ID,
+        "name": TEXT,
+        "title": TEXT,
+        "unit": TEXT,
+        "direction": {"enum": ["higher", "lower", "none"]},
+        "value": VALUE,
+        "reading": {"enum": list(READINGS)},
+        "why": TEXT,
+        "simulated": TRUTH,
+    },
+    {
+        "low": VALUE,
+        "high": VALUE,
+        "limit": record({"text": TEXT, "result": {"enum": list(LIMIT_READINGS)}}, {"min": VALUE, "max": VALUE}),
+        "method": TEXT,
+        "old": GROUP,
+        "new": GROUP,
+        "change": VALUE,
+        "change_low": VALUE,
+        "change_high": VALUE,
+        "p": VALUE,
+        "p_corrected": VALUE,
+        # in the order of the runs; run: the first one after the change; before, after: medians
+        "change_points": {
+            "type": "array",
+            "items": record({"run": TEXT, "p": VALUE, "before": VALUE, "after": VALUE}),
+        },
+        "further_runs": {"anyOf": [COUNT, {"type": "null"}]},
+        # What the picture of the report shows: the compared runs in order of time, the attempts of this run last, and
+        # the interval in which one more run of the old group is expected.
+        "series": {
+            "type": "array",
+            "items": record(
+                {"run": TEXT, "value": VALUE, "group": {"enum": ["old", "new"]}},
+                {"low": VALUE, "high": VALUE},
+            ),
+        },
+        "band": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+    },
+)
+#: Runs of the history that were found, used and left out.
+HISTORY = record(
+    {
+        "sources": TEXTS,
+        "found": COUNT,
+        "used": COUNT,
+        "left_out": {"type": "array", "items": record({"why": TEXT, "runs": TEXTS})},
+    }
+)
+#: Judged figures by all attempts so far. e_value: of the always-valid test; low, high: of its interval.
+SCHEDULE_READINGS = {
+    "type": "array",
+    "items": record(
+        {"kpi": TEXT, "reading": {"enum": [*READINGS, *LIMIT_READINGS]}},
+        {
+            "point": MATRIX_POINT_ID,
+            "attempts": COUNT,
+            "value": VALUE,
+            "low": VALUE,
+            "high": VALUE,
+            "e_value": VALUE,
+            "text": TEXT,
+        },
+    ),
+}
+
+VERDICT: dict[str, dict[str, Any]] = {
+    "verdict/1": record(
+        {
+            "schema": {"const": "verdict/1"},
+            "run": RUN_ID,
+            "verdict": {"enum": ["pass", "fail", "invalid", "inconclusive"]},
+            "checks": {
+                "type": "array",
+                "items": record(
+                    {
+                        "check": TEXT,
+                        "result": {"enum": ["pass", "fail", "invalid", "no baseline", "not judged"]},
+                        "detail": TEXT,
+                    },
+                    {"point": TEXT_OR_NULL},
+                ),
+            },
+            "baseline": TEXT_OR_NULL,
+            "headline": {"type": "array", "items": FREE},
+        },
+        {
+            "selection": TEXT,
+            # Sentences: the answer by its definition, and reasons to doubt the figures.
+            # Absent in files of older versions.
+            "answer": TEXTS,
+            "warnings": TEXTS,
+        },
+    ),
+    "verdict/2": record(
+        {
+            "schema": {"const": "verdict/2"},
+            "run": RUN_ID,
+            **JUDGEMENT,
+            "checks": {
+                "type": "array",
+                "items": record(
+                    {
+                        "check": TEXT,
+                        "result": {"enum": ["pass", "outside", "invalid", "error", "not judged", NO_HISTORY]},
+                        "detail": TEXT,
+                    },
+                    {"point": TEXT_OR_NULL},
+                ),
+            },
+            "kpis": {"type": "array", "items": JUDGED_KPI},
+            "baseline": TEXT_OR_NULL,
+            "headline": {"type": "array", "items": FREE},
+            # Sentences: the answer by its definition, and reasons to doubt the figures.
+            "answer": TEXTS,
+            "warnings": TEXTS,
+        },
+        {
+            "cause": TEXT_OR_NULL,  # class of the error that prevented the measurement, from _base/errors.py
+            "history": HISTORY,
+            "selection": TEXT,
+        },
+    ),
+    # Past runs that the last session of a repetition has read, by source.
+    "history/1": record(
+        {
+            "schema": {"const": "history/1"},
+            "session": TEXT,
+            "sources": {
+                "type": "object",
+                "additionalProperties": record(
+                    {"runs": {"type": "array", "items": FREE}, "notes": TEXTS, "whole": TRUTH}
+                ),
+            },
+        }
+    ),
+    "bisection/1": record(
+        {
+            "schema": {"const": "bisection/1"},
+            "run": RUN_ID,
+            "over": TEXT,  # the setting
+            "kpi": TEXT,
+            "values": {"type": "array", "minItems": 2},  # of the setting, from the good one to the bad one
+            "measurements": {
+                "type": "array",
+                "items": record({"index": COUNT, "point": POINT_ID, "figure": VALUE}),  # index: in values
+            },
+            "probabilities": {"type": "array", "items": {"type": "number"}},  # of a step behind each value but the last
+            **JUDGEMENT,
+            "why": TEXT,
+        },
+        # index: of the last value before the step
+        {"step": record({"index": COUNT, "before": {}, "after": {}, "probability": {"type": "number"}})},
+    ),
+    # schedule.jsonl, append-only: which point was measured next, and why.
+    "schedule/1": line_of(
+        {
+            # repeat, bisect: these words as the session was given them
+            "session": record(
+                {"schema": {"const": "schedule/1"}, "run": RUN_ID, "at": STAMP}, {"repeat": FREE, "bisect": FREE}
+            ),
+            "decided": record(
+                {"at": STAMP, "point": POINT_ID, "attempt": {"type": "integer", "minimum": 1}, "why": TEXT},
+                {"readings": SCHEDULE_READINGS, "remaining_budget": VALUE},  # in seconds; null without a budget
+            ),
+            "finished": record({"at": STAMP, "why": TEXT}, {"readings": SCHEDULE_READINGS}),
+        }
+    ),
+}

@@ -1,0 +1,283 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The secret gate: the whole run is searched for secrets before any of it is exported.
+
+It searches for known values (of secret settings, of the credentials in the run's kubeconfigs), plain and as base64,
+percent-encoded or inside JSON text, and for patterns of secrets: private keys, bearer and web tokens, access keys.
+Findings are reported by file and line, never shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import gzip
+import json
+import lzma
+import os
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+from . import files
+from .errors import DataError, SeatrialError
+from .step_files import ANSIBLE_LOG
+
+Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
+
+#: Values shorter than WORD match as whole words only; those shorter than SHORTEST are ignored: too many matches.
+WORD, SHORTEST = 8, 4
+#: Maximum number of findings reported.
+MOST = 10
+#: What a secret is replaced with in a text.
+MASK = "<secret>"
+#: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
+PART, OVERLAP = 64 * 2**20, 64 * 1024
+#: Limit of the unpacked size of an archive, in bytes.
+MOST_UNPACKED = 8 * 2**30
+
+FORMS: dict[str, re.Pattern[bytes]] = {
+    "a private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    "a bearer token": re.compile(rb"[Bb](?:earer|EARER)[ \t]+(?=[\w.~+/-]*\d)[A-Za-z0-9._~+/-]{16,}"),
+    "a web token": re.compile(rb"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    "an OpenShift token": re.compile(rb"sha256~[A-Za-z0-9_-]{20,}"),
+    "an access key": re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "a model hub token": re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b"),
+    "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
+    "a password in an address": re.compile(rb"[a-z]{2,10}://[^\s/:@\"'<]{1,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"),
+}
+#: A private key to its end, or to the end of the text.
+_WHOLE_KEY = re.compile(
+    rb'-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^"]*?(?:-----END [A-Z0-9 ]+-----|(?=")|\Z)'
+)
+#: A whole PEM file as base64.
+_WHOLE_PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,}={0,2}")
+#: A PEM file as base64 starts like this; whether it is a key, shows only its decoded header.
+_PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,90}")
+
+
+class SecretFound(SeatrialError):
+    """A secret is in a file that would be exported."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A secret: its file, line and description."""
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
+    """Return every encoding of known values: encoded -> description. Too short values are ignored."""
+    found: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        value = str(value)
+        for part in {value, *value.splitlines()} if "\n" in value else {value}:
+            raw = part.strip().encode()
+            if len(raw) < SHORTEST:
+                continue
+            spelled = [raw, json.dumps(part.strip())[1:-1].encode(), quote(part.strip(), safe="").encode()]
+            spelled.append(quote_plus(part.strip()).encode())
+            if len(raw) >= WORD:
+                spelled += _base64_of(raw)
+            found.update(dict.fromkeys(spelled, f"the value of {name}"))
+    return found
+
+
+def _base64_of(raw: bytes) -> list[bytes]:
+    """Return the base64 encodings of ``raw`` at each of the three alignments, without the edges."""
+    found = []
+    for offset in range(3):
+        text = base64.b64encode(b"\0" * offset + raw)[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
+        found += [text, text.translate(bytes.maketrans(b"+/", b"-_"))]
+    return [text for text in found if len(text) >= WORD]
+
+
+def of_kubeconfig(path: str | Path) -> dict[str, str]:
+    """Return the credentials in a kubeconfig and the files that it names; empty for a missing kubeconfig."""
+    where = Path(path).expanduser()
+    try:
+        config = files.read_yaml(where)
+    except (DataError, OSError, UnicodeDecodeError):
+        return {}
+    found = {}
+    for entry in (config or {}).get("users") or []:
+        user = entry.get("user") or {}
+        name = f"user {entry.get('name')} in a kubeconfig"
+        for key in ("token", "password", "client-key-data"):
+            if user.get(key):
+                found[f"{key} of {name}"] = str(user[key])
+        for key in ("tokenFile", "client-key"):
+            file = where.parent / str(user.get(key) or "")
+            if user.get(key) and file.is_file():
+                found[f"{key} of {name}"] = file.read_text(encoding="utf-8", errors="replace")
+    return found
+
+
+class Gate:
+    """Searches files for the known values in ``secrets`` (name -> value) and for for patterns of secrets."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._literals = literals(secrets)
+        longest_first = sorted(self._literals, key=len, reverse=True)
+        words = [
+            rb"(?<![\w])" + re.escape(one) + rb"(?![\w])" if len(one) < WORD else re.escape(one)
+            for one in longest_first
+        ]
+        self._known = re.compile(b"|".join(words)) if words else None
+
+    def search(self, top: Path, files: Iterable[Path]) -> list[Finding]:
+        """Return the findings, at most MOST."""
+        found: list[Finding] = []
+        for path in files:
+            name = str(path.relative_to(top))
+            for finding in self._names(name):
+                found.append(finding)
+            for inside, stream_parts in _contents(path):
+                shown = f"{name} ({inside})" if inside else name
+                found += self._in(shown, stream_parts)
+                if len(found) >= MOST:
+                    return found[:MOST]
+        return found
+
+    def check(self, top: Path, files: Iterable[Path]) -> int:
+        """Return the number of files searched. Raises SecretFound naming file and line of each finding."""
+        searched = list(files)
+        found = self.search(top, searched)
+        if found:
+            places = "; ".join(str(one) for one in found)
+            raise SecretFound(
+                f"nothing was exported: {len(found)}{' or more' if len(found) == MOST else ''} "
+                f"place{'s' if len(found) > 1 else ''} of {top.name} with a secret: {places}. "
+                "Remove it there and at its source, then export again"
+            )
+        return len(searched)
+
+    def in_text(self, text: str) -> list[str]:
+        """Return what the secrets in a text are, each once."""
+        return list(dict.fromkeys(what for _place, what in self._hits(text.encode())))
+
+    def masked(self, text: str) -> str:
+        """Return a text with every secret replaced by MASK; a key or an encoded PEM file as a whole."""
+        data = text.encode("utf-8", "replace")
+        mask = MASK.encode()
+        data = _WHOLE_KEY.sub(mask, data)
+        data = _WHOLE_PEM.sub(lambda hit: mask if _is_key(hit.group()[:90]) else hit.group(), data)
+        if self._known:
+            data = self._known.sub(mask, data)
+        for form in FORMS.values():
+            data = form.sub(mask, data)
+        return data.decode()
+
+    def _names(self, name: str) -> Iterator[Finding]:
+        if self._known and self._known.search(name.encode()):
+            yield Finding("(a file's name)", 0, "a secret value is in the name of a file")
+
+    def _in(self, name: str, parts: Iterable[bytes]) -> list[Finding]:
+        found: list[Finding] = []
+        seen: set[int] = set()
+        lines, before, offset = 1, b"", 0
+        for part in parts:
+            data = before + part
+            for place, what in self._hits(data):
+                absolute = offset + place
+                if absolute not in seen:
+                    seen.add(absolute)
+                    found.append(Finding(name, lines + data.count(b"\n", 0, place), what))
+                if len(found) >= MOST:
+                    return found
+            kept = min(OVERLAP, len(data))
+            lines += data.count(b"\n", 0, len(data) - kept)
+            offset += len(data) - kept
+            before = data[len(data) - kept :]
+        return sorted(found, key=lambda one: one.line)
+
+    def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
+        if self._known:
+            for hit in self._known.finditer(data):
+                yield hit.start(), self._literals[hit.group()]
+        for what, form in FORMS.items():
+            for hit in form.finditer(data):
+                yield hit.start(), what
+        for hit in _PEM.finditer(data):
+            if _is_key(hit.group()):
+                yield hit.start(), "a private key, as base64"
+
+
+def _is_key(text: bytes) -> bool:
+    try:
+        return b"PRIVATE KEY" in base64.b64decode(text[: len(text) // 4 * 4])
+    except binascii.Error:
+        return False
+
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Yield the content of a file and of its packed members. Raises DataError if it cannot be unpacked."""
+    name = path.name
+    yield "", _parts(path.open("rb"))
+    try:
+        if name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+            with tarfile.open(path) as tar:
+                for member in _bounded(path, ((one, one.size) for one in tar)):
+                    stream = tar.extractfile(member) if member.isfile() else None
+                    if stream is not None:
+                        yield member.name, _parts(stream)
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                for packed_file in _bounded(path, ((one, one.file_size) for one in packed.infolist())):
+                    if not packed_file.is_dir():
+                        yield packed_file.filename, _parts(packed.open(packed_file))
+        else:
+            opener = _OPENERS.get(path.suffix)
+            if opener is not None:
+                yield "unpacked", _parts(opener(path, "rb"))
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
+        raise DataError(
+            f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
+        ) from error
+
+
+def _bounded(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:
+    total = 0
+    for member, size in members:
+        total += size
+        if total > MOST_UNPACKED:
+            raise DataError(f"{path}: it unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB, too much to search")
+        yield member
+
+
+def _parts(stream: IO[bytes]) -> Iterator[bytes]:
+    with stream:
+        while part := stream.read(PART):
+            yield part
+
+
+def files_of(top: Path) -> list[Path]:
+    """Return the files of a run to export: regular, no links, not hidden; in a fixed order.
+
+    Ansible's log is left out: it grows during the export.
+    """
+    found = []
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in sorted(names):
+            path = Path(folder) / name
+            hidden = name.startswith(".") or path == top / ANSIBLE_LOG
+            if not hidden and path.is_file() and not path.is_symlink():
+                found.append(path)
+    return found

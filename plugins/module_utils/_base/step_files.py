@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The numbered directory of a role call, to which modules write log, timings and manifests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from . import files
+
+#: Copy of Ansible's output in the run directory; plugin_utils/run/run_log.py writes it.
+ANSIBLE_LOG = "ansible.log"
+
+
+def stamp(moment: float | None = None) -> str:
+    """Format a moment (seconds since the epoch; now if None) in UTC: 2026-11-21T04:41:18.123Z."""
+    at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+class Step:
+    """The directory NNN__role__entry of one role call; without a path (a module outside of a run) it does nothing."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = Path(path) if path else None
+
+    def log(self, text: str) -> None:
+        """Append a line to ``log``."""
+        if self.path is not None:
+            with open(self.path / "log", "a", encoding="utf-8") as stream:
+                stream.write(f"{stamp()} {text}\n")
+
+    def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
+        """Return a function that logs a line and appends it to the file that the action plugin follows."""
+
+        def say(text: str) -> None:
+            self.log(text)
+            if progress_file:
+                # After Ctrl-C the directory of the file is deleted while a module may still release resources.
+                with suppress(OSError), open(progress_file, "a", encoding="utf-8") as stream:
+                    stream.write(f"{who}: {text}\n")
+
+        return say
+
+    def timing(self, category: str, seconds: float, what: str = "") -> None:
+        """Record ``seconds`` spent in ``category``: cluster, load, wait, cleanup, results, logs or other."""
+        if self.path is not None:
+            record: dict[str, Any] = {"category": category, "seconds": round(max(seconds, 0.0), 3)}
+            if what:
+                record["what"] = what
+            with open(self.path / "timing.json", "ab") as stream:
+                stream.write(files.line(record, "timing/1"))
+
+    @contextmanager
+    def timed(self, category: str, what: str = "") -> Iterator[None]:
+        """Record the duration of the body in ``category``, also if it fails."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timing(category, time.monotonic() - began, what)
+
+    def manifest(self, name: str, objects: list[dict[str, Any]]) -> None:
+        """Save applied objects as src/<name>.yml."""
+        if self.path is not None:
+            import yaml
+
+            source = self.path / "src"
+            source.mkdir(exist_ok=True)
+            text = yaml.safe_dump_all([files.plain(one) for one in objects], sort_keys=False)
+            files.replace_text(source / f"{name}.yml", "---\n" + text)
+
+
+def log_result(step: Step, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:
+    """Log the summary and the warnings, show warnings with ``warn``, and return the result without them."""
+    step.log(result["summary"])
+    for warning in result.pop("warnings"):
+        step.log(f"warning: {warning}")
+        warn(warning)
+    return result

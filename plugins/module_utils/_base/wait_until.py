@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting with a timeout, reporting what is waited for: on each change, and at intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, TypeVar
+
+from . import formats
+from .errors import WaitTimeout
+
+#: Seconds between two checks, and between two reports of the same message.
+PAUSE, AGAIN = 1.0, 30.0
+
+Say = Callable[[str], None]
+Found = TypeVar("Found")
+
+
+class ChangeReporter:
+    """Reports a message when its subject has changed, or ``again`` seconds after the last report."""
+
+    def __init__(self, say: Say, again: float = AGAIN) -> None:
+        self._say = say
+        self._again = again
+        self._about: Any = None
+        self._at = 0.0
+
+    def report(self, message: Callable[[], str], about: Any) -> None:
+        """Report ``message()`` if it is due. ``about``: the subject, any value that changes with the message."""
+        now = time.monotonic()
+        if about != self._about or now - self._at >= self._again:
+            self._about, self._at = about, now
+            self._say(message())
+
+
+def wait_until(
+    look: Callable[[], tuple[Found | None, str]],
+    timeout: float,
+    say: Say,
+    late: Callable[[str], str],
+    pause: float = PAUSE,
+) -> Found:
+    """Return the result of ``look``, called every ``pause`` seconds. Until it has one it returns (None, message).
+
+    The message is reported. After ``timeout`` seconds raises WaitTimeout with ``late(message)``; look()'s errors pass.
+    """
+    deadline = time.monotonic() + timeout
+    reporter = ChangeReporter(say)
+    while True:
+        found, message = look()
+        if found is not None:
+            return found
+        now = time.monotonic()
+        if now >= deadline:
+            raise WaitTimeout(late(message))
+        reporter.report(partial(str, message), message)
+        time.sleep(min(pause, max(deadline - now, 0.05)))
+
+
+def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: float = PAUSE) -> None:
+    """Wait until no deleted object is left. ``left`` returns the titles of those that still exist.
+
+    Raises WaitTimeout naming them after ``timeout`` seconds; errors of ``left`` pass.
+    """
+
+    def look() -> tuple[bool | None, str]:
+        found = left()
+        return (None if found else True), formats.listed(sorted(found))
+
+    wait_until(look, timeout, lambda _text: None, lambda text: f"not deleted after {timeout:g} s: {text}", pause)

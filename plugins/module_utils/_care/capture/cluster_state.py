@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of a cluster as one record: versions, nodes, pods, and whether the stack is ready. Functions on objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
+    at,
+    conditions,
+    holds,
+    title,
+)
+
+#: Kinds of the software under test: API group, kind. The version is that of the server.
+STACK = (
+    ("config.openshift.io", "ClusterVersion"),
+    ("config.openshift.io", "ClusterOperator"),
+    ("datasciencecluster.opendatahub.io", "DataScienceCluster"),
+    ("dscinitialization.opendatahub.io", "DSCInitialization"),
+    ("nvidia.com", "ClusterPolicy"),
+    ("nfd.openshift.io", "NodeFeatureDiscovery"),
+    ("operators.coreos.com", "ClusterServiceVersion"),
+    ("operators.coreos.com", "Subscription"),
+)
+#: Phases and states of objects that are ready.
+_READY = frozenset(("ready", "succeeded", "atlatestknown", "complete"))
+#: Conditions that say whether an object is ready, the most telling first.
+_CONDITIONS = ("Ready", "Available")
+
+
+def nodes(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each node: whether it is ready, its other true conditions, what can be allocated, its GPUs."""
+    return {one["metadata"]["name"]: _node(one) for one in sorted(found, key=lambda one: one["metadata"]["name"])}
+
+
+def _node(one: Mapping[str, Any]) -> dict[str, Any]:
+    allocatable = {name: str(value) for name, value in at(one, "status.allocatable", {}).items()}
+    gpus = sum(amount(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
+    return {
+        "ready": holds(one, "Ready"),
+        "schedulable": not at(one, "spec.unschedulable", False),
+        "conditions": sorted(
+            name for name, each in conditions(one).items() if name != "Ready" and each.get("status") == "True"
+        ),
+        "kubelet": str(at(one, "status.nodeInfo.kubeletVersion", "")),
+        "system": str(at(one, "status.nodeInfo.osImage", "")),
+        "runtime": str(at(one, "status.nodeInfo.containerRuntimeVersion", "")),
+        "gpus": int(gpus) if gpus > 0 else 0,
+        "allocatable": allocatable,
+    }
+
+
+def pods(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the restarts of each pod that has restarted, as namespace/name -> number."""
+    restarts = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": _restarts(one) for one in found}
+    return {name: number for name, number in sorted(restarts.items()) if number}
+
+
+def _restarts(pod: Mapping[str, Any]) -> int:
+    return sum(
+        int(one.get("restartCount") or 0)
+        for place in ("containerStatuses", "initContainerStatuses")
+        for one in at(pod, f"status.{place}", [])
+    )
+
+
+def stack(found: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the objects of the software under test by title: their state in one word, and whether they are ready."""
+    return {title(one): {"ready": is_ready(one), "state": _state(one), "version": _version(one)} for one in found}
+
+
+def is_ready(one: Mapping[str, Any]) -> bool:
+    """Return whether an object says that it is ready. One that says nothing is ready."""
+    said = conditions(one)
+    if one.get("kind") == "ClusterOperator":
+        return holds(one, "Available") and not holds(one, "Degraded")
+    word = at(one, "status.phase") or at(one, "status.state")
+    if isinstance(word, str):
+        return word.lower() in _READY
+    return next((said[name].get("status") == "True" for name in _CONDITIONS if name in said), True)
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    word = at(one, "status.phase") or at(one, "status.state")
+    if isinstance(word, str):
+        return word
+    return ", ".join(sorted(name for name, each in conditions(one).items() if each.get("status") == "True"))
+
+
+def _version(one: Mapping[str, Any]) -> str:
+    version = at(one, "status.desired.version") or at(one, "spec.version") or at(one, "status.installedCSV")
+    return version if isinstance(version, str) else ""

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetches the logs of many pods concurrently, one file per pod."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
+
+#: Labels of the training-operator and of Kubernetes that name a pod's job.
+JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
+
+#: Interval between two progress lines, seconds.
+_INTERVAL = 5.0
+
+
+@dataclass(frozen=True)
+class LogCollectionSpec:
+    """Parameters of module pod_logs. ``limit_bytes``: per log, 0 for no limit; ``maximum``: 0 for no limit."""
+
+    dest: str
+    namespace: str = ""
+    selector: str = ""
+    which: str = "all"
+    maximum: int = 0
+    container: str = ""
+    limit_bytes: int = 0
+    tail_lines: int = 0
+    parallel: int = 16
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> LogCollectionSpec:
+        """Return a module's parameters. Raises InputError for an empty selector."""
+        spec = cls(**{one.name: given[one.name] for one in fields(cls)})
+        if spec.which != "none" and not spec.selector:
+            raise InputError("selector is empty: it has to select the pods whose logs are collected")
+        return spec
+
+
+@dataclass(frozen=True)
+class LoggedPod:
+    """A pod whose log may be fetched."""
+
+    name: str
+    namespace: str
+    phase: str
+    index: int | None
+    workload: str
+    containers: tuple[str, ...]
+    node: str = ""
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> LoggedPod:
+        """Return a pod from its object."""
+        meta = item["metadata"]
+        labels = meta.get("labels") or {}
+        index = labels.get(run_labels.INDEX, "")
+        return cls(
+            meta["name"],
+            meta["namespace"],
+            (item.get("status") or {}).get("phase") or "Unknown",
+            int(index) if index.isdigit() else None,
+            next((labels[name] for name in JOB_LABELS if labels.get(name)), ""),
+            tuple(one["name"] for one in item["spec"]["containers"]),
+            item["spec"].get("nodeName") or "",
+        )
+
+
+def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[LoggedPod], int]:
+    """Return the pods whose logs are fetched, by index, and the number of pods beyond ``maximum``.
+
+    ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum, failed pods take precedence.
+    """
+    wanted = [] if which == "none" else [one for one in pods if which == "all" or one.phase == "Failed"]
+    wanted.sort(key=lambda one: (one.phase != "Failed", one.index is None, one.index or 0, one.name))
+    taken = wanted[:maximum] if maximum else wanted
+    return sorted(taken, key=lambda one: (one.index is None, one.index or 0, one.name)), len(wanted) - len(taken)
+
+
+def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
+    """Return the name of a pod's log file; it contains the namespace only if two pods have the same name."""
+    same = sum(one.name == pod.name for one in pods)
+    return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
+
+
+class LogCollection:
+    """One call: list the pods, fetch their logs."""
+
+    def __init__(self, client: Client, spec: LogCollectionSpec, say: Callable[[str], None] = lambda text: None) -> None:
+        self.client = client
+        self.spec = spec
+        self.say = say
+        self._lock = threading.Lock()
+        self._done = 0
+        self._changed = False
+        self._reported = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Return the module's result. A log that cannot be fetched is an ``error`` of its pod, not of the call."""
+        spec = self.spec
+        if spec.which == "none":
+            return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "unread": []}
+        listed = self.client.list(self.client.kind("v1", "Pod"), spec.namespace, spec.selector)[0]
+        pods = [LoggedPod.of(item) for item in listed]
+        chosen, left_out = choose(pods, spec.which, spec.maximum)
+        folder = Path(spec.dest)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"dest {folder} cannot be created: {error.strerror}") from error
+        with ThreadPool(max(1, spec.parallel)) as pool:
+            rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
+        unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
+        return {
+            "changed": self._changed,
+            "pods": rows,
+            "found": len(pods),
+            "collected": len(rows) - len(unread),
+            "left_out": left_out,
+            "unread": unread,
+        }
+
+    def _one(self, pod: LoggedPod, path: Path, of: int) -> dict[str, Any]:
+        row = {
+            "pod": pod.name,
+            "index": pod.index,
+            "workload": pod.workload,
+            "phase": pod.phase,
+            "node": pod.node,
+            "log": None,
+            "error": None,
+        }
+        try:
+            if files.replace_bytes(path, self._fetch(pod)):
+                self._changed = True
+            row["log"] = path.name
+        except (ApiError, AccessError) as error:
+            row["error"] = str(error)
+        except OSError as error:
+            row["error"] = f"{path}: {error.strerror}"
+        self._report(of)
+        return row
+
+    def _fetch(self, pod: LoggedPod) -> bytes:
+        spec = self.spec
+        query: dict[str, Any] = {"limitBytes": spec.limit_bytes or None, "tailLines": spec.tail_lines or None}
+        container = spec.container or (pod.containers[0] if len(pod.containers) > 1 else "")
+        query["container"] = container
+        path = self.client.kind("v1", "Pod").path(pod.namespace, pod.name, "log")
+        reply = self.client.raw("GET", path, accept="*/*", query=query)
+        if reply.status >= 400:
+            raise api_error(reply, f"log of pod {pod.namespace}/{pod.name}", self.client.access)
+        return reply.body
+
+    def _report(self, of: int) -> None:
+        with self._lock:
+            self._done += 1
+            if time.monotonic() - self._reported >= _INTERVAL:
+                self._reported = time.monotonic()
+                self.say(f"{self._done} of {of} logs")
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """Return the result in one sentence."""
+    parts = [f"{result['collected']} of {result['found']} pods' logs collected"]
+    if result["left_out"]:
+        parts.append(f"{result['left_out']} left out by the maximum")
+    if result["unread"]:
+        parts.append(f"{len(result['unread'])} could not be read, first: {result['unread'][0]}")
+    return ", ".join(parts)

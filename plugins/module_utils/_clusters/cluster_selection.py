@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Select the clusters to acquire, one or two, for the hosts ``sutest`` and ``driver``.
+
+``sutest`` is the system under test, ``driver`` the cluster that the load comes from. Both are the same cluster unless
+an inventory gives them different settings.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .provider import ClusterTarget
+from .providers import PROVIDERS, provider_of
+
+#: The hosts of an inventory that represent clusters, the system under test first.
+HOSTS = ("sutest", "driver")
+
+
+@functools.cache
+def of_clusters(name: str) -> bool:
+    """Return whether a setting is about a cluster, so that each of the hosts may have its own value."""
+    return name == "cluster_provider" or any(one.uses(name) for one in PROVIDERS.values())
+
+
+def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cluster settings that an inventory gives to this host only.
+
+    A value that a lab gives to all its hosts is a setting of the run: presets and ``-e`` override it.
+    """
+    return {
+        name: value
+        for name, value in host.items()
+        if of_clusters(name) and value not in (None, "") and value != everyone.get(name)
+    }
+
+
+def targets(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[ClusterTarget]:
+    """Return the clusters to acquire, one or two.
+
+    settings: the run's effective settings. own: host -> own_choice() of it; a host that is not in the inventory is
+    absent. The driver is the system under test unless it has settings that differ. Raises InputError for an unknown
+    provider.
+    """
+    common = {name: value for name, value in settings.items() if of_clusters(name) and value not in (None, "")}
+    of_driver = own.get("driver", {})
+    differs = any(value != common.get(name) for name, value in of_driver.items())
+    measured = _of_host(common, own.get("sutest", {}), "sutest")
+    driving = _of_host(common if differs else measured, of_driver, "driver")
+    if driving == measured:
+        return [ClusterTarget(HOSTS, measured)]
+    return [ClusterTarget(("sutest",), measured), ClusterTarget(("driver",), driving)]
+
+
+def _of_host(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Override the common settings by the host's. Another kubeconfig means another context and host too."""
+    base = dict(common)
+    if any(own.get(name, common.get(name)) != common.get(name) for name in ("cluster_kubeconfig", "cluster_provider")):
+        base.pop("cluster_context", None)
+        base.pop("cluster_expected_host", None)
+    chosen = {**base, **own}
+    provider = provider_of(chosen["cluster_provider"], f"cluster for {host}")
+    return {name: value for name, value in chosen.items() if name == "cluster_provider" or provider.uses(name)}
+
+
+def names(found: Sequence[ClusterTarget], run_id: str) -> list[str]:
+    """Return the name of each target's cluster; the second of two that a provider creates gets a suffix."""
+    given = [provider_of(one.provider).cluster_name(one, run_id) for one in found]
+    return [
+        f"{name}-{one.hosts[0]}" if name in given[:at] and provider_of(one.provider).creates else name
+        for at, (one, name) in enumerate(zip(found, given, strict=True))
+    ]
+
+
+def steps_of(folder: Path, provider: str) -> list[str]:
+    """Return the steps of a provider by its files: acquire, release, and finish and bundle if it has them."""
+    return sorted(path.stem for path in (folder / provider).glob("*.yml"))
+
+
+def describe(found: Sequence[ClusterTarget]) -> str:
+    """Return the targets as one line of a log."""
+    return "; ".join(f"{' and '.join(one.hosts)}: provider {one.provider}" for one in found)

@@ -1,0 +1,298 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Identify a cluster with a few requests to its API server: version, nodes, operators, real or simulated."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    ApiError,
+    InputError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
+
+from .operator_versions import operator_versions
+
+#: Extended resources that are accelerators, and the node label in which their operator names the product.
+GPU_RESOURCES = {
+    "nvidia.com/gpu": "nvidia.com/gpu.product",
+    "amd.com/gpu": "amd.com/gpu.product-name",
+    "gpu.intel.com/i915": "gpu.intel.com/product",
+    "gpu.intel.com/xe": "gpu.intel.com/product",
+    "habana.ai/gaudi": "habana.ai/product",
+}
+
+#: Kinds of clusters, see kind_of().
+KINDS = ("light", "metal", "virtual")
+
+#: KWOK simulates nodes with this annotation, and their pods.
+SIMULATED_NODE = "kwok.x-k8s.io/node"
+
+#: Every rehearsal cluster has this ConfigMap.
+REHEARSAL = "/api/v1/namespaces/kube-public/configmaps/seatrial-rehearsal"
+
+#: Largest number of node names in a record: cluster profiles need a few of them.
+NODE_NAMES = 200
+
+_PAUSE = 0.5
+#: Seconds between two progress lines.
+_REPORT_INTERVAL = 5.0
+
+
+@dataclass
+class Identity:
+    """The identity of a cluster; field names as in schema cluster/2."""
+
+    api_host: str
+    version: str
+    openshift: str | None = None
+    nodes: int = 0
+    nodes_ready: int = 0
+    nodes_simulated: int = 0
+    node_names: list[str] = field(default_factory=list)
+    real_nodes: list[str] = field(default_factory=list)
+    gpus: int = 0
+    gpu_products: dict[str, int] = field(default_factory=dict)
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    operators: dict[str, str] | None = None  # None: no OLM, or they may not be listed
+    kind: str | None = None
+    rehearsal: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """Return the fields for cluster.yml. A cluster with simulated nodes is simulated, whatever its provider."""
+        kept = ("api_host", "version", "openshift", "nodes", "cpus", "memory_gib", "gpus", "gpu_products", "kind")
+        found = {name: getattr(self, name) for name in kept}
+        found["node_names"] = self.node_names[:NODE_NAMES]
+        if self.operators is not None:
+            found["operators"] = self.operators
+        if self.nodes_simulated or self.rehearsal:
+            found |= {"simulated": True, "simulated_writers": ["node"]}
+            if self.real_nodes:
+                found["real_nodes"] = self.real_nodes
+        return found
+
+
+def gather(client: Client, run: str = "") -> Identity:
+    """Read the version, the nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError.
+
+    run: do not count nodes with the label of another run; empty counts all nodes.
+    """
+    access = client.access
+    found = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
+    nodes = nodes_of(client, run)
+    totals = node_totals(nodes)
+    found.nodes, found.cpus, found.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
+    found.gpus, found.gpu_products = totals["gpus"], totals["gpu_products"]
+    found.node_names = sorted(node["metadata"]["name"] for node in nodes)
+    found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
+    found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
+    found.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
+    operators = operator_versions(client)
+    found.operators = operators.versions if operators is not None else None
+    found.openshift = _optional(
+        client, "/apis/config.openshift.io/v1/clusterversions/version", "status", "desired", "version"
+    )
+    platform = None
+    if found.openshift:
+        platform = _optional(client, "/apis/config.openshift.io/v1/infrastructures/cluster", "status", "platform")
+    found.rehearsal = _optional(client, REHEARSAL, "data", "simulated") is not None
+    found.kind = "light" if found.rehearsal else kind_of(nodes, platform)
+    return found
+
+
+def api_host(access: Access) -> str:
+    """Return the API server's host, with its port unless that is 443 or 6443."""
+    host = f"[{access.host}]" if ":" in access.host else access.host
+    return host if access.port in (443, 6443) else f"{host}:{access.port}"
+
+
+def nodes_of(client: Client, run: str = "") -> list[dict[str, Any]]:
+    """Return the nodes, without those with the label of another run than ``run``, if given. Raises ApiError."""
+    try:
+        nodes = client.list(client.kind("v1", "Node"))[0]
+    except ApiError as error:
+        if error.status == 403:
+            raise ApiError(
+                f"{client.access.source} may not list nodes, which is required to count GPUs: {error}",
+                403,
+                error.reason,
+            ) from error
+        raise
+    return [one for one in nodes if not run or label(one, run_labels.RUN) in ("", run)]
+
+
+def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the number of nodes, and their allocatable CPUs, memory and GPUs in total, as in schema ran/1.
+
+    The memory of each node is rounded to whole GiB: equal machines differ by some MiB.
+    """
+    products = gpu_products(nodes)
+    return {
+        "count": len(nodes),
+        "cpus": round(sum(_allocatable(one, "cpu") for one in nodes), 3),
+        "memory_gib": sum(round(_allocatable(one, "memory") / 2**30) for one in nodes),
+        "gpus": sum(products.values()),
+        "gpu_products": products,
+    }
+
+
+def _allocatable(node: Mapping[str, Any], resource: str) -> float:
+    found = amount(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    return 0.0 if isnan(found) else found
+
+
+def _optional(client: Client, path: str, *keys: str) -> str | None:
+    """Return a value of an object; None if the object does not exist or may not be read."""
+    try:
+        value: Any = client.request("GET", path)
+    except ApiError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    for key in keys:
+        value = (value or {}).get(key)
+    return value or None
+
+
+def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
+    """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for an invalid name."""
+    found: dict[str, bool] = {}
+    for name in names:
+        version, _slash, kind = name.rpartition("/")
+        if not version or not kind:
+            raise InputError(f"kinds: '{name}' is not an <apiVersion>/<Kind>, such as kubeflow.org/v1/PyTorchJob")
+        try:
+            client.kind(version, kind)
+            found[name] = True
+        except InputError:
+            found[name] = False
+    return found
+
+
+def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
+    """Return for each namespace the run in its label (empty without a label); None if it does not exist."""
+    kind = client.kind("v1", "Namespace")
+    found: dict[str, str | None] = {}
+    for name in names:
+        item = client.get(kind, name, metadata_only=True)
+        found[name] = None if item is None else label(item, run_labels.RUN)
+    return found
+
+
+def missing_secrets(client: Client, names: Iterable[str]) -> list[str]:
+    """Return those of the Secrets ``<namespace>/<name>`` that do not exist. Their content is not read."""
+    kind, places = client.kind("v1", "Secret"), [(one, *one.partition("/")[::2]) for one in names]
+    return [one for one, where, name in places if client.get(kind, name, where, metadata_only=True) is None]
+
+
+def _is_simulated(node: dict[str, Any]) -> bool:
+    return SIMULATED_NODE in (node["metadata"].get("annotations") or {})
+
+
+def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return product -> number of allocatable GPUs, the most frequent product first."""
+    products: Counter[str] = Counter()
+    for node in nodes:
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        labels = node["metadata"].get("labels") or {}
+        for resource, product in GPU_RESOURCES.items():
+            count = amount(allocatable.get(resource, "0"))
+            if count > 0:
+                products[labels.get(product) or resource] += int(count)
+    return dict(products.most_common())
+
+
+def kind_of(nodes: Iterable[dict[str, Any]], platform: str | None = None) -> str | None:
+    """Return the kind of a cluster, one of KINDS, if its nodes determine it, else None.
+
+    metal: all nodes of a known type are bare metal. light: all nodes are simulated, or run on this host (kind,
+    minikube). virtual: all are virtual machines.
+    """
+    kinds = {_node_kind(node) for node in nodes} - {None}
+    if platform == "BareMetal":
+        kinds.add("metal")
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _node_kind(node: dict[str, Any]) -> str | None:
+    labels = node["metadata"].get("labels") or {}
+    instance = labels.get("node.kubernetes.io/instance-type", "")
+    provider = (node.get("spec") or {}).get("providerID") or ""
+    if _is_simulated(node) or provider.startswith("kind://") or "minikube.k8s.io/name" in labels:
+        return "light"
+    if provider.startswith("baremetalhost://") or instance.endswith(".metal") or ".metal-" in instance:
+        return "metal"
+    return None if not instance and not provider else "virtual"
+
+
+def wait(
+    client: Client,
+    timeout: float,
+    nodes_ready: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+    run: str = "",
+) -> Identity:
+    """Wait until the API server responds and ``nodes_ready`` nodes are Ready; return the identity as gather() does.
+
+    ``timeout`` in seconds; 0 means one attempt. Permanent errors (an untrusted certificate, refused credentials, an
+    invalid kubeconfig) are raised at once. Raises WaitTimeout naming what is missing.
+    """
+    deadline = time.monotonic() + timeout
+    reported = 0.0
+    while True:
+        try:
+            found = gather(client, run)
+        except (AccessError, ApiError) as error:
+            if not _may_pass(error) or time.monotonic() >= deadline:
+                raise
+            missing = str(error)
+        else:
+            if found.nodes_ready >= nodes_ready:
+                return found
+            missing = f"{found.nodes_ready} of {nodes_ready} nodes are Ready ({found.nodes} known)"
+            if time.monotonic() >= deadline:
+                raise WaitTimeout(f"{client.access.server}: after {timeout:g} s {missing}")
+        if time.monotonic() - reported >= _REPORT_INTERVAL:
+            reported = time.monotonic()
+            say(f"waiting for {client.access.server}: {missing}")
+        time.sleep(_PAUSE)
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, ApiError):
+        return error.status == 0 or error.busy
+    return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
+
+
+def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
+    """Return a cluster's record as one line of text."""
+    simulated = " (simulated)" if record.get("simulated") else ""
+    real = len(record.get("real_nodes") or ())
+    name = f" {record['name']}" if record.get("name") else ""
+    parts = [f"{record['provider']} cluster{name} at {record.get('api_host', '?')}"]
+    if record.get("openshift"):
+        parts.append(f"OpenShift {record['openshift']}")
+    parts.append(f"Kubernetes {record.get('version', '?')}")
+    nodes = record.get("nodes", 0)
+    which = (f" ({nodes - real} simulated)" if nodes > real else "") if real else simulated
+    parts.append(f"{nodes} {'node' if nodes == 1 else 'nodes'}{which if nodes else ''}")
+    products = record.get("gpu_products") or {}
+    parts += [f"{count} x {product}{simulated}" for product, count in products.items()] or ["no GPUs"]
+    if record.get("kind") and not simulated:
+        parts.append(record["kind"])
+    parts.append("owned by this run" if record.get("owned") else "not owned by this run")
+    return f"{' and '.join(hosts)}: {', '.join(parts)}"

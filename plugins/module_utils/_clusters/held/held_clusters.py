@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clusters that runs of this machine hold, and rehearsal clusters whose run directory no longer exists.
+
+The file GIVE_BACK of a run directory has the command that releases them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
+from .. import run_cluster_records
+from ..lock import held_lock_file
+from ..provider_rehearsal import PROVIDER
+from ..rehearsal.instance_dir import instances
+
+REHEARSAL = PROVIDER.name
+
+
+@dataclass(frozen=True)
+class HeldCluster:
+    """A held cluster. ``command``: the give-back command, empty if the run directory no longer exists."""
+
+    provider: str
+    name: str
+    run: str
+    owner: str
+    purpose: str
+    taken: str
+    expires: str
+    expired: bool
+    state: str
+    kept: bool
+    run_dir: str
+    command: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the cluster as a module returns it."""
+        return {
+            **{key: value for key, value in self.__dict__.items() if key != "command"},
+            "give_back": self.shell_command,
+        }
+
+    @property
+    def shell_command(self) -> str:
+        """The give-back command, quoted for a shell."""
+        return shlex.join(self.command)
+
+    def line(self) -> str:
+        """Return the cluster as one line of text."""
+        until = f"until {self.expires}" if self.expires else "no expiry"
+        kept = ", kept" if self.kept else ""
+        expired = " - EXPIRED" if self.expired else ""
+        state = "" if self.state == "acquired" else f", {self.state}"
+        by_default = f"run {self.run}" if self.run not in ("", self.name) else ""  # the name may be the run's id
+        whose = (by_default if self.owner == self.run else self.owner) if self.owner else "no owner"
+        why, since = self.purpose and f"for {self.purpose}", self.taken and f"since {self.taken}"
+        details = [one for one in (whose, why, since) if one]
+        return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{expired}"
+
+
+def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
+    """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
+    of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
+    known = {one.name for one in of_runs if one.provider == REHEARSAL}
+    orphaned = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
+    return sorted([*of_runs, *orphaned], key=lambda one: (not one.expired, one.expires or "9", one.name))
+
+
+def listing(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
+    """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
+    held = found(artifacts, rehearsals, time.time())
+    lines = [one.line() for one in held] + locks(artifacts)
+    return held, {"held": [one.summary() for one in held], "lines": lines or ["nothing is held"]}
+
+
+def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
+    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{run_cluster_records.FILE}"))
+
+
+def _of_run(folder: Path, now: float) -> list[HeldCluster]:
+    try:
+        clusters = run_cluster_records.read(folder)
+        run = str(files.read_yaml(folder / "run.yml")["id"])
+    except (DataError, KeyError, TypeError):
+        return []
+    held = []
+    for cluster in run_cluster_records.held(clusters):
+        held.append(
+            HeldCluster(
+                provider=cluster["provider"],
+                name=run_cluster_records.name_of(cluster),
+                run=run,
+                owner=cluster.get("owner") or run,
+                purpose=cluster.get("purpose") or "",
+                taken=cluster.get("taken") or "",
+                expires=cluster.get("expires") or "",
+                expired=expired(cluster.get("expires"), now),
+                state=cluster["state"],
+                kept=bool(cluster.get("kept")),
+                run_dir=str(folder),
+                command=_command(folder),
+            )
+        )
+    return held
+
+
+def _command(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return ()
+
+
+def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
+    return HeldCluster(
+        provider=REHEARSAL,
+        name=marker["name"],
+        run=marker["owner"],
+        owner=marker["owner"],
+        purpose="",
+        taken=marker["created"],
+        expires=marker.get("expires") or "",
+        expired=expired(marker.get("expires"), now),
+        state="acquired",
+        kept=not marker["owner"],
+        run_dir="",
+        command=(),
+    )
+
+
+def expired(until: str | None, now: float) -> bool:
+    """Return whether a time (as from _step_files.stamp()) has passed; False without a time or if it can't be parsed."""
+    try:
+        return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
+    except ValueError:
+        return False
+
+
+def give_back(command: Iterable[str], log: Path, timeout: float, environment: Mapping[str, str]) -> str:
+    """Run the give-back command of a run; return the error, empty on success. Its output goes to ``log``.
+
+    timeout: in seconds.
+    """
+    words = list(command)
+    variables: dict[str, str] = {}
+    while words and "=" in words[0] and not words[0].startswith(("-", "/", ".")):
+        name, _equals, value = words.pop(0).partition("=")
+        variables[name] = value
+    if not words:
+        return "its GIVE_BACK has no command"
+    with open(log, "ab") as stream:
+        try:
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                words,
+                env={**environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                timeout=timeout,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            return f"its give-back command did not end within {timeout:g} s; see {log}"
+        except OSError as error:
+            return f"{words[0]} can't be started: {error.strerror}"
+    return "" if done.returncode == 0 else f"its give-back command ended with exit code {done.returncode}; see {log}"
+
+
+def locks(artifacts: str | Path) -> list[str]:
+    """Return a line for each lock that a run of this machine holds."""
+    lines = []
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{held_lock_file.PATTERN}")):
+        one = held_lock_file.read(path)
+        if one is not None and one["state"] == held_lock_file.HELD:
+            lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
+    return lines

@@ -1,0 +1,209 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claim a cluster from a ClusterPool that Hive keeps on a hub cluster, wait for it, release it by deleting the claim.
+
+API: hive.openshift.io/v1 ClusterClaim, ClusterPool and ClusterDeployment (openshift/hive, apis/hive/v1). A claim is in
+the namespace of its pool. Hive writes the namespace of the cluster's ClusterDeployment, which has the same name, to
+the claim's spec; condition ClusterRunning becomes true when the cluster is ready, Pending has the reason for the wait.
+Claimed clusters never return to the pool: when the claim is deleted or its lifetime ends, the cluster is destroyed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, go_duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    DataError,
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+    nearest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
+
+VERSION = "hive.openshift.io/v1"
+
+#: Annotations of a claim: its run, its owner, its purpose.
+RUN, OWNER, PURPOSE = (f"perfscale.seatrial/made-{name}" for name in ("run", "owner", "purpose"))
+
+
+@dataclass(frozen=True)
+class ClaimSpec:
+    """A claim. ``lifetime`` and ``timeout`` in seconds; a lifetime of 0 means that of the pool."""
+
+    name: str
+    namespace: str
+    pool: str
+    run: str
+    owner: str = ""
+    purpose: str = ""
+    lifetime: float = 0.0
+    timeout: float = 3600.0
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the object."""
+        spec: dict[str, Any] = {"clusterPoolName": self.pool}
+        if self.lifetime:
+            spec["lifetime"] = f"{round(self.lifetime)}s"
+        annotations = {RUN: self.run, OWNER: self.owner, PURPOSE: self.purpose}
+        return {
+            "apiVersion": VERSION,
+            "kind": "ClusterClaim",
+            "metadata": {"name": self.name, "namespace": self.namespace, "annotations": annotations},
+            "spec": spec,
+        }
+
+
+def claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+    """Create the claim; return whether it is new. An existing claim of this name and run is reused.
+
+    Raises InputError naming the existing pools, OwnershipError for the claim of another run.
+    """
+    if not spec.namespace or not spec.pool:
+        raise InputError("cluster_hive_namespace and cluster_hive_pool are required: they name a pool of the hub")
+    kind = client.kind(VERSION, "ClusterClaim")
+    existing = client.get(kind, spec.name, spec.namespace)
+    if existing is None:
+        _check_pool(client, spec)
+        if check:
+            return True
+        try:
+            client.request("POST", kind.path(spec.namespace), spec.manifest())
+            return True
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            existing = client.get(kind, spec.name, spec.namespace)
+    _check_ours(existing, spec, client)
+    return False
+
+
+def _check_pool(client: Client, spec: ClaimSpec) -> None:
+    kind = client.kind(VERSION, "ClusterPool")
+    if client.get(kind, spec.pool, spec.namespace) is None:
+        names = sorted(one["metadata"]["name"] for one in client.list(kind, spec.namespace)[0])
+        known = f"there are {', '.join(names)}" if names else "there is none"
+        raise InputError(
+            f"cluster_hive_pool: namespace {spec.namespace} of {client.access.server} has no ClusterPool "
+            f"'{spec.pool}'{nearest(spec.pool, names)}; {known}"
+        )
+
+
+def _check_ours(existing: Mapping[str, Any] | None, spec: ClaimSpec, client: Client) -> None:
+    whose = ((existing or {}).get("metadata", {}).get("annotations") or {}).get(RUN, "")
+    if existing is not None and whose != spec.run:
+        raise OwnershipError(
+            f"{client.access.server}: ClusterClaim {spec.namespace}/{spec.name} is "
+            f"{f'of run {whose}' if whose else 'not of any run'}, not of {spec.run}: nothing was changed"
+        )
+
+
+def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Wait until the claimed cluster runs, write its administrator's kubeconfig, return the values for its record.
+
+    Raises WaitTimeout with the conditions of the claim, DataError if Hive has deleted the claim or the cluster.
+    """
+    kind = client.kind(VERSION, "ClusterClaim")
+
+    def poll() -> tuple[dict[str, Any] | None, str]:
+        found = client.get(kind, spec.name, spec.namespace)
+        if found is None:
+            raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
+        state = conditions(found)
+        if holds(found, "ClusterDeleted"):
+            raise DataError(f"Hive has deleted the cluster of claim {spec.name}: {_reason(state['ClusterDeleted'])}")
+        if holds(found, "ClusterRunning") and found["spec"].get("namespace"):
+            return _taken(client, spec, found, kubeconfig), ""
+        return None, _waiting(spec, state)
+
+    return wait_until(poll, spec.timeout, say, lambda state: f"after {spec.timeout:g} s {state}")
+
+
+def _reason(condition: Mapping[str, Any]) -> str:
+    parts = (str(condition.get(name) or "") for name in ("reason", "message"))
+    return ": ".join(one for one in parts if one) or "no reason given"
+
+
+def _waiting(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
+    which = state.get("Pending", {})
+    if which.get("status") != "True":
+        which = state.get("ClusterRunning", {})
+    return (
+        f"claim {spec.name} of pool {spec.pool} waits for a cluster ({_reason(which) if which else 'no condition yet'})"
+    )
+
+
+def _taken(client: Client, spec: ClaimSpec, found: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
+    name = found["spec"]["namespace"]
+    deployment = client.get(client.kind(VERSION, "ClusterDeployment"), name, name)
+    if deployment is None:
+        raise DataError(f"claim {spec.name} names ClusterDeployment {name}/{name}, which does not exist")
+    metadata = (deployment.get("spec") or {}).get("clusterMetadata") or {}
+    secret_name = (metadata.get("adminKubeconfigSecretRef") or {}).get("name", "")
+    secret = client.get(client.kind("v1", "Secret"), secret_name, name) if secret_name else None
+    try:
+        text = base64.b64decode(((secret or {}).get("data") or {})["kubeconfig"], validate=True).decode()
+    except (KeyError, binascii.Error, UnicodeDecodeError) as error:
+        raise DataError(f"ClusterDeployment {name} has no secret with a kubeconfig ('{secret_name}')") from error
+    kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_text(kubeconfig, text, mode=0o600)
+    status = deployment.get("status") or {}
+    result: dict[str, Any] = {"kubeconfig": str(kubeconfig), "deployment": name}
+    if status.get("webConsoleURL"):
+        result["console"] = status["webConsoleURL"]
+    until = _expires(found)
+    if until is not None:
+        result["expires"] = stamp(until)
+    return result
+
+
+def _expires(found: Mapping[str, Any]) -> float | None:
+    """Return when Hive deletes the claim, in seconds since the epoch.
+
+    That is the effective lifetime, which the pool may limit, after the claim received a cluster.
+    """
+    lifetime = go_duration.seconds((found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or "")
+    since = conditions(found).get("Pending", {}).get("lastTransitionTime") or found["metadata"].get("creationTimestamp")
+    try:
+        return datetime.fromisoformat(str(since)).timestamp() + lifetime if lifetime else None
+    except ValueError:
+        return None
+
+
+def release(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+    """Delete the claim and wait until it no longer exists; return whether it existed. Safe to repeat.
+
+    Raises OwnershipError for the claim of another run, WaitTimeout.
+    """
+    kind = client.kind(VERSION, "ClusterClaim")
+    found = client.get(kind, spec.name, spec.namespace)
+    if found is None:
+        return False
+    _check_ours(found, spec, client)
+    if check:
+        return True
+    uid = found["metadata"]["uid"]
+    client.delete(kind, spec.name, spec.namespace, {"preconditions": {"uid": uid}})
+    deadline = time.monotonic() + spec.timeout
+    while (left := client.get(kind, spec.name, spec.namespace)) and left["metadata"]["uid"] == uid:
+        if time.monotonic() >= deadline:
+            finalizers = ", ".join(left["metadata"].get("finalizers") or []) or "none"
+            raise WaitTimeout(
+                f"ClusterClaim {spec.namespace}/{spec.name} still exists after {spec.timeout:g} s; "
+                f"finalizers: {finalizers}"
+            )
+        time.sleep(0.3)
+    return True

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of a run's lock on a cluster: ``lock-<host>.json`` in the run directory.
+
+The lock renewer writes it after each renewal. Processes that put load on the cluster read it and stop when the lock is
+lost. If the renewer itself has ended, the deadline in the file passes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
+SCHEMA = "lock/1"
+PATTERN = "lock-*.json"
+
+HELD, LOST, RELEASED = "held", "lost", "released"
+
+
+def read(path: str | Path) -> dict[str, Any] | None:
+    """Return the record; None without a valid one."""
+    try:
+        found = files.read_json(path)
+    except DataError:
+        return None
+    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else None
+
+
+def write(path: str | Path, record: dict[str, Any]) -> None:
+    """Replace the record."""
+    files.write_json(path, record, SCHEMA)
+
+
+def lost(run_dir: str | Path) -> str:
+    """Return which lock of a run is lost and why; empty if none is.
+
+    The deadline of a record from another machine, or from before a reboot, is ignored.
+    """
+    for path in sorted(Path(run_dir).glob(PATTERN)):
+        found = read(path)
+        if found is None:
+            continue
+        if found["lost"]:
+            return f"the lock on {found['cluster']} is lost: {found['lost']}"
+        if found["state"] == HELD and found["boot"] == boot_id() and boot_clock() > found["deadline"]:
+            return (
+                f"the lock on {found['cluster']} is lost: it was not renewed since {found['renewed']} "
+                f"(by process {found['keeper']['pid']})"
+            )
+    return ""

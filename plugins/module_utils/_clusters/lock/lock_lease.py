@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Leases of a cluster's lock: one of the holder, and one of each waiting run.
+
+The objects are coordination.k8s.io/v1 Leases of one namespace. Every write names the version of the object that it
+replaces (``metadata.resourceVersion``), so the server accepts only one of two concurrent changes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    OwnershipError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Reply
+
+API_VERSION = "coordination.k8s.io/v1"
+
+#: Name of the holder's Lease; the name of a waiter's Lease also has the id of its run.
+NAME = "perfscale-seatrial"
+
+#: Label of both, with the value ``holder`` or ``waiter``. They do not have the run's label, because the cleanup of a
+#: run deletes all objects with that label and the lock is released after the cleanup.
+LABEL = "perfscale.seatrial/lock"
+HOLDER, WAITER = "holder", "waiter"
+
+PURPOSE = "perfscale.seatrial/purpose"
+OWNER = "perfscale.seatrial/owner"
+
+
+class Conflict(Exception):
+    """The object changed since it was read."""
+
+
+@dataclass(frozen=True)
+class LockLease:
+    """One Lease. ``duration`` in s; ``acquired`` and ``renewed`` in seconds since the epoch, for display only.
+
+    ``version`` is empty for a Lease that is not on the server yet.
+    """
+
+    name: str
+    role: str
+    run: str
+    duration: int
+    purpose: str = ""
+    owner: str = ""
+    acquired: float = 0.0
+    renewed: float = 0.0
+    transitions: int = 0
+    uid: str = ""
+    version: str = ""
+    created: str = ""
+
+    @property
+    def until(self) -> float:
+        """When it expires unless it is renewed, by the clock of the process that renewed it."""
+        return self.renewed + self.duration
+
+    def manifest(self, namespace: str) -> dict[str, Any]:
+        """Return the object."""
+        metadata: dict[str, Any] = {
+            "name": self.name,
+            "namespace": namespace,
+            "labels": {LABEL: self.role},
+            "annotations": {PURPOSE: self.purpose, OWNER: self.owner},
+        }
+        if self.version:
+            metadata |= {"uid": self.uid, "resourceVersion": self.version}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": self.run,
+                "leaseDurationSeconds": self.duration,
+                "acquireTime": micro_time(self.acquired),
+                "renewTime": micro_time(self.renewed),
+                "leaseTransitions": self.transitions,
+            },
+        }
+
+    @classmethod
+    def of(cls, lease: dict[str, Any]) -> LockLease:
+        """Read an object."""
+        metadata, spec = lease["metadata"], lease.get("spec") or {}
+        annotations = metadata.get("annotations") or {}
+        return cls(
+            name=metadata["name"],
+            role=(metadata.get("labels") or {}).get(LABEL, ""),
+            run=spec.get("holderIdentity") or "",
+            duration=spec.get("leaseDurationSeconds") or 60,
+            purpose=annotations.get(PURPOSE, ""),
+            owner=annotations.get(OWNER, ""),
+            acquired=seconds(spec.get("acquireTime")),
+            renewed=seconds(spec.get("renewTime")),
+            transitions=spec.get("leaseTransitions") or 0,
+            uid=metadata.get("uid", ""),
+            version=metadata.get("resourceVersion", ""),
+            created=metadata.get("creationTimestamp") or "",
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the Lease as a module returns it."""
+        return {
+            "run": self.run,
+            "owner": self.owner,
+            "purpose": self.purpose,
+            "since": shown(self.acquired),
+            "until": shown(self.until),
+        }
+
+
+class LockLeaseStore(Protocol):
+    """Storage of the Leases. Errors are those of the client, and Conflict."""
+
+    def look(self) -> list[LockLease]:
+        """Return the Leases of the holder, if there is one, and of all waiters."""
+
+    def put(self, entry: LockLease) -> LockLease:
+        """Create the Lease (without a version) or replace exactly that version. Raises Conflict."""
+
+    def remove(self, entry: LockLease) -> None:
+        """Delete exactly that version; raises Conflict if it has changed. Deleting a missing Lease is no error."""
+
+    def now(self) -> float:
+        """Return the server's time, as far as known, in seconds since the epoch; for display only."""
+
+
+class ServerStore:
+    """The Leases of one namespace of an API server."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.path = f"/apis/{API_VERSION}/namespaces/{namespace}/leases"
+        self._offset: float | None = None
+
+    def look(self) -> list[LockLease]:
+        """See LockLeaseStore."""
+        page = self._send("GET", self.path, query={"labelSelector": LABEL})
+        return [LockLease.of(one) for one in page.get("items") or []]
+
+    def put(self, entry: LockLease) -> LockLease:
+        """See LockLeaseStore."""
+        manifest = entry.manifest(self.namespace)
+        if entry.version:
+            return LockLease.of(self._send("PUT", f"{self.path}/{entry.name}", manifest))
+        try:
+            return LockLease.of(self._send("POST", self.path, manifest))
+        except Conflict:
+            self._refuse_foreign(entry.name)
+            raise
+
+    def remove(self, entry: LockLease) -> None:
+        """See LockLeaseStore."""
+        options = {"preconditions": {"uid": entry.uid, "resourceVersion": entry.version}}
+        try:
+            self._send("DELETE", f"{self.path}/{entry.name}", options)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def now(self) -> float:
+        """See LockLeaseStore."""
+        return time.monotonic() + self._offset if self._offset is not None else time.time()
+
+    def _send(self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None) -> Any:
+        """Send one request; the Date header of the response has the server's time."""
+        data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        reply = self.client.raw(method, path, data, query=query)
+        self._note_date(reply)
+        try:
+            return self.client.parsed(reply, f"{method} {path}")
+        except ApiError as error:
+            if error.status == 409:
+                raise Conflict(str(error)) from error
+            raise self._explained(error) from error
+
+    def _note_date(self, reply: Reply) -> None:
+        try:
+            moment = parsedate_to_datetime(reply.header("date") or "").timestamp()
+        except (TypeError, ValueError):
+            return
+        # A Date is truncated to seconds; half a second is the mean error.
+        self._offset = moment + 0.5 - reply.answered
+
+    def _refuse_foreign(self, name: str) -> None:
+        try:
+            found = self._send("GET", f"{self.path}/{name}")
+        except ApiError as error:
+            if error.status == 404:
+                return
+            raise
+        if LABEL not in (found["metadata"].get("labels") or {}):
+            raise OwnershipError(
+                f"{self.client.access.server}: Lease {self.namespace}/{name} exists and is not ours (it lacks the "
+                f"label {LABEL}): choose another cluster_lock_namespace, or remove it"
+            )
+
+    def _explained(self, error: ApiError) -> Exception:
+        if error.status == 403:
+            return ApiError(
+                f"{self.client.access.source} may not list, create, update and delete Leases in namespace "
+                f"{self.namespace}, which the lock on {self.client.access.server} requires: {error}. Grant these "
+                "rights, choose another cluster_lock_namespace, or set cluster_exclusive=true if no other run uses the "
+                "cluster",
+                403,
+                error.reason,
+            )
+        if error.status == 404 and f"namespaces {self.namespace!r}" in str(error).replace('"', "'"):
+            return InputError(
+                f"cluster_lock_namespace '{self.namespace}' does not exist on {self.client.access.server}: {error}"
+            )
+        return error
+
+
+def waiter_name(run: str) -> str:
+    """Return the name of a waiter's Lease."""
+    return f"{NAME}-{run}"
+
+
+def renewed(entry: LockLease, moment: float) -> LockLease:
+    """Return ``entry`` renewed at ``moment``."""
+    return replace(entry, renewed=moment)
+
+
+def micro_time(moment: float) -> str:
+    """Return a moment as MicroTime: RFC 3339 with microseconds."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds(text: str | None) -> float:
+    """Return a MicroTime in seconds since the epoch; 0 without one or if it can't be parsed."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0
+
+
+def shown(moment: float) -> str:
+    """Return a time as text: UTC, to the second."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""install-config.yaml, from settings. Pure functions; the caller adds the secrets just before writing."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from . import install_config_fields
+
+#: Cluster names that the installer accepts: DNS labels.
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,52}[a-z0-9])?")
+
+#: Replaces secrets in copies for people.
+HIDDEN = "<secret>"
+
+
+def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[str, str]:
+    """Return the tags of every cloud resource of the cluster.
+
+    cluster_tags have precedence; Owner, TimeToLive and ExpirationDate (UTC, as cleanup jobs of clouds read it) are
+    added.
+    """
+    given = {str(name): str(value) for name, value in (settings.get("cluster_tags") or {}).items()}
+    found = {"Owner": owner, "TimeToLive": str(settings.get("cluster_lifetime", "")), **given}
+    if expires:
+        found.setdefault("ExpirationDate", expires)
+    return {name: value for name, value in found.items() if value}
+
+
+def ipi(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration of a cluster on a cloud, without pull secret."""
+    need(settings, "cluster_base_domain", "cluster_ipi_region")
+    single = settings.get("cluster_ipi_variant", "full") == "single_node"
+    control = 1 if single else int(settings.get("cluster_ipi_control_plane_count", 3))
+    workers = 0 if single else int(settings.get("cluster_ipi_compute_count", 3))
+    if not single and control != 3 and control != 5:
+        raise InputError(f"cluster_ipi_control_plane_count: a control plane has 3 or 5 machines, not {control}")
+    config = common(settings, name)
+    config["controlPlane"] = _pool("master", control, settings, "control_plane")
+    config["compute"] = [_pool("worker", workers, settings, "compute")]
+    config["networking"]["machineNetwork"] = [{"cidr": network(settings, "cluster_ipi_machine_network", "10.0.0.0/16")}]
+    config["platform"] = {"aws": {"region": str(settings["cluster_ipi_region"]), "userTags": dict(user_tags)}}
+    config["platform"]["aws"]["propagateUserTags"] = True
+    config["publish"] = str(settings.get("cluster_ipi_publish", "External"))
+    return merged(config, settings.get("cluster_ipi_install_config") or {})
+
+
+def agent(settings: Mapping[str, Any], name: str, masters: int, workers: int) -> dict[str, Any]:
+    """Return the configuration of a cluster on bare metal, without pull secret.
+
+    One control plane machine and no worker is a single node, which has no virtual addresses.
+    """
+    need(settings, "cluster_base_domain", "cluster_agent_machine_network")
+    config = common(settings, name)
+    config["controlPlane"] = {"name": "master", "replicas": masters, "platform": {}}
+    config["compute"] = [{"name": "worker", "replicas": workers, "platform": {}}]
+    cidr = network(settings, "cluster_agent_machine_network", "")
+    config["networking"]["machineNetwork"] = [{"cidr": cidr}]
+    if masters == 1 and not workers:
+        config["platform"] = {"none": {}}
+    else:
+        need(settings, "cluster_agent_api_vip", "cluster_agent_ingress_vip")
+        vips = {
+            part: [inside(str(settings[f"cluster_agent_{part}_vip"]), cidr, f"cluster_agent_{part}_vip")]
+            for part in ("api", "ingress")
+        }
+        config["platform"] = {"baremetal": {"apiVIPs": vips["api"], "ingressVIPs": vips["ingress"]}}
+    return merged(config, settings.get("cluster_agent_install_config") or {})
+
+
+def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the part that all configurations share."""
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"cluster_name: '{name}' is not a cluster name: lower-case letters, digits and inner hyphens, at most 54"
+        )
+    return {
+        "apiVersion": "v1",
+        "metadata": {"name": name},
+        "baseDomain": str(settings["cluster_base_domain"]),
+        "fips": bool(settings.get("cluster_fips", False)),
+        "networking": {
+            "networkType": "OVNKubernetes",
+            "clusterNetwork": [{"cidr": "10.128.0.0/14", "hostPrefix": 23}],
+            "serviceNetwork": ["172.30.0.0/16"],
+        },
+    }
+
+
+def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> dict[str, Any]:
+    """Return the configuration with secrets, as the installer reads it. Raises InputError for an unknown field."""
+    found = {**config, "pullSecret": pull_secret}
+    if ssh_key:
+        found["sshKey"] = ssh_key
+    install_config_fields.check(found, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
+    return found
+
+
+def shown(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy for people, with secrets hidden."""
+    return {**config, **{name: HIDDEN for name in ("pullSecret", "sshKey") if config.get(name)}}
+
+
+def need(settings: Mapping[str, Any], *names: str) -> None:
+    """Raise InputError for the first of these settings that is not set."""
+    for name in names:
+        if settings.get(name) in (None, "", []):
+            raise InputError(f"{name} is required for provider {settings.get('cluster_provider', '')} and is not set")
+
+
+def network(settings: Mapping[str, Any], name: str, default: str) -> str:
+    """Return a network in CIDR notation. Raises InputError for any other value."""
+    value = str(settings.get(name) or default)
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def inside(address: str, cidr: str, name: str) -> str:
+    """Return an address in a network. Raises InputError for one outside it."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
+    if found not in ipaddress.ip_network(cidr):
+        raise InputError(f"{name}: {address} is not in {cidr}, the machines' network")
+    return str(found)
+
+
+def merged(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``config`` merged with ``more``: dictionaries are merged recursively, other values replaced."""
+    found = dict(config)
+    for name, value in more.items():
+        old = found.get(name)
+        found[name] = merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return found
+
+
+def _pool(name: str, count: int, settings: Mapping[str, Any], part: str) -> dict[str, Any]:
+    machine: dict[str, Any] = {}
+    kind = settings.get(f"cluster_ipi_{part}_type")
+    if kind:
+        machine["type"] = str(kind)
+    if settings.get("cluster_ipi_zones"):
+        machine["zones"] = [str(zone) for zone in settings["cluster_ipi_zones"]]
+    size = int(settings.get("cluster_ipi_root_volume_gib") or 0)
+    if size:
+        machine["rootVolume"] = {"size": size, "type": "gp3"}
+    return {"name": name, "replicas": count, "platform": {"aws": machine} if machine else {}}

@@ -1,0 +1,293 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One machine through its BMC, in terms of desired states: off, or booted once from an image.
+
+Temporarily refused requests are repeated until a deadline, and the state is verified by reading it from the BMC.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    WaitTimeout,
+    nearest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.https_request import HttpRefused
+
+from .bmc_requests import SERVICE_ROOT, BmcRequests
+from .vendor_traits import STANDARD, Traits, traits
+
+#: Seconds between two attempts of a temporarily refused request, and between two queries of a state.
+PAUSE = 2.0
+
+#: Statuses of permanent refusals: credentials, rights, paths.
+DENIED = (401, 403, 404)
+
+#: Power state -> types of reset that lead to it, in order of preference.
+RESETS = {"On": ("On", "ForceOn"), "Off": ("ForceOff", "GracefulShutdown")}
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Bmc:
+    """The BMC of a machine. system: the Id of the machine's System, if the BMC has several."""
+
+    name: str
+    address: str
+    user: str
+    password: str = field(repr=False)
+    system: str = ""
+
+    def root(self) -> str:
+        """Return the address as a URL without a path."""
+        text = self.address if "://" in self.address else f"https://{self.address}"
+        return text.split("/redfish", maxsplit=1)[0].rstrip("/")
+
+
+class Machine:
+    """A machine. Every method returns when the BMC reports the requested state, or raises a SeatrialError."""
+
+    def __init__(
+        self,
+        bmc: Bmc,
+        params: Mapping[str, Any],
+        deadline: float,
+        say: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """params: validate_certs, ca_path, timeout (s of one request), contact_timeout (s until the first response),
+        vendors. deadline: a reading of time.monotonic().
+        """
+        self.bmc = bmc
+        self.deadline = deadline
+        self.contact = min(deadline, time.monotonic() + float(params.get("contact_timeout") or 120))
+        self.say = say
+        self.sleep = sleep
+        self.given = params
+        self.traits: Traits = STANDARD
+        self.cleared = False
+        self.system_path = ""
+        self.manager_path = ""
+        self.requests = BmcRequests(bmc.root(), bmc.user, bmc.password, params)
+
+    def find(self) -> None:
+        """Find the System, its Manager and the vendor. Raises InputError unless one System is meant."""
+        root, self.system_path = self._do("find its system", self._found, ensure=False)
+        system = self.system()
+        managers = (system.get("Links") or {}).get("ManagedBy") or []
+        self.manager_path = managers[0]["@odata.id"] if managers else ""
+        vendor = root.get("Vendor") or next(iter(root.get("Oem") or {}), "")
+        names = ["HPE" if vendor == "Hp" else str(vendor), str(system.get("Manufacturer") or "")]
+        self.traits = traits([one for one in names if one], self.given.get("vendors") or {})
+
+    def _found(self) -> tuple[dict[str, Any], str]:
+        root = self.requests.get(SERVICE_ROOT)
+        listed = self.requests.get((root.get("Systems") or {}).get("@odata.id") or SERVICE_ROOT + "Systems")
+        paths = [one["@odata.id"] for one in listed.get("Members") or []]
+        if not paths:
+            raise AccessError("it lists no System")
+        if len(paths) == 1 and not self.bmc.system:
+            return root, paths[0]
+        by_id = {str(self.requests.get(path).get("Id")): path for path in paths}
+        if self.bmc.system not in by_id:
+            given = (
+                f"'{self.bmc.system}' is not one of them{nearest(self.bmc.system, by_id)}" if self.bmc.system else ""
+            )
+            raise InputError(
+                f"{self.bmc.name}: its BMC {self.bmc.address} has the Systems {', '.join(by_id)}; "
+                f"{given or 'name one as bmc_system in the inventory'}"
+            )
+        return root, by_id[self.bmc.system]
+
+    def system(self) -> dict[str, Any]:
+        """Return the current System resource."""
+        return self._do("read its system", partial(self.requests.get, self.system_path))
+
+    def media(self) -> list[dict[str, Any]]:
+        """Return the virtual media, each with ``uri``, of the first resource that has some."""
+        for where in self.traits.media_at:
+            path = self.system_path if where == "Systems" else self.manager_path
+            resource = self._do("read its virtual media", partial(self.requests.get, path)) if path else {}
+            if "VirtualMedia" in resource:
+                return self._members(resource["VirtualMedia"]["@odata.id"])
+        raise AccessError(f"{self.bmc.name}: its BMC {self.bmc.address} has no virtual media")
+
+    def _members(self, path: str) -> list[dict[str, Any]]:
+        listed = self._do("list its virtual media", partial(self.requests.get, path))
+        uris = [one["@odata.id"] for one in listed.get("Members") or []]
+        return [{**self._do("read its virtual media", partial(self.requests.get, uri)), "uri": uri} for uri in uris]
+
+    def state(self) -> dict[str, Any]:
+        """Return power, boot override and inserted media."""
+        system = self.system()
+        boot = system.get("Boot") or {}
+        inserted = [str(one.get("Image")) for one in self.media() if one.get("Inserted") and one.get("Image")]
+        return {
+            "name": self.bmc.name,
+            "power": system.get("PowerState"),
+            "boot": boot.get("BootSourceOverrideTarget"),
+            "override": boot.get("BootSourceOverrideEnabled"),
+            "media": inserted,
+        }
+
+    # Desired states
+
+    def power(self, wanted: str) -> bool:
+        """Power ``On`` or ``Off`` and wait for this state; return whether it changed."""
+        system = self.system()
+        if system.get("PowerState") == wanted:
+            return False
+        self._do(f"power {wanted.lower()}", partial(self._reset, system, RESETS[wanted]))
+        while self.system().get("PowerState") != wanted:
+            self._pause(f"power is not {wanted} yet")
+        return True
+
+    def _reset(self, system: Mapping[str, Any], types: tuple[str, ...]) -> None:
+        action = _action(system, "#ComputerSystem.Reset")
+        if not action:
+            raise AccessError("the System has no action Reset")
+        allowed = action.get("ResetType@Redfish.AllowableValues")
+        if "@Redfish.ActionInfo" in action:
+            parameters = self.requests.get(action["@Redfish.ActionInfo"]).get("Parameters") or []
+            allowed = next(
+                (one.get("AllowableValues") for one in parameters if one.get("Name") == "ResetType"), allowed
+            )
+        chosen = next((one for one in types if one in (allowed or ())), types[0])
+        self.requests.post(action["target"], {"ResetType": chosen})
+
+    def eject(self, keep: str = "") -> bool:
+        """Eject all media except image ``keep``; return whether any was ejected."""
+        changed = False
+        for one in self.media():
+            image = one.get("Image")
+            if not one.get("Inserted") or not image or image == keep:
+                continue
+            self.say(f"{self.bmc.name}: ejects {image}")
+            self._do("eject media", partial(self._eject, one))
+            changed = True
+        while changed and any(one.get("Inserted") and one.get("Image") not in (None, "", keep) for one in self.media()):
+            self._pause("media is not ejected yet")
+        return changed
+
+    def insert(self, image: str) -> bool:
+        """Insert an image and eject other media; return whether anything changed."""
+        changed = self.eject(keep=image)
+        if any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
+            return changed
+        self._insert(self._free_slot(), image)
+        while not any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
+            self._pause("media is not inserted yet")
+        return True
+
+    def _eject(self, media: Mapping[str, Any]) -> None:
+        action = _action(media, "#VirtualMedia.EjectMedia")
+        if action:
+            self.requests.post(action["target"], {})
+        else:
+            self.requests.patch(media["uri"], {"Image": None, "Inserted": False})
+
+    def _insert(self, media: Mapping[str, Any], image: str) -> None:
+        action = _action(media, "#VirtualMedia.InsertMedia")
+        send = partial(self.requests.post, action["target"]) if action else partial(self.requests.patch, media["uri"])
+        more = {name: True for name in ("Inserted", "WriteProtected") if name in media}
+        try:
+            self._do("insert media", partial(send, {"Image": image, **more}))
+        except HttpRefused as error:
+            if not more or error.status in DENIED:
+                raise
+            self._do("insert media", partial(send, {"Image": image}))  # all that some older BMCs accept
+
+    def _free_slot(self) -> dict[str, Any]:
+        """Return virtual media of a wanted type without an image, or without types."""
+        wanted = set(self.traits.media_types)
+        free = [
+            one
+            for one in self.media()
+            if not one.get("Inserted")
+            and not one.get("ImageName")
+            and not any(part in one["uri"] for part in self.traits.media_unusable)
+        ]
+        for one in free:
+            if wanted.intersection(one.get("MediaTypes") or ()):
+                return one
+        for one in free:
+            if not wanted or "MediaTypes" not in one:
+                return one
+        raise AccessError(f"{self.bmc.name}: its BMC {self.bmc.address} has no free virtual media of {sorted(wanted)}")
+
+    def boot_once(self) -> None:
+        """Boot from the virtual CD at the next boot only."""
+        boot = self.system().get("Boot") or {}
+        allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues") or self.traits.boot_device
+        device = next((one for one in self.traits.boot_device if one in allowed), self.traits.boot_device[0])
+        self._do("boot from the virtual CD once", partial(self._override, "Once", device))
+        while (self.system().get("Boot") or {}).get("BootSourceOverrideTarget") != device:
+            self._pause(f"the boot override is not {device} yet")
+
+    def boot_as_usual(self) -> None:
+        """Disable the boot override, if it is set."""
+        if (self.system().get("Boot") or {}).get("BootSourceOverrideTarget") in self.traits.boot_device:
+            self._do("boot as usual", partial(self._override, "Disabled", "None"))
+
+    def _override(self, enabled: str, target: str) -> None:
+        boot = {"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}
+        self.requests.patch(self.system_path, {"Boot": boot})
+
+    # Retries
+
+    def _do(self, what: str, call: Callable[[], Result], ensure: bool = True) -> Result:
+        """Repeat ``call`` until it succeeds or fails permanently. Raises AccessError, WaitTimeout."""
+        while True:
+            try:
+                result = call()
+            except AccessError as error:
+                if not self._is_temporary(error):
+                    raise self._final(what, error) from error
+                self._clear_jobs(ensure)
+                self._pause(f"can't {what} yet: {error}")
+            else:
+                self.contact = self.deadline
+                return result
+
+    def _final(self, what: str, error: AccessError) -> AccessError:
+        text = f"{self.bmc.name}: can't {what}: its BMC {self.bmc.address} reports: {error}"
+        return HttpRefused(text, error.status, error.body) if isinstance(error, HttpRefused) else AccessError(text)
+
+    def _is_temporary(self, error: AccessError) -> bool:
+        cause = str(error).lower()
+        if not isinstance(error, HttpRefused):  # a BMC may be restarting, but a wrong certificate is permanent
+            return "certificate" not in cause and "name or service" not in cause
+        if error.status in DENIED:
+            return False
+        return error.status in self.traits.busy_statuses or (
+            error.status in (400, 500) and any(word in cause for word in self.traits.busy_words)
+        )
+
+    def _clear_jobs(self, allowed: bool) -> None:
+        action = self.traits.clear_jobs
+        if action and allowed and not self.cleared:
+            self.cleared = True
+            self.say(f"{self.bmc.name}: clears the job queue of its BMC")
+            with suppress(AccessError):  # the request that is repeated shows whether it helped
+                self.requests.post(action["path"], dict(action.get("body") or {}))
+
+    def _pause(self, why: str) -> None:
+        if time.monotonic() + PAUSE > self.contact:
+            raise WaitTimeout(f"{self.bmc.name}: timeout: {why} (BMC {self.bmc.address})")
+        self.sleep(PAUSE)
+
+
+def _action(resource: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an action of a resource; {} if it has none of this name with a target."""
+    found = (resource.get("Actions") or {}).get(name) or {}
+    return found if "target" in found else {}

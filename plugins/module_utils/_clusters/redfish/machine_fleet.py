@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many machines in parallel, each in a thread, because a BMC takes seconds for each response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+
+from .bmc_machine import Bmc, Machine
+
+#: Largest number of BMCs at a time; more are not faster and load a lab's network.
+WORKERS = 32
+
+
+class FleetError(AccessError):
+    """Some machines did not reach the state. facts: the state of each machine."""
+
+    def __init__(self, message: str, machines: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.facts = {"machines": machines}
+
+
+def read(machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the state of all machines in order; one whose BMC can't be read has an ``error``. given: see bring."""
+    return [
+        {name: value for name, value in one.items() if name != "changed"}
+        for one in _of_all(machines, given, say, lambda _machine: False)
+    ]
+
+
+def bring(
+    machines: Iterable[Bmc], state: str, image: str, given: Mapping[str, Any], say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Bring all machines to ``state``: booted (from ``image``, once), ejected or off.
+
+    given: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
+    order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
+    """
+    found = _of_all(machines, given, say, lambda machine: STATES[state](machine, image))
+    failed = [one["error"] for one in found if one["error"]]
+    if failed:
+        raise FleetError(f"{len(failed)} of {len(found)} machines are not {state}: " + "; ".join(failed), found)
+    return found, any(one["changed"] for one in found)
+
+
+def _of_all(
+    machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None], act: Callable[[Machine], bool]
+) -> list[dict[str, Any]]:
+    """Call ``act`` with every machine, and return the state of each afterwards."""
+    deadline = time.monotonic() + float(given.get("wait_timeout") or 600)
+
+    def one(bmc: Bmc) -> dict[str, Any]:
+        try:
+            machine = Machine(bmc, given, deadline, say)
+            machine.find()
+            changed = act(machine)
+            found = {**machine.state(), "changed": changed, "error": ""}
+        except SeatrialError as error:
+            return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
+        if changed:
+            say(f"{bmc.name}: power {found['power']}, media {', '.join(found['media']) or 'none'}")
+        return found
+
+    with ThreadPool(max_workers=WORKERS) as pool:
+        return list(pool.map(one, list(machines)))
+
+
+def _booted(machine: Machine, image: str) -> bool:
+    if machine.traits.off_before_media:
+        machine.power("Off")
+    machine.insert(image)
+    machine.boot_once()
+    machine.power("Off")
+    machine.power("On")
+    return True
+
+
+def _off(machine: Machine, _image: str) -> bool:
+    changed = machine.power("Off")
+    machine.boot_as_usual()
+    return machine.eject() or changed
+
+
+def _ejected(machine: Machine, _image: str) -> bool:
+    machine.boot_as_usual()
+    return machine.eject()
+
+
+#: State -> function that brings a machine to it.
+STATES: dict[str, Callable[[Machine, str], bool]] = {
+    "booted": _booted,
+    "ejected": _ejected,
+    "off": _off,
+}

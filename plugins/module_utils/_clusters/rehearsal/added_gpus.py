@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs that exist only in the status of nodes with a kubelet, which keeps what it finds there in the capacity."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+
+GPU = "nvidia.com/gpu"
+#: Value of the label of nodes whose GPUs belong to no run.
+NO_RUN = "none"
+_PAUSE = 0.2
+Say = Callable[[str], None]
+
+
+def labels_of(gpus: int, product: str, memory_mib: int) -> dict[str, str]:
+    """Return the labels that the GPU operator would give a node with these GPUs."""
+    return {
+        f"{GPU}.present": "true",
+        f"{GPU}.count": str(gpus),
+        f"{GPU}.product": product,
+        f"{GPU}.memory": str(memory_mib),
+    }
+
+
+def present(
+    client: Client, selector: str, labels: Mapping[str, str], run_id: str, timeout: float, say: Say, check: bool = False
+) -> list[str]:
+    """Add GPUs to the nodes of a label selector; return the names of those that changed.
+
+    labels: as labels_of() returns them. Raises InputError without such a node, OwnershipError for a node with other
+    GPUs or with those of another run, WaitTimeout if the nodes do not offer them after ``timeout`` seconds.
+    """
+    kind = client.kind("v1", "Node")
+    found = client.list(kind, label_selector=selector)[0]
+    if not found:
+        raise InputError(f"fake_gpu_node_selector: no node has the labels '{selector}'")
+    for node in found:
+        check_node(node, run_id, "fake_gpu_node_selector")
+    count = labels[f"{GPU}.count"]
+    wanted = [one for one in found if not offers(one, labels)]
+    names = [one["metadata"]["name"] for one in wanted]
+    if check or not names:
+        return names
+    say(f"adding {formats.count(int(count), 'GPU')} to the status of {formats.count(len(names), 'node')}")
+    for name in names:
+        # The label first: a node with our GPUs is always found.
+        marks = {run_labels.FAKE_GPUS: run_id or NO_RUN, **labels}
+        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+        _patch(client, name, count)
+    _await(client, selector, labels, timeout)
+    return names
+
+
+def absent(client: Client, run_id: str, check: bool = False, others: Iterable[str] = ()) -> list[str]:
+    """Remove the GPUs that a run added (without a run: those of no run); return the names of the nodes.
+
+    others: further labels to remove from these nodes.
+    """
+    kind = client.kind("v1", "Node")
+    found = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
+    for node in found if not check else ():
+        name = node["metadata"]["name"]
+        _patch(client, name, None)
+        marks = dict.fromkeys((run_labels.FAKE_GPUS, *labels_of(0, "", 0), *others))
+        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+    return [one["metadata"]["name"] for one in found]
+
+
+def _patch(client: Client, name: str, count: str | None) -> None:
+    path = client.kind("v1", "Node").path("", name, "status")
+    # Kubelet would repeat the capacity in what is allocatable with its next report.
+    client.request(
+        "PATCH", path, {"status": {"capacity": {GPU: count}, "allocatable": {GPU: count}}}, content_type=MERGE_PATCH
+    )
+
+
+def offers(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether a node has these labels, and the GPUs that they state in its status."""
+    status = node.get("status") or {}
+    there = [amount((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
+    return (
+        all(label(node, name) == value for name, value in labels.items())
+        and there == [float(labels[f"{GPU}.count"])] * 2
+    )
+
+
+def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
+    """Raise InputError for a simulated node, OwnershipError for a node with GPUs that this run did not add."""
+    name, owner = node["metadata"]["name"], label(node, run_labels.FAKE_GPUS)
+    if label(node, run_labels.SIMULATED):
+        raise InputError(f"{setting}: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
+    if owner and owner != (run_id or NO_RUN):
+        whose = "no run" if owner == NO_RUN else f"run {owner}"
+        raise OwnershipError(f"node {name} has simulated GPUs of {whose}: they are not changed")
+    there = amount(((node.get("status") or {}).get("capacity") or {}).get(GPU, "0"))
+    marks = [one for one in node["metadata"].get("labels") or {} if one.startswith(f"{GPU}.")]
+    if not owner and (there or marks):
+        raise OwnershipError(f"node {name} has GPUs or labels of GPUs ({GPU}: {there:g}): simulated ones are not added")
+
+
+def _await(client: Client, selector: str, labels: Mapping[str, str], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        found = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+        lacking = [one["metadata"]["name"] for one in found if not offers(one, labels)]
+        if not lacking:
+            return
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"after {timeout:.0f} s {formats.listed(lacking, 3)} do not offer the added GPUs")
+        time.sleep(_PAUSE)

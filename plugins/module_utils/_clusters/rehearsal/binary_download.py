@@ -1,0 +1,155 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Downloading programs from the user's server or their publisher: verified, and unchanged since their first use."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    OwnershipError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+
+from .component_spec import Component, Published
+
+Say = Callable[[str], None]
+
+#: Names of processors, as Go and the publishers of programs write them.
+_PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
+
+#: Seconds without any data after which a publisher is given up, and programs are built.
+PATIENCE = 5.0
+
+
+def system() -> tuple[str, str]:
+    """Return operating system and processor of this machine, such as ("linux", "amd64")."""
+    return platform.system().lower(), _PROCESSORS.get(platform.machine(), platform.machine())
+
+
+def address_of(template: str, component: Component, binary: str) -> str:
+    """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it."""
+    kind, processor = system()
+    values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
+    values["binary"] = binary
+    if "{" not in template:
+        template = template.rstrip("/") + "/{component}/{version}/{os}-{arch}/{binary}"
+    try:
+        return template.format(**values)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InputError(
+            f"rehearsal_download_url: '{template}': unknown placeholder {error}; known: {', '.join(sorted(values))}"
+        ) from error
+
+
+def fetch_all(component: Component, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
+    """Download the files in ``wanted`` (name to path) from the user's server; return their origin.
+
+    record: file of their checksums. Raises InputError, AccessError, ProcessError, OwnershipError.
+    """
+    _fetch(component, Published(template), wanted, record, say, https_request.TIMEOUT, math.inf)
+    return "downloaded"
+
+
+def fetch_published(component: Component, wanted: dict[str, Path], record: Path, say: Say) -> str:
+    """Download the programs in ``wanted`` (name to path) from their publisher; return their origin.
+
+    record: file of their checksums. Raises AccessError without an answer, and HttpRefused, ProcessError, OwnershipError
+    """
+    published = component.build.published
+    if published is None:
+        raise ProcessError(f"nobody publishes the programs of {component.name}")
+    # Not longer than the build would take.
+    _fetch(component, published, wanted, record, say, PATIENCE, max(component.build.minutes * 60, 60))
+    return f"fetched from {published.url.split('/')[2]}"
+
+
+def _fetch(
+    component: Component,
+    published: Published,
+    wanted: dict[str, Path],
+    record: Path,
+    say: Say,
+    patience: float,
+    limit: float,
+) -> None:
+    for name, path in wanted.items():
+        url = address_of(published.url, component, name)
+        sums = address_of(published.sums, component, name) if published.sums else f"{url}.sha256"
+        expected = _sum_of(url.rpartition("/")[2], _text(sums, patience), sums)
+        say(f"downloading {url}")
+        archive = url.endswith(".tar.gz")
+        file = path.with_name(f".{name}.tar.gz") if archive else path
+        found = https_request.download(url, file, patience, limit)
+        if found != expected:
+            raise ProcessError(f"{url} has the checksum {found}, {sums} has {expected}: nothing was kept")
+        _remember(record, url, found)
+        if archive:
+            https_request.unpack(file, name, path, url)
+            file.unlink()
+
+
+def _text(url: str, patience: float) -> str:
+    """Return the text at ``url``, the first request to a server. Raises AccessError, also HttpRefused."""
+    results: list[str | Exception] = []
+
+    def ask() -> None:
+        try:
+            request = urllib.request.Request(url)
+            with https_request.opened(request, None, f"{url} cannot be fetched", patience) as answer:
+                results.append(answer.read().decode("utf-8", "replace"))
+        except Exception as error:  # of whatever kind: raised below
+            results.append(error)
+
+    # In a thread, because the look-up of a host name has no timeout.
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(2 * patience)
+    found = results[0] if results else AccessError(f"{url} cannot be fetched: no answer after {2 * patience:.0f} s")
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _sum_of(name: str, text: str, url: str) -> str:
+    """Return the SHA-256 of the file ``name`` in a text of checksums. Raises ProcessError if there is none.
+
+    The text has one checksum, or lines of checksum and name, or it is GitHub's description of a release.
+    """
+    found = ""
+    if text.lstrip().startswith("{"):
+        try:
+            assets = json.loads(text)["assets"]
+            found = next(str(one["digest"]) for one in assets if one["name"] == name).removeprefix("sha256:")
+        except (ValueError, KeyError, TypeError, StopIteration):
+            pass
+    else:
+        lines = [line.split() for line in text.splitlines() if line.strip()]
+        found = next((one[0] for one in lines if len(lines) == 1 or one[-1].lstrip("*./") == name), "")
+    if len(found) != 64:
+        raise ProcessError(f"{url} has no SHA-256 checksum of {name}")
+    return found.lower()
+
+
+def _remember(file: Path, url: str, found: str) -> None:
+    """Record the checksum at first use. Raises OwnershipError if it differs from the recorded one."""
+    known: dict[str, Any] = files.read_json(file) if file.exists() else {}
+    if known.get(url, found) != found:
+        raise OwnershipError(
+            f"{url} has the checksum {found}; at its first use here it had {known[url]} ({file})."
+            " If the change is intended, remove that line"
+        )
+    if url not in known:
+        files.write_json(file, {**known, url: found})

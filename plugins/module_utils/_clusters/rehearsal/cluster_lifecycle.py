@@ -1,0 +1,236 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Creating, repairing and removing a rehearsal cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    OwnershipError,
+    ProcessError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+
+from . import (
+    component_binaries,
+    control_groups,
+    free_ports,
+    image_registry,
+    instance_processes,
+    launch_plan,
+    node_images,
+    real_node,
+)
+from .cluster_status import describe, info, programs_of, summary_lines
+from .component_binaries import Programs, paths_of
+from .component_spec import ProcessSpec, levels
+from .component_spec import processes as processes_of
+from .instance_dir import Instance, Marker, boot_time
+from .rehearsal_options import Options
+from .start_processes import GRACE, Start
+
+Say = Callable[[str], None]
+
+
+def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[str, Any]:
+    """Establish the module's ``state``; with ``check`` only return what would be changed."""
+    if state == "binaries":
+        return get_binaries(options, say, check)
+    if check:
+        now = info(options)
+        needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []
+        return {**now, "changed": now["state"] != state or bool(needs), "needs": needs}
+    return present(options, say) if state == "present" else absent(options, say)
+
+
+def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
+    """Make the programs of the components available; with ``check`` only return what that would take."""
+    components = options.select(options.components)
+    real_node.check(options.components)
+    if check:
+        component_binaries.check_given(components, options.sources)
+        lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
+        lines += node_images.announce(components, options.sources.cache)
+        lines += image_registry.announce(components, node_images.archives(components, options.sources.cache))
+        return {"changed": bool(lines), "needs": lines}
+    programs, provided = component_binaries.ensure(components, options.sources, say)
+    images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    made = image_registry.ensure(components, images, say) or made
+    return {"changed": provided or made, "needs": [], **programs_of(programs)}
+
+
+# Present
+
+
+def present(options: Options, say: Say) -> dict[str, Any]:
+    """Start missing processes, restart those with another configuration, wait until all are ready.
+
+    Requested components are added to those that the instance has. A new instance starts while programs that do not
+    always run are still being built.
+    """
+    requested = options.started or boot_time()
+    before = options.instance.marker()
+    wanted = sorted({*options.components, *(before.components if before else [])})
+    components = options.select(wanted)
+    real_node.check(wanted)
+    if line := real_node.lacks(wanted):
+        say(line)
+    with ThreadPool(max_workers=1) as pool:
+        base: list[Future[tuple[list[str], dict[str, Any]]]] = []
+
+        def start_base(found: dict[str, Programs]) -> None:
+            base.append(pool.submit(_bring_up, options, [], found, {}, requested, say, only_new=True))
+
+        programs, provided = component_binaries.ensure(components, options.sources, say, start_base)
+        images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+    changes = [change for one in base for change in one.result()[0]]
+    made = image_registry.ensure(components, images, say) or made
+    more, result = _bring_up(options, wanted, programs, images, requested, say)
+    changes += more
+    result.update(programs_of(programs))
+    return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+
+
+def _bring_up(
+    options: Options,
+    wanted: list[str],
+    programs: dict[str, Programs],
+    images: dict[str, Path],
+    requested: float,
+    say: Say,
+    only_new: bool = False,
+) -> tuple[list[str], dict[str, Any]]:
+    """Start what is missing of an instance with at least the components ``wanted``; return the changes and its record.
+
+    requested: when that was requested, in seconds since boot. only_new: do nothing to an instance that there is.
+    """
+    instance = options.instance
+    began = time.monotonic()
+    with instance.lock(options.timeout * 3):
+        marker = instance.marker()
+        changes: list[str] = []
+        components = options.select(wanted)
+        if only_new and marker is not None:
+            return changes, {}
+        if marker is None:
+            _refuse_strays(instance)
+            if instance.was_removed_since(requested, options.owner):
+                # Our run was killed and has released everything meanwhile: what we started would be left behind.
+                raise ProcessError(f"{instance.name} was removed while its start was under way: nothing was started")
+            marker = instance.create(options.owner, wanted, options.expires or None)
+            changes.append("created")
+        elif set(wanted) - set(marker.components):
+            marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
+            components = options.select(marker.components)
+            instance.update(marker)
+        image_registry.fill(components, images, instance.path)
+        changes += Start(options.timeout, instance, components, programs, images, say).run()
+        result = describe(options, instance, marker, components)
+    if changes:
+        say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
+    return changes, result
+
+
+def _refuse_strays(instance: Instance) -> None:
+    """Raise OwnershipError if processes of a folder that was deleted by hand still run, under the new ones' names."""
+    found = instance_processes.running(instance.path)
+    if found:
+        raise OwnershipError(
+            f"{instance.path} was deleted, but {len(found)} of its processes still run"
+            f" ({', '.join(f'{one.name} {one.pid}' for one in found)}): end them with --tags absent first"
+        )
+
+
+# Absent
+
+
+def absent(options: Options, say: Say) -> dict[str, Any]:
+    """End all processes of an instance and remove its folder. Idempotent, also after a crash at any point.
+
+    Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
+    """
+    instance = options.instance
+    with instance.lock(options.timeout * 3):
+        marker = instance.marker()
+        found = instance_processes.running(instance.path)
+        if marker is not None:
+            _check_owner(options, marker)
+        instance.sweep()
+        used = launch_plan.read_ports(instance) if marker is not None else {}
+        if found:
+            say(f"stopping {instance.name} ({formats.count(len(found), 'process', 'processes')})")
+        # The data is removed with them. Only a real node has something to end: containers and mounts.
+        grace = GRACE if control_groups.left(instance.path) else 0.0
+        for level in _stop_order(options, found):
+            instance_processes.stop(instance.path, level, grace)
+        groups = control_groups.remove(instance.path)
+        _await_free(used, options.timeout)
+        _remove_discovery_cache(used)
+        if marker is not None:
+            instance.remove()
+        elif instance.path.is_dir():
+            instance.path.rmdir()
+        instance.note_removal(marker.owner if marker is not None else options.owner)
+    return {"changed": bool(found) or groups or marker is not None, "state": "absent", "name": instance.name}
+
+
+def _check_owner(options: Options, marker: Marker) -> None:
+    if options.force or marker.owner == options.owner:
+        return
+    whose = f"belongs to run {marker.owner}" if marker.owner else "belongs to no run (it was started by hand)"
+    raise OwnershipError(
+        f"rehearsal cluster '{marker.name}' {whose}, created {marker.created}: not removed"
+        f"{f' for run {options.owner}' if options.owner else ''}. rehearsal_force=true removes it anyway"
+    )
+
+
+def _stop_order(
+    options: Options, found: list[instance_processes.RunningProcess]
+) -> list[list[instance_processes.RunningProcess]]:
+    """Return the processes in the order of stopping; unknown ones (of an older component) first."""
+    order: list[list[ProcessSpec]] = []
+    with suppress(SeatrialError):
+        order = levels(processes_of(options.select()))
+    rank = {one.name: index for index, level in enumerate(order) for one in level}
+    last = len(order)
+    return [
+        level for index in range(last, -1, -1) if (level := [one for one in found if rank.get(one.name, last) == index])
+    ]
+
+
+def _discovery_caches(server: str) -> list[Path]:
+    """Return the files in which modules of kubernetes.core keep what an API server serves, whoever runs them here."""
+    names = {server, f"{server}-{os.getuid()}", f"{server}-{os.environ.get('USERNAME')}"}
+    with suppress(OSError):  # no terminal
+        names.add(f"{server}-{os.getlogin()}")
+    keys = (hashlib.sha256(name.encode()).hexdigest() for name in names)
+    return [Path(tempfile.gettempdir()) / f"k8srcp-{key}.json" for key in keys]
+
+
+def _remove_discovery_cache(used: dict[str, int]) -> None:
+    """Remove these files: each instance has another port, so nothing else would."""
+    if launch_plan.API_PORT in used:
+        for path in _discovery_caches(f"https://{free_ports.LOOPBACK}:{used[launch_plan.API_PORT]}"):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _await_free(used: dict[str, int], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while busy := {name: port for name, port in used.items() if not free_ports.is_free(port)}:
+        if time.monotonic() > deadline:
+            raise ProcessError(f"ports still in use {timeout:.0f} s after their processes ended: {busy}")
+        time.sleep(0.1)

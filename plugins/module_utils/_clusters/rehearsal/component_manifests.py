@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects that the components need in the cluster: CRDs, roles, bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
+
+from .component_binaries import Programs
+from .component_spec import Component
+from .placeholders import render
+
+MANAGER = "seatrial-rehearsal"
+
+
+def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """Return the objects in a YAML file, which are documents or a list; with ``values``, replace its placeholders."""
+    text = path.read_text(encoding="utf-8")
+    return _objects(render(text, values, str(path)) if values is not None else text)
+
+
+def as_documents(text: str) -> str:
+    """Return the objects of a YAML list as YAML documents, which is what programs read."""
+    import yaml
+
+    return yaml.safe_dump_all(_objects(text), sort_keys=False, explicit_start=True) if text else ""
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    import yaml
+
+    found = [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+    return [inner for one in found for inner in (one if isinstance(one, list) else [one])]
+
+
+def wanted(
+    components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
+) -> list[dict[str, Any]]:
+    """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
+    definitions = [one for part in programs.values() if part.crds is not None for one in documents(part.crds)]
+    others = [one for part in components if part.objects for one in documents(part.folder / part.objects, values)]
+    return [*definitions, *others]
+
+
+def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
+    """Apply objects and wait until CRDs are served; return the names of changed objects.
+
+    An object that is being deleted is created again once it is gone: the API server accepts a change of it and then
+    deletes it. timeout: seconds for each deletion and each CRD. Raises ApiError, WaitTimeout.
+    """
+    changed: list[str] = []
+    for one in objects:
+        kind = client.kind_of(one)
+        name, namespace = one["metadata"]["name"], one["metadata"].get("namespace", "")
+        before = client.get(kind, name, namespace, metadata_only=True)
+        if before is not None and "deletionTimestamp" in before["metadata"]:
+            _await_deletion(client, one, timeout)
+            before = None
+        after = client.apply(one, MANAGER)
+        if before is None or before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
+            changed.append(f"{one['kind']} {name}")
+    for one in objects:
+        if one["kind"] == "CustomResourceDefinition":
+            _await_established(client, one, timeout)
+    return changed
+
+
+def _await_deletion(client: Client, one: dict[str, Any], timeout: float) -> None:
+    kind, name, namespace = client.kind_of(one), one["metadata"]["name"], one["metadata"].get("namespace", "")
+
+    def look() -> tuple[bool | None, str]:
+        found = client.get(kind, name, namespace, metadata_only=True)
+        if found is None:
+            return True, ""
+        return None, f"finalizers {', '.join(found['metadata'].get('finalizers', [])) or 'none'}"
+
+    _await(look, timeout, f"{one['kind']} {name} is still being deleted after {timeout:.0f} s")
+
+
+def _await_established(client: Client, definition: dict[str, Any], timeout: float) -> None:
+    kind, name = client.kind_of(definition), definition["metadata"]["name"]
+
+    def look() -> tuple[bool | None, str]:
+        found = client.get(kind, name)
+        if holds(found, "Established"):
+            return True, ""
+        states = [f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()]
+        return None, "; ".join(states) or "no conditions yet"
+
+    _await(look, timeout, f"{name} is not served after {timeout:.0f} s")
+
+
+def _await(look: Callable[[], tuple[bool | None, str]], timeout: float, late: str) -> None:
+    wait_until(look, timeout, say=lambda _message: None, late=lambda state: f"{late}: {state}", pause=0.05)

@@ -1,0 +1,320 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Components of a rehearsal cluster: each is a folder with a component.yml, which is read and checked here.
+
+A component defines how its programs are built, their certificates, users and objects in the cluster, and how they are
+started and probed for readiness. ``docs/rehearsal.md`` documents the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+FILE = "component.yml"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where a publisher has the programs, with placeholders. ``url``: of a program, or of a .tar.gz that contains it.
+
+    ``sums``: of the file with its SHA-256; empty: ``url`` and ".sha256".
+    """
+
+    url: str
+    sums: str = ""
+
+
+@dataclass(frozen=True)
+class GoBuild:
+    """How Go builds the programs, if there are any. ``binaries``: program name to package.
+
+    ``minutes``, ``disk_gib``: of a cold build.
+    ``published``: where upstream has them, built of the same source.
+    ``debian``: where a Debian package has them, program name to package and path in it; preferred to a build.
+    ``cgo``: the build needs a C compiler.
+    """
+
+    module: str = ""
+    binaries: dict[str, str] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    stamp: dict[str, str] = field(default_factory=dict)
+    minutes: float = 1.0
+    disk_gib: float = 1.0
+    debian: dict[str, list[str]] = field(default_factory=dict)
+    cgo: bool = False
+    published: Published | None = None
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """An image for real nodes: of one ``program``, or of the release ``debian`` (minbase). ``tag``: of its name.
+
+    ``packages``: further Debian packages. ``without``: patterns of files of packages that are left out.
+    ``requirements``: a file of PyPI packages for Python ``python``.
+    ``setup``: a Python script that completes the tree, run inside it. Both files are in ``folder``, the component's.
+    """
+
+    name: str
+    folder: Path = Path()
+    program: str = ""
+    debian: str = ""
+    tag: str = "1"
+    packages: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+    python: str = ""
+    requirements: str = ""
+    setup: str = ""
+    minutes: float = 1.0
+    disk_gib: float = 0.1
+
+
+@dataclass(frozen=True)
+class CrdSource:
+    """CRDs from a published Go module, whose go.sum hash must be ``sum``. ``files`` are globs."""
+
+    module: str
+    version: str
+    sum: str
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class CertificateSpec:
+    """One certificate: of a server on 127.0.0.1, of a client, or both. ``authority``: the CA that signs it."""
+
+    name: str
+    common_name: str
+    authority: str = "cluster"
+    groups: list[str] = field(default_factory=list)
+    serves: bool = False
+    identifies: bool = False
+    names: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReadySign:
+    """A readiness probe: ``url`` returns status 200, or the API server has the object at path ``api``."""
+
+    url: str = ""
+    api: str = ""
+    authority: str = "cluster"
+    certificate: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process. ``files``: templates of the component's folder, rendered into the instance's config folder.
+
+    ``programs``: other programs that it starts.
+    """
+
+    name: str
+    component: str
+    folder: Path
+    binary: str
+    after: list[str]
+    ready: list[ReadySign]
+    ports: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    stages_into: str = ""
+    programs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One component, read from its folder. ``requires``: components that it can't run without.
+
+    ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
+    """
+
+    name: str
+    folder: Path
+    about: str
+    version: str
+    build: GoBuild
+    always: bool = False
+    crds: list[CrdSource] = field(default_factory=list)
+    certificates: list[CertificateSpec] = field(default_factory=list)
+    users: list[CertificateSpec] = field(default_factory=list)
+    objects: str = ""
+    stages: str = ""
+    processes: list[ProcessSpec] = field(default_factory=list)
+    requires: list[str] = field(default_factory=list)
+    images: list[ImageSpec] = field(default_factory=list)
+    image_store: str = ""
+
+
+_SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}
+
+
+def _known(record: type, values: Any, where: str, **more: Any) -> Any:
+    """Return ``record(**values, **more)``. Raises InputError for an unknown and for a missing key."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where}: a mapping is required, got {type(values).__name__}")
+    fields = record.__dataclass_fields__  # type: ignore[attr-defined]  # of a class that is known to be a dataclass
+    for key, value in values.items():
+        if key not in fields or key in more:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, set(fields) - set(more))}")
+        kind = str(fields[key].type)
+        wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else _SCALARS.get(kind)
+        if wanted is not None and not isinstance(value, wanted):
+            raise InputError(f"{where}: '{key}' must be {kind}, got {value!r}")
+    try:
+        return record(**values, **more)
+    except TypeError as error:
+        missing = [one for one in fields if one not in values and one not in more and f"'{one}'" in str(error)]
+        raise InputError(f"{where}: missing {' and '.join(missing) or error}") from error
+
+
+def load(folder: Path) -> Component:
+    """Read and check the component in ``folder``. Raises InputError naming file and key."""
+    where = str(folder / FILE)
+    if not (folder / FILE).is_file():
+        raise InputError(f"{folder}: not a component, it has no {FILE}")
+    document = dict(files.read_yaml(folder / FILE))
+    name = folder.name
+    if not NAME.match(name):
+        raise InputError(f"{where}: '{name}' is not a valid component name (lower-case letters, digits, dashes)")
+    nested = {
+        "build": _build(document.pop("build", {}), folder, f"{where}: build"),
+        "crds": [
+            _known(CrdSource, one, f"{where}: crds[{index}]") for index, one in enumerate(document.pop("crds", []))
+        ],
+        "certificates": [
+            _known(CertificateSpec, one, f"{where}: certificates.{key}", name=key)
+            for key, one in document.pop("certificates", {}).items()
+        ],
+        "users": [
+            _known(CertificateSpec, one, f"{where}: users.{key}", name=key, identifies=True)
+            for key, one in document.pop("users", {}).items()
+        ],
+        "images": [
+            _known(ImageSpec, one, f"{where}: images.{key}", name=key, folder=folder)
+            for key, one in document.pop("images", {}).items()
+        ],
+        "processes": [
+            _process(key, dict(one), f"{where}: processes.{key}", name, folder)
+            for key, one in document.pop("processes", {}).items()
+        ],
+    }
+    component: Component = _known(Component, document, where, name=name, folder=folder, **nested)
+    if component.build.published and component.crds:
+        raise InputError(f"{where}: build.published has no CRDs, and crds are required")
+    needed = [component.objects, component.stages, *(file for one in component.processes for file in one.files)]
+    needed += [file for one in component.images for file in (one.requirements, one.setup)]
+    for file in filter(None, needed):
+        if not (folder / file).is_file():
+            raise InputError(f"{where}: {folder / file} does not exist")
+    for image in component.images:
+        if image.without and not image.debian:
+            raise InputError(f"{where}: images.{image.name}: without is for images of Debian packages")
+        if bool(image.program) == bool(image.debian):
+            raise InputError(f"{where}: images.{image.name}: exactly one of program and debian is required")
+        if bool(image.python) != bool(image.requirements):
+            raise InputError(f"{where}: images.{image.name}: requirements and python are required together")
+    if component.build.binaries and not component.build.module:
+        raise InputError(f"{where}: build: missing module, which determines the version of the binaries")
+    for process in component.processes:
+        if process.binary not in component.build.binaries:
+            raise InputError(f"{where}: process {process.name}: build.binaries has no '{process.binary}'")
+    return component
+
+
+def _build(values: Any, folder: Path, where: str) -> GoBuild:
+    published = values.get("published") if isinstance(values, Mapping) else None
+    if not published:
+        build: GoBuild = _known(GoBuild, values, where)
+        return build
+    if own := sorted(one.name for one in folder.glob("*.go")):
+        raise InputError(f"{where}: published programs do not contain {own[0]}, which is beside this file")
+    rest = {key: value for key, value in values.items() if key != "published"}
+    build = _known(GoBuild, rest, where, published=_known(Published, published, f"{where}.published"))
+    return build
+
+
+def _process(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:
+    signs = [_known(ReadySign, one, f"{where}: ready[{index}]") for index, one in enumerate(values.pop("ready", []))]
+    for index, one in enumerate(signs):
+        if bool(one.url) == bool(one.api):
+            raise InputError(f"{where}: ready[{index}]: exactly one of url and api is required")
+    if not signs:
+        raise InputError(f"{where}: missing ready: how to probe its readiness")
+    return _known(ProcessSpec, values, where, name=name, component=component, folder=folder, ready=signs)
+
+
+def load_all(root: Path) -> dict[str, Component]:
+    """Read every component below ``root``, by name. Raises InputError."""
+    found = sorted(one.parent for one in Path(root).glob(f"*/{FILE}"))
+    if not found:
+        raise InputError(f"{root}: no components there (folders with a {FILE})")
+    return {one.name: load(one) for one in found}
+
+
+def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
+    """Return the components that always run, those in ``wanted`` and those that they require, checked for conflicts.
+
+    Raises InputError, for an unknown component with the nearest name.
+    """
+    names = [str(one) for one in wanted]
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"rehearsal_components: unknown component '{name}'{nearest(name, known)};"
+                f" there are {', '.join(sorted(known))}"
+            )
+    for name in names:  # grows while it is read
+        for other in known[name].requires:
+            if other not in known:
+                raise InputError(f"component {name} requires '{other}', which does not exist{nearest(other, known)}")
+            if other not in names:
+                names.append(other)
+    chosen = [one for one in known.values() if one.always or one.name in names]
+    owners: dict[str, str] = {}
+    for process in processes(chosen):
+        if process.name in owners:
+            raise InputError(f"process {process.name} is in components {owners[process.name]} and {process.component}")
+        owners[process.name] = process.component
+    levels(processes(chosen))
+    return chosen
+
+
+def processes(components: Iterable[Component]) -> list[ProcessSpec]:
+    """Return the processes of all components."""
+    return [process for one in components for process in one.processes]
+
+
+def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
+    """Return the processes in start order: each level depends only on the levels before it.
+
+    Raises InputError for a dependency on an unknown process and for a circular one.
+    """
+    left = list(wanted)
+    names = {one.name for one in left}
+    for one in left:
+        for other in one.after:
+            if other not in names:
+                raise InputError(
+                    f"process {one.name} starts after '{other}', which does not exist{nearest(other, names)}"
+                )
+    started: set[str] = set()
+    order: list[list[ProcessSpec]] = []
+    while left:
+        level = [one for one in left if started.issuperset(one.after)]
+        if not level:
+            raise InputError(f"processes wait for each other: {', '.join(one.name for one in left)}")
+        order.append(level)
+        started.update(one.name for one in level)
+        left = [one for one in left if one.name not in started]
+    return order

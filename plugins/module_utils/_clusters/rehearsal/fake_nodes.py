@@ -1,0 +1,355 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes with GPUs that exist only in the API: created in bulk, simulated by KWOK."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    OwnershipError,
+    SeatrialError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
+
+from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
+from .fake_gpu_operator_objects import NODE_LABELS, OperatorSpec
+from .kwok_on_real_cluster import Permission
+
+#: KWOK manages nodes with this annotation.
+KWOK_NODE = "kwok.x-k8s.io/node"
+#: Until the node controller has removed this taint, no pod is scheduled, although the node is Ready.
+NOT_READY = "node.kubernetes.io/not-ready"
+
+#: Requests in flight. More only lengthen the API server's queue on two cores.
+WORKERS = 24
+_POOL_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?\Z")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """Resources of one node. Memory in GiB, memory of a GPU in MiB."""
+
+    gpus: int = 8
+    product: str = "NVIDIA-A100-SXM4-80GB"
+    gpu_memory_mib: int = 81920
+    cpu: int = 96
+    memory_gib: int = 1024
+    pods: int = 250
+
+
+@dataclass(frozen=True)
+class NodePoolSpec:
+    """Number and shape of a pool's nodes, and the run that they belong to ("" for none)."""
+
+    count: int
+    shape: NodeShape = NodeShape()
+    pool: str = "fake-gpu"
+    run_id: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    permission: Permission = Permission()
+    #: Label selector of existing nodes, to which GPUs of this shape are added.
+    add_to: str = ""
+    #: Existing nodes, to which the fake-gpu-operator gives GPUs.
+    operator: OperatorSpec = OperatorSpec()
+
+    def check(self) -> None:
+        """Raise InputError for an invalid value."""
+        if not _POOL_NAME.match(self.pool):
+            raise InputError(f"pool '{self.pool}' is not a valid pool name (lower-case letters, digits, dashes)")
+        least = {"count": 0, "gpus": 0, "gpu_memory_mib": 1, "cpu": 1, "memory_gib": 1, "pods": 1}
+        for name, value in {"count": self.count, **self.shape.__dict__}.items():
+            if name in least and value < least[name]:
+                raise InputError(f"{name} is {value}, at least {least[name]} is required")
+
+
+def name_of(spec: NodePoolSpec, index: int) -> str:
+    """Return the name of a node, the same in every call, so that a second call finds the nodes of the first."""
+    return f"{spec.pool}-{index:04d}"
+
+
+def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
+    """Return the manifest of one node."""
+    shape = spec.shape
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        # The node controller would add these two with one more write per node.
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
+        "node-role.kubernetes.io/worker": "",
+        run_labels.SIMULATED: "true",
+        run_labels.POOL: spec.pool,
+    }
+    if spec.run_id:
+        labels[run_labels.RUN] = spec.run_id
+    room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
+    if shape.gpus:
+        room["nvidia.com/gpu"] = str(shape.gpus)
+        labels |= added_gpus.labels_of(shape.gpus, shape.product, shape.gpu_memory_mib)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**labels, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
+        **({"spec": {"taints": [kwok_on_real_cluster.TAINT]}} if spec.permission.allowed else {}),
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Return whether a node in the cluster has the shape and the labels of a manifest (it may have more labels)."""
+    labels = found["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != run_labels.RUN):
+        return False
+    room = (found.get("status") or {}).get("capacity") or {}
+    return {name: amount(value) for name, value in room.items()} == {
+        name: amount(value) for name, value in wanted["status"]["capacity"].items()
+    }
+
+
+def is_ready(found: dict[str, Any]) -> bool:
+    """Return whether pods can be scheduled on a node: it is Ready, without the taint of a new node."""
+    return holds(found, "Ready") and not any(
+        one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
+    )
+
+
+@dataclass
+class NodePoolChanges:
+    """Manifests to create and names to remove; nodes to be replaced are in both."""
+
+    create: list[dict[str, Any]]
+    remove: list[str]
+
+
+def compare(spec: NodePoolSpec, found: list[dict[str, Any]]) -> NodePoolChanges:
+    """Return the changes that give a pool the requested nodes. Nodes of other runs neither count nor change.
+
+    Raises OwnershipError if a node of no run would have to be removed or replaced for a run.
+    """
+    wanted = {name: node(spec, name) for name in names(spec, found)}
+    have = {one["metadata"]["name"]: one for one in found if not of_another(spec, one)}
+    remove = [name for name, one in have.items() if name not in wanted or not same(wanted[name], one)]
+    foreign = [name for name in remove if owner_of(have[name]) != spec.run_id]
+    if foreign:
+        raise OwnershipError(
+            f"pool {spec.pool}: {len(foreign)} nodes of no run are in the way"
+            f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only those of run {spec.run_id} are removed:"
+            " remove them, or request the same shape and at least as many"
+        )
+    return NodePoolChanges([one for name, one in wanted.items() if name not in have or name in remove], sorted(remove))
+
+
+def names(spec: NodePoolSpec, found: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the requested nodes: those of no run, then the run's, then the lowest unused ones."""
+    owners = {one["metadata"]["name"]: owner_of(one) for one in found}
+    usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", spec.run_id))]
+    fresh = (name for index in itertools.count() if (name := name_of(spec, index)) not in owners)
+    return list(itertools.islice(itertools.chain(*usable, fresh), spec.count))
+
+
+def of_another(spec: NodePoolSpec, found: dict[str, Any]) -> bool:
+    """Return whether a node belongs to another run. Nodes of no run, such as those started by hand, are shared."""
+    return owner_of(found) not in ("", spec.run_id)
+
+
+def owner_of(found: dict[str, Any]) -> str:
+    """Return the run that a node belongs to, "" for none."""
+    return label(found, run_labels.RUN)
+
+
+def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
+    """Return the nodes of one pool that carry our labels."""
+    return client.list(client.kind("v1", "Node"), label_selector=_selector(name))[0]
+
+
+def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
+    """Return the nodes of all pools of a run, which its KWOK simulates."""
+    wanted = (
+        f"{run_labels.SIMULATED}=true,{run_labels.RUN}={run_id}"
+        if run_id
+        else f"{run_labels.SIMULATED}=true,!{run_labels.RUN}"
+    )
+    return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
+
+
+def _selector(name: str) -> str:
+    return f"{run_labels.SIMULATED}=true,{run_labels.POOL}={name}"
+
+
+def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+    """Give a pool the requested nodes and wait until pods can be scheduled on all of them; return the result.
+
+    timeout: seconds. Raises InputError, OwnershipError, ApiError, WaitTimeout.
+    """
+    spec.check()
+    kwok_on_real_cluster.check(client, spec.permission, spec.run_id)
+    added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
+    if spec.operator.pools:
+        added += fake_gpu_operator.present(client, spec.operator, spec.run_id, timeout, say, check)
+    found = list_pool(client, spec.pool)
+    changes, wanted = compare(spec, found), names(spec, found)
+    result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
+    result["gpus"] = spec.count * spec.shape.gpus
+    result["gpus_added_to"] = added
+    result["changed"] = bool(changes.create or changes.remove or added)
+    result["diff"] = _diff([one for one in found if one["metadata"]["name"] in changes.remove], changes.create)
+    if check:
+        return result
+    began = time.monotonic()
+    if changes.remove:
+        _remove(client, changes.remove, timeout)
+    if spec.permission.kwok_image:
+        installed = kwok_on_real_cluster.install_kwok(client, spec.permission, spec.run_id)
+        if installed:
+            result["changed"] = True
+            say(f"created {', '.join(installed)}: KWOK simulates the nodes")
+    if changes.create:
+        nodes, gpus = formats.count(len(changes.create), "node"), formats.count(spec.shape.gpus, "GPU")
+        say(f"creating {nodes} with {gpus} each")
+        kind = client.kind("v1", "Node")
+        _send_all(lambda one: client.request("POST", kind.path(), one), changes.create)
+    await_ready(client, spec, wanted, timeout, say)
+    result["seconds"] = round(time.monotonic() - began, 2)
+    if result["changed"] and spec.count:
+        nodes, gpus = formats.count(spec.count, "node"), formats.count(result["gpus"], "GPU")
+        say(f"ready after {result['seconds']:.1f} s: {nodes} with {gpus} (simulated)")
+    return result
+
+
+def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool) -> list[str]:
+    if not spec.shape.gpus:
+        raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
+    # The product of a machine's GPUs must not name what is not there.
+    product = run_labels.SIMULATED_PRODUCT + spec.shape.product
+    labels = added_gpus.labels_of(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
+    return added_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
+
+
+def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
+    """Wait until the nodes ``wanted`` are ready. Raises WaitTimeout naming some that are not.
+
+    One list, then a watch: listing a thousand nodes repeatedly costs the API server more time than creating them.
+    """
+    deadline = time.monotonic() + timeout
+    kind, selector = client.kind("v1", "Node"), _selector(spec.pool)
+    reported = time.monotonic()
+    while True:
+        found, version = client.list(kind, label_selector=selector)
+        waiting = set(wanted)
+        waiting -= {one["metadata"]["name"] for one in found if is_ready(one)}
+        left = deadline - time.monotonic()
+        if waiting and left <= 0:
+            raise WaitTimeout(
+                f"{len(waiting)} of {spec.count} nodes are not ready after {timeout:.0f} s,"
+                f" such as {', '.join(sorted(waiting)[:3])}: does KWOK run?"
+            )
+        if not waiting:
+            return
+        watch = Watch(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
+        try:
+            for event in events(watch):
+                if event["type"] != "BOOKMARK" and is_ready(event["object"]):
+                    waiting.discard(event["object"]["metadata"]["name"])
+                if not waiting:
+                    return
+                if time.monotonic() - reported > 5:
+                    say(f"{spec.count - len(waiting)} of {spec.count} nodes are ready")
+                    reported = time.monotonic()
+        except (ApiError, Broken):
+            time.sleep(0.2)  # the server ended the watch, or it fell behind: list again
+        finally:
+            watch.close()
+
+
+def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+    """Remove the nodes of a pool and the GPUs that belong to the run (without a run: to no run)."""
+    spec.check()
+    operator = fake_gpu_operator.absent(client, spec.run_id, timeout, say, check)
+    freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
+    if freed:
+        say(f"removing simulated GPUs from {formats.count(len(freed), 'node')}")
+    nodes = [one for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
+    mine = [one["metadata"]["name"] for one in nodes]
+    if mine and not check:
+        say(f"removing {formats.count(len(mine), 'node')}")
+        _remove(client, mine, timeout)
+    deleted = (
+        []
+        if list_run(client, spec.run_id) and not check
+        else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
+    )
+    result: dict[str, Any] = {"changed": bool(mine or deleted or freed or operator), "created": 0, "removed": len(mine)}
+    return {**result, "nodes": 0, "gpus": 0, "gpus_added_to": [], "diff": _diff(nodes, [])}
+
+
+def _diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the nodes that are removed and those that are created, with their capacity, one on each line."""
+
+    def lines(nodes: Sequence[Mapping[str, Any]]) -> str:
+        shown = [
+            f"{one['metadata']['name']}: {', '.join(f'{name} {size}' for name, size in sorted(_capacity(one).items()))}"
+            for one in nodes
+        ]
+        return "".join(f"{line}\n" for line in sorted(shown))
+
+    return {"before": lines(removed), "after": lines(created)}
+
+
+def _capacity(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (node.get("status") or {}).get("capacity") or {}
+
+
+def _remove(client: Client, names: list[str], timeout: float) -> None:
+    """Delete nodes and wait until the API server has removed them. Raises ApiError, WaitTimeout."""
+    kind = client.kind("v1", "Node")
+    _send_all(lambda name: client.delete(kind, name), names)
+
+    def left() -> list[str]:
+        # Metadata only: complete nodes are twenty times as large.
+        found = client.list(kind, label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
+        there = {one["metadata"]["name"] for one in found}
+        return [f"Node {one}" for one in names if one in there]
+
+    wait_until_gone(left, timeout, 0.2)
+
+
+def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:
+    """Call ``request`` with every item, then raise OwnershipError or ApiError for the first that failed."""
+
+    def attempt(item: Any) -> SeatrialError | None:
+        try:
+            request(item)
+        except SeatrialError as error:
+            return error
+        return None
+
+    with ThreadPool(WORKERS) as pool:
+        failed = [error for error in pool.map(attempt, items) if error]
+    if not failed:
+        return
+    error = failed[0]
+    what = f"{len(failed)} of {len(items)} requests failed, the first: {error}"
+    if isinstance(error, ApiError) and error.status == 409:
+        raise OwnershipError(f"{what}. A node of that name exists without our labels") from error
+    raise ApiError(what, getattr(error, "status", 0), getattr(error, "reason", "")) from error

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The images of real nodes in the folder of a registry, from which a node pulls them.
+
+The cache has the compressed layer of each image. The folder of an instance has links to them, in the layout of the
+CNCF distribution registry.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
+from . import debian_tree, node_images
+from .component_spec import Component, ImageSpec
+from .instance_dir import locked
+
+Say = Callable[[str], None]
+
+#: In the folder of an image in the cache: its compressed layer, and digests and size of it.
+LAYER, ABOUT = "layer.tar.gz", "layer.json"
+#: Compression takes most of the time; the fastest level makes a layer 15 % larger than the usual one.
+LEVEL = 1
+
+
+def wanted(components: list[Component]) -> bool:
+    """Return whether one of the components is a registry."""
+    return any(one.image_store for one in components)
+
+
+def announce(components: list[Component], archives: Mapping[str, Path]) -> list[str]:
+    """Return a line for each image whose layer is not in the cache. archives: of the images that are there."""
+    if not wanted(components):
+        return []
+    images = [image for one in components for image in one.images if image.debian]
+    lacking = [one for one in images if one.name not in archives or _read(archives[one.name].parent) is None]
+    return [
+        f"compressing image {node_images.name_of(one)} for the registry, once: up to {one.minutes:.0f} min and"
+        f" {one.disk_gib / 4:.1f} GiB"
+        for one in lacking
+    ]
+
+
+def ensure(components: list[Component], archives: Mapping[str, Path], say: Say) -> bool:
+    """Make the compressed layers of all images that the cache lacks, if there is a registry; return whether any was."""
+    made = False
+    for line in announce(components, archives):
+        say(line)
+    for image in (one for part in components for one in part.images) if wanted(components) else ():
+        folder = archives[image.name].parent
+        if _read(folder) is None:
+            began = time.monotonic()
+            _compress(folder)
+            say(f"image {node_images.name_of(image)} compressed in {time.monotonic() - began:.0f} s")
+            made = True
+    return made
+
+
+def fill(components: list[Component], archives: Mapping[str, Path], data: Path) -> None:
+    """Write the folders of all registries of an instance, whose data are in ``data``. Call after ensure()."""
+    for store in (one.image_store for one in components if one.image_store):
+        for image in (one for part in components for one in part.images):
+            _store(image, archives[image.name].parent, data / store / "docker" / "registry" / "v2")
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    """Return what is known about the compressed layer of an image; None if there is none, or half of one."""
+    try:
+        about = dict(files.read_json(folder / ABOUT))
+        return about if (folder / LAYER).stat().st_size == about["size"] else None
+    except (DataError, OSError, KeyError):
+        return None
+
+
+class _Summed:
+    """A file that is written and its digest."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.sum, self.size = stream, hashlib.sha256(), 0
+
+    def write(self, data: bytes) -> int:
+        self.sum.update(data)
+        self.size += len(data)
+        self.stream.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Required of a file by GzipFile."""
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self.sum.hexdigest()}"
+
+
+def _compress(folder: Path) -> None:
+    """Write the compressed layer of an image, of its file tree."""
+    with locked(folder.parent / f".{folder.name}.lock", 2 * debian_tree.PATIENCE, f"the layer of {folder.name}"):
+        if _read(folder) is not None:
+            return
+        for left in folder.glob(f".{LAYER}.new-*"):
+            left.unlink()
+        handle, name = tempfile.mkstemp(prefix=f".{LAYER}.new-", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                plain, packed = _write_layer(folder / node_images.TREE, stream)
+            os.chmod(name, 0o644)
+            os.replace(name, folder / LAYER)
+        except BaseException:
+            os.unlink(name)
+            raise
+        files.write_json(
+            folder / ABOUT, {"digest": packed.digest, "size": packed.size, "diff_id": plain.digest, "plain": plain.size}
+        )
+
+
+def _write_layer(tree: Path, stream: IO[bytes]) -> tuple[_Summed, _Summed]:
+    """Write a file tree as a compressed layer; return what was written before and after the compression."""
+    packed: Any = _Summed(stream)
+    with gzip.GzipFile(filename="", fileobj=packed, mode="wb", compresslevel=LEVEL, mtime=0) as zipped:
+        plain: Any = _Summed(zipped)
+        with tarfile.open(fileobj=plain, mode="w|") as archive:
+            for name in sorted(os.listdir(tree)):
+                archive.add(tree / name, arcname=name, filter=_without_names)
+    return plain, packed
+
+
+def _without_names(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Users have the numbers of the image, and the names of this machine are not its names."""
+    member.uname = member.gname = ""
+    return member
+
+
+def _store(image: ImageSpec, folder: Path, root: Path) -> None:
+    """Add an image to the folder of a registry."""
+    about = _read(folder)
+    if about is None:
+        raise DataError(f"{folder / LAYER} was removed meanwhile: run again")
+    config, manifest = node_images.documents(
+        image, about["diff_id"], {"digest": about["digest"], "size": about["size"]}
+    )
+    name, _colon, tag = node_images.name_of(image).removeprefix("localhost/").rpartition(":")
+    repository, blobs = root / "repositories" / name, root / "blobs" / "sha256"
+    layer = about["digest"].removeprefix("sha256:")
+    _point(blobs / layer[:2] / layer / "data", folder / LAYER)
+    digests = [layer]
+    for content in (config, manifest):
+        digest = hashlib.sha256(content).hexdigest()
+        files.replace_bytes(blobs / digest[:2] / digest / "data", content)
+        digests.append(digest)
+    for digest in digests[:2]:
+        files.replace_bytes(repository / "_layers" / "sha256" / digest / "link", f"sha256:{digest}".encode())
+    manifests, last = repository / "_manifests", f"sha256:{digests[-1]}".encode()
+    files.replace_bytes(manifests / "revisions" / "sha256" / digests[-1] / "link", last)
+    files.replace_bytes(manifests / "tags" / tag / "index" / "sha256" / digests[-1] / "link", last)
+    files.replace_bytes(manifests / "tags" / tag / "current" / "link", last)
+
+
+def _point(link: Path, target: Path) -> None:
+    if not (link.is_symlink() and os.readlink(link) == str(target)):
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)

@@ -1,0 +1,263 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of one instance: its owner, its files, and the lock under which it is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+
+SCHEMA = "rehearsal-instance/1"
+MARKER = "instance.json"
+#: Seconds for which a note of an instance's removal is kept. A start under way at that time follows within seconds.
+REMOVAL_SECONDS = 600
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
+
+
+def boot_time() -> float:
+    """Return the seconds since this machine was booted, the scale of process start times."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The owner of an instance (a run's id, empty for none), its creation, expiry and components."""
+
+    name: str
+    owner: str
+    created: str
+    components: list[str]
+    expires: str | None = None
+    schema: str = SCHEMA
+
+
+class Instance:
+    """Paths of an instance. The constructor touches no file."""
+
+    def __init__(self, data_dir: str | os.PathLike[str], name: str) -> None:
+        if not _NAME.match(name):
+            raise InputError(
+                f"rehearsal_name: '{name}' can't be the name of an instance"
+                " (lower-case letters, digits and dashes, at most 40)"
+            )
+        self.name = name
+        self.root = Path(os.path.abspath(Path(data_dir).expanduser()))
+        self.path = self.root / name
+        self.marker_file = self.path / MARKER
+        self.ports_file = self.path / "ports.json"
+        self.pki = self.path / "pki"
+        self.config = self.path / "config"
+        self.records = self.path / "pids"
+        self.logs = self.path / "logs"
+        self.audit_log = self.path / "audit" / "audit.log"
+        self.played_logs = self.path / "played" / "pod.log"
+        self.kubeconfig = self.kubeconfig_of("admin")
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """Return the kubeconfig of one user; that of ``admin``, for people and tests, is at the top."""
+        return self.path / "kubeconfig" if user == "admin" else self.path / "kubeconfigs" / user
+
+    def log_of(self, process: str) -> Path:
+        """Return the log of one process."""
+        return self.logs / f"{process}.log"
+
+    # Owner
+
+    def marker(self) -> Marker | None:
+        """Return the marker, None if the folder does not exist or is empty.
+
+        Raises OwnershipError for a folder that is not an instance of ours.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        if self.path.is_symlink() or not self.path.is_dir():
+            raise OwnershipError(f"{self.path} is not a folder, so not a rehearsal cluster: nothing was changed")
+        if not self.marker_file.exists():
+            if not any(self.path.iterdir()):
+                return None
+            raise OwnershipError(
+                f"{self.path} holds files but no {MARKER}, so it is not a rehearsal cluster: nothing was changed."
+                " Move it away, or choose another rehearsal_name or rehearsal_data_dir"
+            )
+        try:
+            marker = Marker(**files.read_json(self.marker_file))
+        except (DataError, TypeError) as error:
+            raise OwnershipError(f"{self.marker_file} is not a valid marker: {error}") from error
+        if marker.schema != SCHEMA or marker.name != self.name:
+            raise OwnershipError(
+                f"{self.marker_file} is of '{marker.schema}' named '{marker.name}', not of '{SCHEMA}' named"
+                f" '{self.name}': nothing was changed"
+            )
+        return marker
+
+    def create(self, owner: str, components: list[str], expires: str | None = None) -> Marker:
+        """Create the folder together with its marker, atomically."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.sweep()
+        marker = Marker(self.name, owner, stamp(), components, expires)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{self.name}.new-", dir=self.root))
+        self._write_marker(fresh / MARKER, marker)
+        if self.path.is_dir():
+            self.path.rmdir()
+        os.rename(fresh, self.path)
+        return marker
+
+    def furnish(self) -> None:
+        """Create the missing folders."""
+        audit, played = self.audit_log.parent, self.played_logs.parent
+        for folder in (self.pki, self.config, self.records, self.logs, self.path / "kubeconfigs", audit, played):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    def update(self, marker: Marker) -> None:
+        """Replace the marker."""
+        self._write_marker(self.marker_file, marker)
+
+    @staticmethod
+    def _write_marker(path: Path, marker: Marker) -> None:
+        files.write_json(path, dict(marker.__dict__))
+
+    def sweep(self) -> None:
+        """Remove what a creation or removal of this instance left when it was killed. Call with the lock held."""
+        for left in [*self.root.glob(f".{self.name}.new-*"), *self.root.glob(f".{self.name}.old-*")]:
+            with suppress(OSError):
+                remove_tree(left)
+
+    # A start that is under way when the instance is removed
+
+    @property
+    def _removal_file(self) -> Path:
+        return self.root / f".{self.name}.gone"
+
+    def note_removal(self, owner: str) -> None:
+        """Record that ``owner`` removed the instance now. Call with the lock held."""
+        for old in self.root.glob(".*.gone"):
+            if time.time() - old.stat().st_mtime > REMOVAL_SECONDS:
+                old.unlink(missing_ok=True)
+        files.write_json(self._removal_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
+
+    def was_removed_since(self, started: float, owner: str) -> bool:
+        """Return whether ``owner`` removed the instance after ``started`` (seconds since boot)."""
+        try:
+            note = files.read_json(self._removal_file)
+            return bool(note["owner"] == owner and note["boot"] == boot_id() and note["at"] > started)
+        except (DataError, KeyError, TypeError):
+            return False
+
+    def remove(self) -> None:
+        """Remove the folder: renamed first, so that half an instance is never found."""
+        aside = self.root / f".{self.name}.old-{os.getpid()}"
+        os.rename(self.path, aside)
+        remove_tree(aside)
+
+    # Locks
+
+    @contextmanager
+    def lock(self, timeout: float) -> Iterator[None]:
+        """Lock the instance. Raises WaitTimeout, which names the holder, after ``timeout`` seconds."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
+            yield
+
+    def others_ports(self) -> set[int]:
+        """Return the ports of the other instances in the same folder."""
+        taken: set[int] = set()
+        for file in self.root.glob("*/ports.json"):
+            if file.parent != self.path:
+                try:
+                    taken.update(int(one) for one in files.read_json(file).values())
+                except (DataError, AttributeError, ValueError):
+                    continue
+        return taken
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of ours with folders that its owner may not enter, such as those of an overlay file system."""
+
+    def open_up(_function: Any, path: str, error: Any) -> None:
+        if not isinstance(error[1], PermissionError):
+            raise error[1]
+        for one in (os.path.dirname(path), path):
+            if os.path.isdir(one) and not os.path.islink(one):
+                os.chmod(one, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(Path(path))
+        else:
+            os.unlink(path)
+
+    shutil.rmtree(folder, onerror=open_up)
+
+
+@contextmanager
+def locked(path: Path, timeout: float, what: str) -> Iterator[None]:
+    """Hold a lock on the file ``path``, which is removed afterwards. The lock ends with this process.
+
+    Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``.
+    """
+    deadline = time.monotonic() + timeout
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same_file(handle, path):
+                break
+        except BlockingIOError:
+            pass
+        holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        os.close(handle)
+        if time.monotonic() > deadline:
+            raise WaitTimeout(
+                f"{what}: process {holder or '?'} has been working on it for over {timeout:.0f} s ({path})"
+            )
+        time.sleep(0.1)
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        # Removed while locked: a process that waits for the removed file sees that it is no longer at ``path``.
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _same_file(handle: int, path: Path) -> bool:
+    """Return whether an open file is still the one at ``path``."""
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(handle)
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def instances(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the markers of all instances in ``data_dir``."""
+    found = []
+    for file in sorted(Path(data_dir).expanduser().glob(f"*/{MARKER}")):
+        try:
+            marker = Instance(data_dir, file.parent.name).marker()
+        except (OwnershipError, InputError):
+            continue
+        if marker is not None:
+            found.append({**marker.__dict__, "path": str(file.parent)})
+    return found

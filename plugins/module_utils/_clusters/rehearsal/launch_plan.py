@@ -1,0 +1,219 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that the processes of an instance need: ports, certificates, kubeconfigs, files, command lines."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
+
+from . import component_manifests, control_groups, free_ports, pki
+from .component_binaries import Programs
+from .component_spec import CertificateSpec, Component, ProcessSpec, processes
+from .instance_dir import Instance, locked
+from .placeholders import render
+from .readiness_probe import Question
+
+#: The port of the API server among the instance's ports.
+API_PORT = "kube-apiserver.https"
+
+#: A placeholder that may have no value.
+_OPTIONAL = re.compile(r"@\{\?([^{}\s]*)\}")
+
+#: Seconds that the kernel may take to close the sockets of a killed process.
+LINGER = 3.0
+
+SIMULATED_LOG = "2026-01-01T00:00:00.000000000Z stdout F simulated: no container ran in this pod\n"
+
+
+@dataclass(frozen=True)
+class Command:
+    """The command line of one process. ``recipe``: a digest of everything that the process reads at its start."""
+
+    process: ProcessSpec
+    program: Path
+    arguments: list[str]
+    environment: dict[str, str]
+    recipe: str
+
+
+def port_names(wanted: Iterable[ProcessSpec]) -> list[str]:
+    """Return the names of all ports, ``<process>.<port>``."""
+    return [f"{one.name}.{port}" for one in wanted for port in one.ports]
+
+
+def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
+    """Return the instance's ports; choose missing ones.
+
+    A port that another program took while its process was down is replaced. Processes that use it get another recipe
+    and are restarted.
+    """
+    with locked(instance.root / ".ports.lock", 60, "the choice of ports"):
+        have = read_ports(instance)
+        kept = {name: port for name, port in have.items() if name.split(".")[0] in alive or _comes_free(port)}
+        chosen = free_ports.choose(port_names(wanted), kept, instance.others_ports())
+        if chosen != have:
+            files.write_json(instance.ports_file, chosen)
+    return chosen
+
+
+def _comes_free(port: int) -> bool:
+    """Return whether a port is free, after up to LINGER seconds for a process that was just killed."""
+    deadline = time.monotonic() + LINGER
+    while not free_ports.is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def read_ports(instance: Instance) -> dict[str, int]:
+    """Return the ports chosen so far."""
+    try:
+        return {str(name): int(port) for name, port in files.read_json(instance.ports_file).items()}
+    except DataError:
+        return {}
+
+
+def places(
+    instance: Instance,
+    components: list[Component],
+    chosen: Mapping[str, int],
+    programs: Mapping[str, Path] = MappingProxyType({}),
+    images: Mapping[str, Path] = MappingProxyType({}),
+) -> dict[str, object]:
+    """Return the values of all placeholders."""
+    values: dict[str, object] = {
+        "data": instance.path,
+        "pki": instance.pki,
+        "config": instance.config,
+        "played_logs": instance.played_logs,
+        "group": control_groups.name_of(instance.path),
+    }
+    values.update({f"port.{name}": port for name, port in chosen.items()})
+    values.update({f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name) for user in users(components)})
+    values.update({f"program.{name}": path for name, path in programs.items()})
+    values.update({f"image.{name}": path for name, path in images.items()})
+    return values
+
+
+def users(components: Iterable[Component]) -> list[CertificateSpec]:
+    """Return the users of all components."""
+    return [user for one in components for user in one.users]
+
+
+def write_certificates(instance: Instance, components: list[Component]) -> list[str]:
+    """Create the missing certificates; return their names."""
+    wanted = [*(certificate for one in components for certificate in one.certificates), *users(components)]
+    return pki.ensure(instance.pki, wanted)
+
+
+def write_kubeconfigs(instance: Instance, components: list[Component], port: int) -> None:
+    """Write a kubeconfig for every user."""
+    for user in users(components):
+        _keep(instance.kubeconfig_of(user.name), kubeconfig(instance, user.name, port), 0o600)
+
+
+def authority(instance: Instance) -> str:
+    """Return the certificate of the instance's authority in base64, as webhook configurations need it."""
+    return base64.b64encode((instance.pki / "ca.crt").read_bytes()).decode("ascii")
+
+
+def kubeconfig(instance: Instance, user: str, port: int) -> str:
+    """Return a kubeconfig with embedded certificates, which works wherever it is copied."""
+
+    def data(name: str) -> str:
+        return base64.b64encode((instance.pki / name).read_bytes()).decode("ascii")
+
+    name = f"rehearsal-{instance.name}"
+    cluster = {"server": f"https://{free_ports.LOOPBACK}:{port}", "certificate-authority-data": authority(instance)}
+    identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
+    import yaml
+
+    return yaml.safe_dump(kubeconfigs.document(name, cluster, identity, user_name=user), sort_keys=False)
+
+
+def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
+    """Render the files of all processes; the stages of all components go into the file ``stages_into``."""
+    stages = [one.folder / one.stages for one in components if one.stages]
+    for process in processes(components):
+        for name in process.files:
+            text = render((process.folder / name).read_text(encoding="utf-8"), values, str(process.folder / name))
+            if name == process.stages_into:
+                text += "".join(component_manifests.as_documents(one.read_text(encoding="utf-8")) for one in stages)
+            _keep(instance.config / name, text, 0o600)
+    if not instance.played_logs.exists():
+        files.replace_text(instance.played_logs, SIMULATED_LOG)
+
+
+def _keep(path: Path, text: str, mode: int) -> None:
+    """Write a file unless it has this content."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        files.replace_text(path, text, mode=mode)
+
+
+def command_of(
+    instance: Instance, process: ProcessSpec, programs: Mapping[str, Programs], values: Mapping[str, object]
+) -> Command:
+    """Return the command of ``process``. Call after its certificates, kubeconfigs and files were written."""
+    where = f"process {process.name}"
+    program = programs[process.component].paths[process.binary]
+    arguments = arguments_of(process, values)
+    environment = {name: render(str(text), values, where) for name, text in process.environment.items()}
+    state = os.stat(program)
+    digest = hashlib.sha256()
+    digest.update(json.dumps([str(program), state.st_size, state.st_mtime_ns, arguments, environment]).encode())
+    for path in sorted(_files_named(instance, [*arguments, *environment.values()])):
+        digest.update(path.read_bytes())
+    return Command(process, program, arguments, environment, digest.hexdigest()[:16])
+
+
+def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str]:
+    """Return the arguments of a process; one with ``@{image.*}`` is repeated for each image of the instance.
+
+    One with ``@{?port.…}`` is left out if the instance has no such port: the component is not asked for.
+    """
+    images = [f"@{{{name}}}" for name in values if name.startswith("image.")]
+    each = [
+        one.replace("@{image.*}", image)
+        for one in process.arguments
+        if values.keys() >= set(_OPTIONAL.findall(one))
+        for image in (images if "@{image.*}" in one else [""])
+    ]
+    return [render(one.replace("@{?", "@{"), values, f"process {process.name}") for one in each]
+
+
+def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
+    """Return those of the instance's certificates, kubeconfigs and configuration files that ``texts`` name."""
+    found: set[Path] = set()
+    for text in texts:
+        for match in re.findall(re.escape(str(instance.path)) + r"/[^\s,=:]+", text):
+            path = Path(match)
+            if path.parent in (instance.pki, instance.config, instance.path / "kubeconfigs") and path.is_file():
+                found.add(path)
+    return found
+
+
+def questions_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[Question | None, str]]:
+    """Return the probes of a process: a request over HTTP, or None and a path of the API server."""
+    where = f"process {process.name}: ready"
+    found: list[tuple[Question | None, str]] = []
+    for sign in process.ready:
+        if sign.url:
+            found.append((Question(render(sign.url, values, where), sign.authority, sign.certificate), ""))
+        else:
+            found.append((None, render(sign.api, values, where)))
+    return found

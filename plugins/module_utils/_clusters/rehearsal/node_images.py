@@ -1,0 +1,261 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images for real nodes: made on this machine, because a rehearsal has no registry, and kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    OwnershipError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+
+from . import binary_download, debian_tree
+from .checksums import verify
+from .component_spec import Component, ImageSpec
+from .instance_dir import locked
+
+Say = Callable[[str], None]
+
+#: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
+PREFIX = "localhost/seatrial/"
+#: In the folder of an image: its archive without the layer, the file tree, and what is known about them.
+ARCHIVE, TREE, ENTRY = "image.tar", "tree", "image.json"
+_KIND = "application/vnd.oci.image"
+#: Changes whenever the code below makes other images of the same settings.
+RECIPE = 2
+
+
+def name_of(image: ImageSpec) -> str:
+    """Return the name by which pods use an image."""
+    return f"{PREFIX}{image.name}:{image.tag}"
+
+
+def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
+    """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
+    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_tree.UNUSED, *binary_download.system()]
+    files = [_files.sha256_of(image.folder / one) for one in (image.requirements, image.setup) if one]
+    if image.packages or files:
+        recipe += [image.packages, image.without, image.python, files]
+    if image.program:
+        recipe.append(_files.sha256_of(programs[image.program]))
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+    return cache / "rehearsal" / f"image-{image.name}-{key}"
+
+
+def announce(components: list[Component], cache: Path) -> list[str]:
+    """Return lines on the time and space that the images take that are not in the cache."""
+    wanted = [one for part in components for one in part.images if one.debian]
+    lacking = [one for one in wanted if _read(entry_of(one, {}, cache)) is None]
+    return [
+        f"making image {name_of(one)} of Debian packages, once: up to {one.minutes:.0f} min and {one.disk_gib:.1f} GiB"
+        for one in lacking
+    ]
+
+
+def archives(components: list[Component], cache: Path) -> dict[str, Path]:
+    """Return the archives of the images of Debian packages that are in the cache, by name."""
+    wanted = {one.name: entry_of(one, {}, cache) for part in components for one in part.images if one.debian}
+    return {name: folder / ARCHIVE for name, folder in wanted.items() if _read(folder) is not None}
+
+
+def ensure(
+    components: list[Component], programs: Mapping[str, Path], cache: Path, say: Say
+) -> tuple[dict[str, Path], bool]:
+    """Return the archives of all images, and whether any was made. Raises ProcessError."""
+    found, made = {}, False
+    for line in announce(components, cache):
+        say(line)
+    for image in (one for part in components for one in part.images):
+        folder = entry_of(image, programs, cache)
+        if _read(folder) is None:
+            _make(image, programs, folder, say)
+            made = True
+        found[image.name] = folder / ARCHIVE
+    return found, made
+
+
+def check_sums(components: list[Component], archives: Mapping[str, Path]) -> None:
+    """Verify the checksums of images, and that no file of their trees was changed. Raises OwnershipError."""
+    wanted = [archives[image.name] for one in components for image in one.images]
+    verify({one: str((_read(one.parent) or {}).get("sha256")) for one in wanted})
+    for folder in (one.parent for one in wanted):
+        if listing_of(folder / TREE) != (_read(folder) or {}).get("tree"):
+            raise OwnershipError(
+                f"{folder / TREE} was changed since it was created: it is not used."
+                f" Remove {folder} to have it made again"
+            )
+
+
+def listing_of(tree: Path) -> str:
+    """Return a checksum of the names, kinds, sizes, permissions, targets and times of all files below ``tree``.
+
+    A copy that keeps times (cp -a) has the same one. The contents are not read: it is computed at every start.
+    """
+    lines, start = [], len(str(tree)) + 1
+    for folder, folders, files in os.walk(tree):
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            state = os.lstat(path)
+            plain = stat.S_ISREG(state.st_mode)
+            target = os.readlink(path) if stat.S_ISLNK(state.st_mode) else ""
+            size = state.st_size if plain else 0
+            lines.append(f"{path[start:]} {state.st_mode:o} {size} {int(state.st_mtime)} {target}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    try:
+        entry = _files.read_json(folder / ENTRY)
+    except DataError:
+        return None
+    complete = (folder / ARCHIVE).is_file() and (folder / TREE).is_dir() and entry.get("sha256")
+    return dict(entry) if complete else None
+
+
+def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
+    """Create the folder of an image: filled under another name, renamed when it is complete."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.parent / f".{target.name}.lock", 2 * debian_tree.PATIENCE, f"image {image.name}"):
+        if _read(target) is not None:
+            return
+        for left in target.parent.glob(f".{target.name}.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        _check_room(image, target.parent)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        began = time.monotonic()
+        try:
+            layer, about = fresh / "layer.tar", {"image": name_of(image), "made": stamp()}
+            if image.program:
+                _one_file(layer, programs[image.program], image.program)
+            else:
+                about["packages"] = debian_tree.make(image, layer, fresh, say)
+            about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, _command_of(image))
+            _unpack(layer, fresh / TREE)
+            layer.unlink()
+            about["sha256"] = _files.sha256_of(fresh / ARCHIVE)
+            about["tree"] = listing_of(fresh / TREE)
+            about["seconds"] = f"{time.monotonic() - began:.1f}"
+            _files.write_json(fresh / ENTRY, about)
+            shutil.rmtree(target, ignore_errors=True)
+            fresh.chmod(0o755)
+            os.rename(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    say(f"image {name_of(image)} made in {time.monotonic() - began:.0f} s")
+
+
+def _check_room(image: ImageSpec, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free / 2**30
+    if free < image.disk_gib:
+        raise ProcessError(
+            f"making image {image.name} takes up to {image.disk_gib:.1f} GiB, {free:.1f} GiB are free at {folder}."
+            " Free some, or set rehearsal_cache_dir to a larger disk"
+        )
+
+
+def _one_file(layer: Path, program: Path, name: str) -> None:
+    with tarfile.open(layer, "w") as archive:
+        member = archive.gettarinfo(program, name)
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mtime, member.mode = 0, 0o755
+        with open(program, "rb") as stream:
+            archive.addfile(member, stream)
+
+
+def _unpack(layer: Path, tree: Path) -> None:
+    """Make the file tree that every instance shares. Its folders must not be writable for others."""
+    tree.mkdir(mode=0o755)
+    with tarfile.open(layer) as archive:
+        # Made by us a moment ago; its absolute links are those of a Debian system.
+        archive.extraction_filter = lambda member, _path: member
+        archive.extractall(tree, numeric_owner=True)
+
+
+def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> str:
+    """Write an archive of the OCI image layout for an image of one uncompressed layer; return the digest of the layer.
+
+    The archive does not contain the layer: nodes use its file tree.
+    """
+    system, processor = binary_download.system()
+    digest = f"sha256:{_files.sha256_of(layer)}"
+    blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
+    config, manifest = _documents(digest, blob, command)
+    entry = _reference(f"{_KIND}.manifest.v1+json", manifest)
+    entry["platform"] = {"architecture": processor, "os": system}
+    entry["annotations"] = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+    }
+    index = _document({"schemaVersion": 2, "mediaType": f"{_KIND}.index.v1+json", "manifests": [entry]})
+    with tarfile.open(target, "w") as archive:
+        _add(archive, "oci-layout", _document({"imageLayoutVersion": "1.0.0"}))
+        _add(archive, "index.json", index)
+        for one in (config, manifest):
+            _add(archive, f"blobs/sha256/{hashlib.sha256(one).hexdigest()}", one)
+    return digest
+
+
+def documents(image: ImageSpec, diff_id: str, blob: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return configuration and manifest of an image whose only layer is compressed.
+
+    diff_id: digest of the layer before its compression. blob: digest and size after it.
+    """
+    return _documents(diff_id, {"mediaType": f"{_KIND}.layer.v1.tar+gzip", **blob}, _command_of(image))
+
+
+def _command_of(image: ImageSpec) -> list[str]:
+    return [f"/{image.program}"] if image.program else ["/bin/bash"]
+
+
+def _documents(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
+    system, processor = binary_download.system()
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config = _document(
+        {
+            "architecture": processor,
+            "os": system,
+            "config": {"Env": [path], "Cmd": command},
+            "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+        }
+    )
+    manifest = _document(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_KIND}.manifest.v1+json",
+            "config": _reference(f"{_KIND}.config.v1+json", config),
+            "layers": [blob],
+        }
+    )
+    return config, manifest
+
+
+def _document(thing: dict[str, Any]) -> bytes:
+    return json.dumps(thing, sort_keys=True).encode()
+
+
+def _reference(kind: str, content: bytes) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))

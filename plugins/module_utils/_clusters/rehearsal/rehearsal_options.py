@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of the modules about rehearsal clusters."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from . import component_spec, real_node
+from .component_binaries import Sources
+from .component_spec import Component
+from .instance_dir import Instance
+
+#: Options of every module about an instance (documented in doc_fragments/_rehearsal.py).
+SHARED_OPTIONS: dict[str, Any] = {
+    "name": {"type": "str", "default": "default"},
+    "data_dir": {"type": "path", "default": "~/.local/state/seatrial/rehearsal"},
+    "cache_dir": {"type": "path", "default": "~/.cache/seatrial"},
+    "components_dir": {"type": "path"},
+    "components": {"type": "list", "elements": "str", "default": ["training-operator"]},
+    "nodes_real": {"type": "int", "default": 0},
+    "binaries": {"type": "dict", "default": {}},
+    "binaries_dir": {"type": "str", "default": ""},
+    "download_url": {"type": "str", "default": ""},
+    "fetch_published": {"type": "bool", "default": True},
+    "owner": {"type": "str", "default": ""},
+    "expires": {"type": "str", "default": ""},
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
+
+    ``expires``: from when on anybody may remove a new instance, in the format of _step_files.stamp(); "" for never.
+    ``started``: when the module was started, in seconds since boot; 0: with the call.
+    """
+
+    name: str
+    data_dir: str
+    cache_dir: str
+    components_dir: str
+    components: list[str] = field(default_factory=lambda: ["training-operator"])
+    nodes_real: int = 0
+    binaries: dict[str, str] = field(default_factory=dict)
+    binaries_dir: str = ""
+    download_url: str = ""
+    fetch_published: bool = True
+    owner: str = ""
+    expires: str = ""
+    force: bool = False
+    timeout: float = 120.0
+    started: float = 0.0
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Read a module's parameters. Raises InputError."""
+        if not given.get("components_dir"):
+            raise InputError("components_dir is empty: no folder to read the components from")
+        for name in ("data_dir", "cache_dir"):
+            if "~" in Path(str(given.get(name))).parts:  # not expanded, because there is no home folder
+                raise InputError(
+                    f"rehearsal_{name} is '{given[name]}', but HOME is not set and user {os.getuid()} has no home"
+                    " folder: set HOME to a folder of yours"
+                )
+        names = [one.name for one in dataclasses.fields(cls)]
+        options = cls(**{name: given[name] for name in names if given.get(name) is not None})
+        if options.nodes_real not in (0, 1):
+            raise InputError(f"rehearsal_nodes_real is {options.nodes_real}: 0 or 1 is required")
+        if options.nodes_real:
+            return dataclasses.replace(options, components=[*options.components, real_node.COMPONENT])
+        return options
+
+    @property
+    def instance(self) -> Instance:
+        """Return the instance's paths."""
+        return Instance(self.data_dir, self.name)
+
+    def select(self, names: Iterable[str] | None = None) -> list[Component]:
+        """Return the components of these names and those that always run; without names all.
+
+        Raises InputError for an unknown name.
+        """
+        known = component_spec.load_all(Path(self.components_dir))
+        return component_spec.select(known, known if names is None else names)
+
+    @property
+    def sources(self) -> Sources:
+        """Return the sources of the programs."""
+        cache = Path(self.cache_dir).expanduser().absolute()
+        return Sources(cache, self.binaries, self.binaries_dir, self.download_url, self.fetch_published)

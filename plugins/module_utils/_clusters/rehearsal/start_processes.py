@@ -1,0 +1,202 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Starting the processes of an instance in order: missing ones, and those whose configuration has changed."""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from . import (
+    component_binaries,
+    component_manifests,
+    free_ports,
+    instance_processes,
+    launch_plan,
+    node_images,
+    readiness_probe,
+)
+from .component_binaries import Programs
+from .component_spec import Component, ProcessSpec, levels
+from .component_spec import processes as processes_of
+from .instance_dir import Instance
+from .launch_plan import API_PORT, Command
+
+Say = Callable[[str], None]
+
+#: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
+GRACE = 5.0
+
+#: How often ports are chosen: another program may take a port before it is used.
+CHOICES = 3
+
+
+class PortTaken(ProcessError):
+    """Another program listens on a port of one of our processes."""
+
+
+class EndedMeanwhile(ProcessError):
+    """A process that was found running ended before it was ready: it was dying when it was found."""
+
+
+class Start:
+    """One pass over all processes of an instance, with the lock held."""
+
+    def __init__(
+        self,
+        timeout: float,
+        instance: Instance,
+        components: list[Component],
+        programs: dict[str, Programs],
+        images: dict[str, Path],
+        say: Say,
+    ) -> None:
+        self.timeout, self.instance, self.say = timeout, instance, say
+        self.components, self.programs, self.images = components, programs, images
+        self.changes: list[str] = []
+        self.started: set[str] = set()
+        self.alive = _one_each(instance)
+        self.values: dict[str, object] = {}
+        self.client: Client | None = None
+
+    def run(self) -> list[str]:
+        """Start the processes in order; return the changes.
+
+        Raises PortTaken if each choice of ports failed, EndedMeanwhile, ProcessError, WaitTimeout.
+        """
+        for left in range(CHOICES - 1, -1, -1):
+            try:
+                self._bring_up()
+                break
+            except PortTaken as error:
+                if not left:
+                    raise
+                self.say(f"{error}: choosing another port")
+            except EndedMeanwhile as error:
+                if not left:
+                    raise
+                self.say(str(error))
+            self.alive, self.client = _one_each(self.instance), None
+        return list(dict.fromkeys(self.changes))
+
+    def _bring_up(self) -> None:
+        wanted = processes_of(self.components)
+        self.instance.furnish()
+        chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
+        paths = component_binaries.paths_of(self.programs)
+        self.values = launch_plan.places(self.instance, self.components, chosen, paths, self.images)
+        launch_plan.write_certificates(self.instance, self.components)
+        launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
+        launch_plan.write_files(self.instance, self.components, self.values)
+        commands = {one.name: launch_plan.command_of(self.instance, one, self.programs, self.values) for one in wanted}
+        due = [name for name, command in commands.items() if not self._is_current(command)]
+        started = [commands[name].process for name in due]
+        names = {name for one in started for name in (one.binary, *one.programs)}
+        component_binaries.check_sums(self.programs, names)
+        if any("@{image." in argument for one in started for argument in one.arguments):
+            node_images.check_sums(self.components, self.images)
+        _raise_file_limit()
+        for level in levels(wanted):
+            self._start_level([commands[one.name] for one in level])
+            if any(one.name == "kube-apiserver" for one in level):
+                self._prepare_api()
+
+    def _is_current(self, command: Command) -> bool:
+        """Return whether the process runs and was started by exactly this command."""
+        found = self.alive.get(command.process.name)
+        record = instance_processes.read_record(self.instance.records, command.process.name)
+        if found is None or record is None:
+            return False
+        return instance_processes.is_recorded(found, record) and record.recipe == command.recipe
+
+    def _start_level(self, commands: list[Command]) -> None:
+        pids: dict[str, int] = {}
+        due = [one.process.name for one in commands if not self._is_current(one)]
+        if due:
+            self.say(f"starting {', '.join(due)}")
+        for command in commands:
+            name = command.process.name
+            found = self.alive.get(name)
+            if found is not None and self._is_current(command):
+                pids[name] = found.pid
+                continue
+            self.started.add(name)
+            if found is not None:
+                instance_processes.stop(self.instance.path, [found], GRACE)
+            child = instance_processes.start(
+                self.instance.path,
+                self.instance.records,
+                name,
+                [str(command.program), *command.arguments],
+                command.environment,
+                self.instance.log_of(name),
+                command.recipe,
+            )
+            pids[name] = child.pid
+            self.changes.append(f"{'restarted' if found else 'started'} {name}")
+        with ThreadPool(max_workers=len(commands)) as pool:
+            list(pool.map(lambda one: self._await_ready(one.process, pids[one.process.name]), commands))
+
+    def _await_ready(self, process: ProcessSpec, pid: int) -> None:
+        log = self.instance.log_of(process.name)
+        for question, path in launch_plan.questions_of(process, self.values):
+            if question is not None:
+                what, ask = question.url, partial(readiness_probe.ask, question, self.instance.pki)
+            else:
+                what, ask = path, partial(self._ask_api, path)
+            try:
+                readiness_probe.wait(process.name, ask, pid, log, self.timeout, what)
+            except ProcessError as error:
+                if process.name not in self.started:
+                    raise EndedMeanwhile(f"{process.name} was ending when it was found, its log is {log}") from error
+                self._look_for_listener(process)
+                raise error
+
+    def _look_for_listener(self, process: ProcessSpec) -> None:
+        """Raise PortTaken if a port of a process that has ended is in use."""
+        for port in (int(str(self.values[f"port.{process.name}.{one}"])) for one in process.ports):
+            if not free_ports.is_free(port):
+                raise PortTaken(
+                    f"{process.name}: port {port} of {free_ports.LOOPBACK} is in use by {free_ports.listener(port)}"
+                )
+
+    def _ask_api(self, path: str) -> str:
+        try:
+            self._api().request("GET", path)
+        except SeatrialError as error:
+            return str(error)
+        return ""
+
+    def _api(self) -> Client:
+        if self.client is None:
+            self.client = Client.from_kubeconfig(self.instance.kubeconfig_of("bootstrap"))
+        return self.client
+
+    def _prepare_api(self) -> None:
+        values = {**self.values, "ca": launch_plan.authority(self.instance)}
+        wanted = component_manifests.wanted(self.components, self.programs, values)
+        self.changes += [f"applied {one}" for one in component_manifests.apply_all(self._api(), wanted, self.timeout)]
+
+
+def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:
+    """Return the running processes by name. Processes that share a name are ended."""
+    found = instance_processes.running(instance.path)
+    counts = Counter(one.name for one in found)
+    instance_processes.stop(instance.path, [one for one in found if counts[one.name] > 1], GRACE)
+    return {one.name: one for one in found if counts[one.name] == 1}
+
+
+def _raise_file_limit() -> None:
+    """Raise the limit of open files, which children inherit: an API server under load holds thousands."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

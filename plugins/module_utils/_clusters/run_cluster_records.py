@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of a run's clusters in cluster.yml, which is written before a cluster is acquired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+
+from .provider import AccessSettings
+from .providers import provider_of
+
+FILE = "cluster.yml"
+
+#: Values of a record until the cluster is identified.
+_INITIAL: dict[str, Any] = {"owned": False, "simulated": False, "simulated_writers": []}
+
+
+def read(run_dir: str | Path) -> dict[str, dict[str, Any]]:
+    """Return host -> record of the clusters of a run; empty if none was ever requested."""
+    path = Path(run_dir) / FILE
+    return dict(files.read_yaml(path)["clusters"]) if path.exists() else {}
+
+
+def update(
+    run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Merge ``values`` into the records of ``hosts``; return all records and whether they changed."""
+    before = read(run_dir)
+    after = {**before, **{host: {**_INITIAL, **before.get(host, {}), **values} for host in hosts}}
+    if after != before:
+        files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/2", "clusters": after}, "cluster/2")
+    return after, after != before
+
+
+def begin(
+    run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record the cluster to acquire for ``hosts``, in state ``acquiring``, in place of a released one.
+
+    The record of the same cluster, if this run already holds it, is kept. Raises OwnershipError if the run holds
+    another cluster for a host: without its record it would never be released.
+    """
+    wanted = list(hosts)
+    before = read(run_dir)
+    kept = dict(before)
+    for host in wanted:
+        record = kept.get(host)
+        if not record or record["state"] == "released":
+            kept.pop(host, None)
+        elif _other(record, values):
+            which = record.get("name") or record.get("api_host") or record.get("kubeconfig") or ""
+            raise OwnershipError(
+                f"this run already holds {record['provider']} cluster {which} for {host}: "
+                f"release it (--tags release -e run_dir={run_dir}) before acquiring another cluster"
+            )
+    fresh = [host for host in wanted if host not in kept]
+    records = {**kept, **{host: {**_INITIAL, **values, "state": "acquiring"} for host in fresh}}
+    changed = records != before
+    if changed:
+        files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/2", "clusters": records}, "cluster/2")
+    return records, changed
+
+
+#: Keys that an entry of cluster_metadata_store and a record share.
+_SHARED = ("provider", "name", "owned", "owner", "purpose", "taken", "expires")
+
+
+def take_over(run_dir: str | Path, entry: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record a cluster that another machine has created. entry: its entry in cluster_metadata_store.
+
+    Raises OwnershipError if this run holds another cluster.
+    """
+    values = {name: entry[name] for name in _SHARED if name in entry}
+    data = dict(entry.get("provider_data") or {})
+    if entry.get("metadata"):
+        data["metadata"] = entry["metadata"]
+    return begin(run_dir, entry.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data})
+
+
+def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return any(
+        record.get(name, "") != values.get(name, "") for name in ("provider", "name", "kubeconfig") if values.get(name)
+    )
+
+
+def held(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records of the clusters that the run must release, each once: those that it owns or may own."""
+    return [one["record"] for one in distinct(records) if _may_own(one["record"])]
+
+
+def _may_own(record: Mapping[str, Any]) -> bool:
+    if record["state"] == "released":
+        return False
+    unknown = provider_of(record["provider"]).may_own and record["state"] in ("acquiring", "failed")
+    return bool(record["owned"]) or unknown
+
+
+def name_of(record: Mapping[str, Any]) -> str:
+    """Return the name of a cluster, the host of its API server if it has no name, else its provider."""
+    return str(record.get("name") or record.get("api_host") or record["provider"])
+
+
+def replace_access(
+    run_dir: str | Path, given: Callable[[str], AccessSettings], warn: Callable[[str], None]
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Record how the clusters are reached now, if a recorded kubeconfig no longer exists or ``-e`` replaces it.
+
+    given: returns the settings for a host. Returns all records and whether they changed. Raises InputError.
+    """
+    changed = False
+    clusters = read(run_dir)
+    for host, one in list(clusters.items()):
+        values = provider_of(one["provider"]).replaced_access(one, given(host), warn)
+        if values:
+            clusters, wrote = update(run_dir, [host], values)
+            changed = changed or wrote
+    return clusters, changed
+
+
+def installs_operators(run_dir: str | Path) -> bool:
+    """Return whether the run started to install operators or to change what they manage, by its steps.
+
+    Each role that does so has one of these entry points, whose step directory exists before it starts.
+    """
+    steps = Path(run_dir)
+    return any([*steps.glob("*__*__install"), *steps.glob("*__rhoai__components")])
+
+
+def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each cluster once: ``{"hosts": [...], "record": {...}}``, in the order of their first host."""
+    found: list[dict[str, Any]] = []
+    for host, record in records.items():
+        same = next((one for one in found if one["record"] == record), None)
+        if same:
+            same["hosts"].append(host)
+        else:
+            found.append({"hosts": [host], "record": record})
+    return found

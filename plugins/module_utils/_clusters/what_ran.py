@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ran on a cluster at the end of a test point: nodes, operators, and images by digest. Nothing is changed.
+
+Figures of two runs are comparable only if these are equal, or differ on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_fits_nodes import allocatable
+
+from . import describe_cluster
+from .operator_versions import OperatorVersions, operator_versions
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass
+class Seen:
+    """Objects of a cluster at one moment. None: they may not be read, see ``notes``; pods: of each place."""
+
+    nodes: list[dict[str, Any]] | None = None
+    operators: OperatorVersions | None = None
+    pods: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def parts(self) -> dict[str, Any]:
+        """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on absent parts."""
+        found: dict[str, Any] = {}
+        if self.nodes is not None:
+            found["nodes"] = describe_cluster.node_totals(self.nodes)
+        if self.operators is not None:
+            found["operators"] = self.operators.versions
+        if held := gpus(self.nodes or (), self.pods.get("") or ()):
+            found["gpus"] = held
+        if self.pods:
+            found["images"] = images(pod for each in self.pods.values() for pod in each)
+        return {**found, **({"notes": self.notes} if self.notes else {})}
+
+
+def look(client: Client, run: str, namespaces: Iterable[str] = ()) -> Seen:
+    """Read nodes, operators and pods: those of the run (under the key "") and of operators and ``namespaces``.
+
+    What may not be read is absent. Raises AccessError if the server cannot be reached.
+    """
+    seen = Seen()
+    seen.nodes = _allowed("nodes", seen.notes, lambda: describe_cluster.nodes_of(client, run))
+    seen.operators = _allowed("operators", seen.notes, lambda: operator_versions(client))
+    elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
+    kind = client.kind("v1", "Pod")
+    selector = f"{run_labels.RUN}={run}"
+    labelled = _allowed("pods of the run", seen.notes, partial(client.list, kind, label_selector=selector))
+    if labelled is not None:
+        seen.pods[""] = labelled[0]
+    for one in sorted(elsewhere):
+        found = _allowed(f"pods of namespace {one}", seen.notes, partial(client.list, kind, one))
+        if found is not None:
+            seen.pods[one] = found[0]
+    return seen
+
+
+def gather(client: Client, run: str, namespaces: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what look() finds as the parts of schema ran/1. Raises AccessError if the server cannot be reached."""
+    return look(client, run, namespaces).parts()
+
+
+def _allowed(what: str, notes: list[str], read: Callable[[], Any]) -> Any:
+    """Return what ``read`` returns; None, and a note, if the server refuses it."""
+    try:
+        return read()
+    except ApiError as error:
+        notes.append(f"{what}: {error}")
+        return None
+
+
+def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return node -> product and number of its GPUs, and how many pods have held how many of them, without other nodes.
+
+    Pods that ended count too, so that a GPU that several held one after the other counts several times.
+    """
+    known = {str(one["metadata"]["name"]): one for one in nodes}
+    found: dict[str, dict[str, Any]] = {}
+    for pod in pods:
+        node = known.get(str(at(pod, "spec.nodeName", "")))
+        for resource, product in describe_cluster.GPU_RESOURCES.items():
+            limits = (at(one, "resources.limits", {}) for one in at(pod, "spec.containers", []))
+            held = int(sum(amount(one.get(resource, "0")) for one in limits))
+            if node is None or not held:
+                continue
+            one = found.setdefault(
+                str(node["metadata"]["name"]),
+                {
+                    "product": label(node, product) or resource,
+                    "allocatable": int(allocatable(node, resource)),
+                    "held": 0,
+                    "pods": 0,
+                },
+            )
+            one.update(held=one["held"] + held, pods=one["pods"] + 1)
+    return dict(sorted(found.items()))
+
+
+def images(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return repository and tag -> digest of the containers whose digest is known; several digests are joined."""
+    found: dict[str, set[str]] = {}
+    for pod in pods:
+        asked = {one["name"]: one.get("image") for one in at(pod, "spec.containers", [])}
+        for status in at(pod, "status.containerStatuses", []):
+            digest = _DIGEST.search(str(status.get("imageID") or ""))
+            name = asked.get(status.get("name")) or status.get("image")
+            if digest and name:
+                found.setdefault(image_name(str(name)), set()).add(digest[0])
+    return {name: ", ".join(sorted(digests)) for name, digests in sorted(found.items())}
+
+
+def image_name(reference: str) -> str:
+    """Return repository and tag of an image reference, without digest and without credentials of the registry."""
+    name = reference.partition("@sha256:")[0]
+    host, slash, rest = name.partition("/")
+    return f"{host.rpartition('@')[2]}{slash}{rest}"

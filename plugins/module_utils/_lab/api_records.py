@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of the QUADS API about a lease, as far as we use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import lease_tag, times
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The assignment of a cloud to an owner."""
+
+    id: int
+    cloud: str
+    owner: str
+    description: str
+    active: bool
+    ticket: str = ""
+    wipe: bool = False
+    qinq: int = 0
+    provisioned: bool = False
+    validated: bool = False
+    self_schedule: bool = False
+    vlan: dict[str, Any] | None = None
+
+    @property
+    def tag(self) -> lease_tag.LeaseTag | None:
+        """The tag of a lease in the description."""
+        return lease_tag.read(self.description)
+
+    @property
+    def vlan_number(self) -> int | None:
+        """The number of the public VLAN; ``vlan_id`` of the assignment itself is a key of the database."""
+        return int(self.vlan["vlan_id"]) if self.vlan else None
+
+    @classmethod
+    def of(cls, view: Mapping[str, Any]) -> Assignment:
+        """Read the server's JSON."""
+        return cls(
+            id=int(view["id"]),
+            cloud=str((view.get("cloud") or {}).get("name", "")),
+            owner=str(view.get("owner") or ""),
+            description=str(view.get("description") or ""),
+            active=bool(view.get("active")),
+            ticket=str(view.get("ticket") or ""),
+            wipe=bool(view.get("wipe")),
+            qinq=int(view.get("qinq") or 0),
+            provisioned=bool(view.get("provisioned")),
+            validated=bool(view.get("validated")),
+            self_schedule=bool(view.get("is_self_schedule")),
+            vlan=dict(view["vlan"]) if view.get("vlan") else None,
+        )
+
+
+@dataclass(frozen=True)
+class HostSchedule:
+    """The schedule of one host in one assignment; ``start`` and ``end`` as the server wrote them."""
+
+    id: int
+    host: str
+    assignment_id: int
+    cloud: str = ""
+    owner: str = ""
+    active: bool = True
+    start: str = ""
+    end: str = ""
+
+    @classmethod
+    def of(cls, view: Mapping[str, Any]) -> HostSchedule:
+        """Read the server's JSON."""
+        assignment = view.get("assignment") or {}
+        return cls(
+            id=int(view["id"]),
+            host=str((view.get("host") or {}).get("name", "")),
+            assignment_id=int(view.get("assignment_id") or assignment.get("id") or 0),
+            cloud=str((assignment.get("cloud") or {}).get("name", "")),
+            owner=str(assignment.get("owner") or ""),
+            active=bool(assignment.get("active", True)),
+            start=str(view.get("start") or ""),
+            end=str(view.get("end") or ""),
+        )
+
+
+def holder(rows: Iterable[HostSchedule]) -> HostSchedule | None:
+    """Return the schedule that a host belongs to: of several current ones the first that was created.
+
+    The server checks first and inserts later, so two tenants may both get a positive answer. All readers of the
+    schedules find the same lowest id afterwards.
+    """
+    return min((row for row in rows if row.active), key=lambda row: row.id, default=None)
+
+
+@dataclass(frozen=True)
+class LeasePart:
+    """One assignment of a lease with our schedules, without those that other tenants requested."""
+
+    assignment: Assignment
+    rows: tuple[HostSchedule, ...] = ()
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names, each once, in order."""
+        return sorted({row.host for row in self.rows})
+
+
+@dataclass(frozen=True)
+class Lease:
+    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see times.py."""
+
+    parts: tuple[LeasePart, ...]
+    now: float
+    ahead: float | None = None
+    lease_id: str = ""
+    adopted: bool = False
+    lost_hosts: tuple[str, ...] = ()
+    other_hosts: tuple[str, ...] = field(default=())
+
+    @property
+    def hosts(self) -> list[str]:
+        """Our hosts of all parts, without those that an earlier schedule of another tenant has."""
+        return sorted({host for part in self.parts for host in part.hosts} - set(self.lost_hosts))
+
+    @property
+    def rows(self) -> list[HostSchedule]:
+        """Schedules of our hosts."""
+        return [row for part in self.parts for row in part.rows if row.host not in self.lost_hosts]
+
+    @property
+    def active(self) -> bool:
+        """Whether every part is active."""
+        return bool(self.parts) and all(part.assignment.active for part in self.parts)
+
+    @property
+    def expires(self) -> float | None:
+        """End of the first of our schedules: epoch seconds, UTC. None without a schedule."""
+        ends = [times.moment(row.end, self.ahead or 0.0) for row in self.rows]
+        return min(ends, default=None)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the end of the lease, by the server's clock."""
+        return None if self.expires is None else self.expires - self.now
+
+    def view(self) -> dict[str, Any]:
+        """Return the lease as modules return it; assignment and cloud are those of the first part."""
+        from .http_request import stamp
+
+        first = self.parts[0].assignment
+        starts = [times.moment(row.start, self.ahead or 0.0) for row in self.rows]
+        left = self.seconds_left
+        return {
+            "lease_id": self.lease_id,
+            "adopted": self.adopted,
+            "active": self.active,
+            "owner": first.owner,
+            "description": lease_tag.words(first.description),
+            "assignment_id": first.id,
+            "cloud": first.cloud,
+            "ticket": first.ticket,
+            "hosts": self.hosts,
+            "lost_hosts": list(self.lost_hosts),
+            "other_hosts": list(self.other_hosts),
+            "schedule_ids": sorted(row.id for row in self.rows),
+            "starts_at": stamp(min(starts)) if starts else None,
+            "expires_at": stamp(self.expires) if self.expires is not None else None,
+            "seconds_left": int(left) if left is not None else None,
+            "utc_offset_known": self.ahead is not None,
+            "vlan": first.vlan,
+            "qinq": first.qinq,
+            "wipe": first.wipe,
+            "provisioned": all(part.assignment.provisioned for part in self.parts),
+            "validated": all(part.assignment.validated for part in self.parts),
+            "parts": [_part_view(part, self.lost_hosts) for part in self.parts],
+        }
+
+
+def _part_view(part: LeasePart, lost: tuple[str, ...]) -> dict[str, Any]:
+    one = part.assignment
+    return {
+        "assignment_id": one.id,
+        "cloud": one.cloud,
+        "ticket": one.ticket,
+        "hosts": [host for host in part.hosts if host not in lost],
+        "vlan": one.vlan,
+        "active": one.active,
+        "provisioned": one.provisioned,
+        "validated": one.validated,
+    }

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Acquiring a lease: completely or not at all, and never twice.
+
+A host that the server has assigned is not yet ours: the server checks first and inserts later, so two tenants may both
+get a positive answer. So each host is looked up when all are assigned; the earliest schedule wins. A tenant can't
+remove a single host, so a lost host is replaced by another, or the whole lease is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import lease_lookup, server_errors, times
+from .api_records import Assignment, Lease
+from .cloud_assignment import CloudAssignments
+from .host_scheduling import HostScheduling
+from .lease_record import LeaseRecord
+from .lease_release import release
+from .lease_spec import LeaseSpec
+from .quads_client import QuadsClient
+
+#: Seconds after the last host until the owners are looked up again: another tenant's request that was checked before
+#: ours was inserted may be inserted later, and one with a lower number may become visible later.
+SECOND_LOOK = 5.0
+#: How often hosts are requested and verified before the acquisition fails.
+ROUNDS = 8
+
+
+@dataclass
+class Acquired:
+    """The result. ``candidates``: in check mode, the hosts that would be requested."""
+
+    lease: Lease | None
+    changed: bool
+    rejected: list[dict[str, str]] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+
+
+class Acquisition:
+    """The acquisition of one lease, in one call."""
+
+    def __init__(self, client: QuadsClient, spec: LeaseSpec, record: LeaseRecord, say: Callable[[str], None]) -> None:
+        self.client = client
+        self.spec = spec
+        self.record = record
+        self.say = say
+        self.clouds = CloudAssignments(client, spec, record, say)
+        self.hosts = HostScheduling(client, spec, record, say)
+        self.parts: dict[int, Assignment] = {}
+        self.in_use = False
+        client.remember_offset(record.known["utc_offset"])
+
+    def run(self, dry: bool = False) -> Acquired:
+        """Acquire the lease, or complete that of an earlier call. ``dry``: only read.
+
+        Raises LeaseError, QuadsRefused by cause, after releasing what was acquired.
+        """
+        found = (
+            lease_lookup.tagged(self.client, self.spec.lease_id, active=True)
+            if dry
+            else self.clouds.existing().values()
+        )
+        self.parts = {one.tag.part: one for one in found if one.tag}
+        used = any(one.provisioned or one.validated for one in self.parts.values())
+        self.in_use = used or bool(self.parts) and self.record.known["state"] == "held"
+        if dry:
+            return self._predict()
+        try:
+            return self._completed()
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+
+    def _predict(self) -> Acquired:
+        self._same_options()
+        lease = self._read()
+        if self._is_complete(lease):
+            self._long_enough(lease)
+            return Acquired(lease, False)
+        need = self.spec.wanted - len(lease.hosts)
+        candidates = self.hosts.candidates(lease, bool(self.parts))[:need]
+        return Acquired(lease if self.parts else None, True, self.hosts.rejections(), candidates)
+
+    def _completed(self) -> Acquired:
+        self._same_options()
+        lease = self._read()
+        changed = not self._is_complete(lease)
+        if changed:
+            self.hosts.candidates(lease, bool(self.parts))  # before anything is requested: are there enough?
+            lease = self._complete()
+        else:
+            self.in_use = True
+        self._long_enough(lease)
+        self.record.held(lease)
+        return Acquired(lease, changed, self.hosts.rejections())
+
+    def _is_complete(self, lease: Lease) -> bool:
+        enough = bool(self.parts) and lease.active and len(lease.hosts) >= self.spec.enough
+        return enough and set(self.spec.hosts) <= set(lease.hosts)
+
+    def _complete(self) -> Lease:
+        """Request missing hosts, verify their owners, replace lost ones, until two checks agree."""
+        for number in range(1, len(self.spec.sizes) + 1):
+            if number not in self.parts:
+                self.parts[number] = self.clouds.create(number)
+                self.say(f"acquired {self.parts[number].cloud}, assignment {self.parts[number].id}")
+        lease = self._read()
+        for _round in range(ROUNDS):
+            if self._fill(lease):
+                lease = self._read()
+                continue
+            self.client.pause(SECOND_LOOK)
+            before, lease = lease.hosts, self._read()
+            if lease.hosts == before:
+                break
+        if not self._is_complete(lease):
+            raise self.hosts.too_few(lease)
+        kept = self.clouds.single()
+        self._still_ours(one for number, one in self.parts.items() if number not in kept or kept[number].id != one.id)
+        self.parts = kept
+        return lease
+
+    def _still_ours(self, ended: Iterable[Assignment]) -> None:
+        """Raise LeaseLost if assignments of this lease have ended."""
+        names = ", ".join(f"{one.id} ({one.cloud})" for one in ended)
+        if names:
+            raise server_errors.LeaseLost(f"assignment {names} of this lease has been terminated")
+
+    # hosts
+
+    def _fill(self, lease: Lease) -> int:
+        """Request the hosts that each part lacks; return how many were assigned."""
+        for host in lease.lost_hosts:
+            self.hosts.reject(host, "another tenant's earlier schedule has it")
+        lack = {}
+        for part in lease.parts:
+            number = next(number for number, one in self.parts.items() if one.id == part.assignment.id)
+            mine = [host for host in part.hosts if host not in lease.lost_hosts]
+            lack[number] = self.spec.sizes[number - 1] - len(mine) if number not in self.hosts.full else 0
+        if not any(need > 0 for need in lack.values()):
+            return 0
+        got = 0
+        for host in self.hosts.candidates(lease, bool(self.parts)):
+            number = next((one for one in lack if lack[one] > 0 and self.hosts.belongs(host, one)), 0)
+            if number and number not in self.hosts.full and self.hosts.ask(number, self.parts[number], host):
+                self.say(f"acquired {host}")
+                lack[number] -= 1
+                got += 1
+        return got
+
+    # owners
+
+    def _read(self) -> Lease:
+        remembered = self.record.asked
+        asked = None if remembered is None else remembered | self.hosts.asked
+        now = [self.client.assignment(one.id) or one for one in self.parts.values()]
+        self._still_ours(one for one in now if not one.active)
+        return lease_lookup.read(self.client, now, self.spec.lease_id, asked)
+
+    # refusing
+
+    def _same_options(self) -> None:
+        """Raise LeaseDiffers if the lease exists with other options, which only an administrator can change."""
+        wanted: dict[str, Any] = {"wipe": self.spec.wipe, "qinq": self.spec.qinq}
+        for number, one in self.parts.items():
+            there: dict[str, Any] = {"wipe": one.wipe, "qinq": one.qinq}
+            if self.spec.vlan:
+                wanted["vlan"], there["vlan"] = self.spec.vlan, one.vlan_number
+            if self.spec.cloud:
+                wanted["cloud"], there["cloud"] = self.spec.cloud, one.cloud
+            if one.tag:
+                wanted["parts"], there["parts"] = len(self.spec.sizes), one.tag.parts
+            wrong = [f"{key} {there[key]} (requested: {wanted[key]})" for key in wanted if wanted[key] != there[key]]
+            if wrong:
+                self.in_use = True
+                raise server_errors.LeaseDiffers(
+                    f"lease {self.spec.lease_id} exists, part {number} as assignment {one.id}, with "
+                    f"{', '.join(wrong)}. A tenant can't change that: release it, or use another lease_id"
+                )
+
+    def _long_enough(self, lease: Lease) -> None:
+        left = lease.seconds_left
+        if left is not None and left < self.spec.min_lifetime:
+            raise server_errors.LeaseTooShort(
+                f"lease {self.spec.lease_id} ends in {times.about(left)}, but min_lifetime is "
+                f"{times.about(self.spec.min_lifetime)}. A lease can't be extended: release it and acquire a new one"
+            )
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Release what was acquired. A lease that was in use before this call is kept."""
+        facts: dict[str, Any] = getattr(error, "facts", {})
+        error.facts = facts  # type: ignore[attr-defined]  # read where it becomes a result
+        facts.setdefault("rejected_hosts", self.hosts.rejections())
+        if self.in_use or not self.spec.rollback:
+            facts.update(held=bool(self.parts), in_use=self.in_use)
+            return
+        if not self.parts and not self.record.remembers:
+            return  # nothing was requested
+        self.client.undisturbed()
+        try:
+            release(self.client, self.spec.lease_id, self.record, self.spec.settle, self.say)
+        except Exception as second:
+            raise server_errors.LeaseError(
+                f"{error}. The release of what was acquired failed too: {second}. "
+                f"Release it with: {self.record.known['release'] or 'quads_lease state=absent'}",
+                **{**facts, "held": True},
+            ) from error

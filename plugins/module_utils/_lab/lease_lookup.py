@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finding a lease by its tag, and reading its assignments and hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from . import times
+from .api_records import Assignment, HostSchedule, Lease, LeasePart, holder
+from .quads_client import QuadsClient
+
+
+def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = "") -> list[Assignment]:
+    """Return the assignments of a lease, by number. ``active`` None: past ones too.
+
+    The server searches the description for a text; the tag and its id are checked here.
+    """
+    query = [("owner", owner or client.account.owner), ("is_self_schedule", "true")]
+    query += [] if active is None else [("active", "true" if active else "false")]
+    found = client.assignments(*query, ("description__like", f"%lease={lease_id} %"))
+    same = [one for one in found if one.tag and one.tag.lease_id == lease_id]
+    return sorted((one for one in same if active is None or one.active == active), key=lambda one: one.id)
+
+
+def all_tagged(client: QuadsClient, owner: str) -> list[Assignment]:
+    """Return all active assignments of an owner that have a tag of ours."""
+    query = [("owner", owner), ("is_self_schedule", "true"), ("active", "true")]
+    found = client.assignments(*query, ("description__like", "%lease=%"))
+    return sorted((one for one in found if one.tag and one.active), key=lambda one: one.id)
+
+
+def rows(client: QuadsClient, assignment: Assignment) -> list[HostSchedule]:
+    """Return the current schedules of an assignment."""
+    return [row for row in client.current(cloud=assignment.cloud) if row.assignment_id == assignment.id]
+
+
+def lost(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> list[str]:
+    """Return those of the hosts that an earlier schedule of another tenant has. ``ours``: our assignments."""
+    taken = []
+    for host in sorted(set(hosts)):
+        row = holder(client.current(host=host))
+        if row is None or row.assignment_id not in ours:
+            taken.append(host)
+    return taken
+
+
+def _learn_offset(client: QuadsClient, held: Iterable[tuple[Assignment, list[HostSchedule]]]) -> None:
+    """Derive the server's offset from UTC from the request time of a lease and the start of its first schedules."""
+    if client.ahead is None:
+        starts = ((row.start, one.tag.at) for one, found in held if one.tag for row in found)
+        client.learn_offset(times.offset_since(starts))
+
+
+def read(
+    client: QuadsClient,
+    assignments: list[Assignment],
+    lease_id: str = "",
+    asked: Collection[str] | None = None,
+    adopted: bool = False,
+    verify: bool = True,
+) -> Lease:
+    """Return the lease of these assignments with its hosts.
+
+    asked: the requested hosts, None if unknown. Every user can add hosts to our cloud; such a host is listed in
+    other_hosts and not counted. verify: look up the holder of each host.
+    """
+    found = [(one, rows(client, one) if one.active else []) for one in assignments]
+    _learn_offset(client, found)
+    parts, others = [], []
+    for one, held in found:
+        others += [row.host for row in held if asked is not None and row.host not in asked]
+        parts.append(LeasePart(one, tuple(row for row in held if asked is None or row.host in asked)))
+    ours = {one.id for one in assignments}
+    taken = lost(client, (host for part in parts for host in part.hosts), ours) if verify else []
+    return Lease(
+        parts=tuple(parts),
+        now=client.server_now(),
+        ahead=client.ahead,
+        lease_id=lease_id,
+        adopted=adopted,
+        lost_hosts=tuple(taken),
+        other_hosts=tuple(sorted(set(others))),
+    )

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Releasing a lease, by its id alone if necessary, and finding leases of crashed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, WaitTimeout
+
+from . import lease_lookup, times
+from .api_records import Assignment
+from .lease_record import LeaseRecord
+from .quads_client import QuadsClient
+
+#: Seconds between two searches for an assignment that may still appear.
+LOOK_EVERY = 10.0
+#: How often a terminated assignment that is still active is terminated again.
+TRIES = 5
+
+Say = Callable[[str], None]
+
+
+def release(
+    client: QuadsClient,
+    lease_id: str,
+    record: LeaseRecord | None = None,
+    settle: float = 300.0,
+    say: Say | None = None,
+    give_up: float | None = None,
+) -> list[int]:
+    """Terminate all assignments with this lease's tag; return the numbers of those that were active.
+
+    An unanswered request for a cloud may still succeed: the search is repeated until ``settle`` seconds after it.
+    Without a record such a request must be assumed, unless all parts of the lease exist.
+    """
+    say = say or (lambda _text: None)
+    began = client.timing.monotonic()
+    done: list[int] = []
+    reported = False
+    while True:
+        every = lease_lookup.tagged(client, lease_id)
+        active = [one for one in every if one.active]
+        for one in active:
+            say(f"terminating assignment {one.id} ({one.cloud}) of lease {lease_id}")
+            client.terminate(one.id, give_up)
+            done.append(one.id)
+        if active:
+            _settled(client, lease_id, active)
+            continue
+        left = _may_come(client, every, record, settle, began)
+        if left <= 0:
+            break
+        if not reported:
+            reported = True
+            say(
+                f"lease {lease_id}: a request for a cloud may still be under way at the server; "
+                f"looking for {times.about(left)} more"
+            )
+        client.pause(min(LOOK_EVERY, left))
+    if record:
+        record.released()
+    return sorted(set(done))
+
+
+def _may_come(
+    client: QuadsClient, every: list[Assignment], record: LeaseRecord | None, settle: float, began: float
+) -> float:
+    """Return for how many seconds more an assignment of an unanswered request may appear."""
+    if record and record.remembers:
+        pending = record.pending
+        if not pending or any(one.tag and (one.tag.part, one.tag.at) == _part_and_time(pending) for one in every):
+            return 0.0
+        return min(settle, pending["sent"] + settle - client.server_now())
+    parts = {one.tag.part for one in every if one.tag}
+    complete = any(one.tag and parts >= set(range(1, one.tag.parts + 1)) for one in every)
+    return 0.0 if complete else settle - (client.timing.monotonic() - began)
+
+
+def _part_and_time(pending: dict[str, Any]) -> tuple[int, float]:
+    return pending["part"], pending["at"] // 60 * 60
+
+
+def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> None:
+    """Terminate the assignments again until they are inactive and have no host. Raises WaitTimeout.
+
+    A request for a host that was in flight when the assignment ended may have added the host afterwards.
+    """
+    for attempt in range(TRIES):
+        left = [one for one in ended if _holds(client, one)]
+        if not left:
+            return
+        if attempt:
+            client.pause(2.0)
+        for one in left:
+            client.terminate(one.id)
+    numbers = ", ".join(str(one.id) for one in left)
+    raise WaitTimeout(f"lease {lease_id}: assignment {numbers} was terminated {TRIES} times and is still active")
+
+
+def _holds(client: QuadsClient, one: Assignment) -> bool:
+    now = client.assignment(one.id)
+    return bool(now and (now.active or lease_lookup.rows(client, one)))
+
+
+def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, say: Say) -> list[int]:
+    """Terminate one assignment by its number. Raises OwnershipError for one without our tag, unless forced."""
+    one = client.assignment(number)
+    if one is None or not one.active:
+        return []
+    if not force and not (one.self_schedule and one.tag):
+        raise OwnershipError(
+            f"assignment {number} ({one.cloud}, '{one.description}', owner {one.owner}) has no lease= tag: "
+            "it is not a lease of this collection and is kept. force=true terminates it anyway"
+        )
+    if not dry:
+        say(f"terminate assignment {number} ({one.cloud})")
+        client.terminate(number)
+        _settled(client, one.tag.lease_id if one.tag else str(number), [one])
+    return [number]
+
+
+@dataclass(frozen=True)
+class ExpiredLease:
+    """A lease found by its age: seconds since its request."""
+
+    lease_id: str
+    assignment_id: int
+    cloud: str
+    age: float
+
+    def view(self) -> dict[str, Any]:
+        """Return the lease as the module returns it."""
+        return {
+            "lease_id": self.lease_id,
+            "assignment_id": self.assignment_id,
+            "cloud": self.cloud,
+            "age_seconds": int(self.age),
+        }
+
+
+def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
+    """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
+    tagged = lease_lookup.all_tagged(client, client.account.owner)
+    now = client.server_now()
+    found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in tagged if one.tag]
+    return [one for one in found if one.age > seconds and one.lease_id not in keep]
+
+
+def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, say: Say) -> list[ExpiredLease]:
+    """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
+    found = older(client, seconds, keep)
+    errors: list[str] = []
+    for one in found:
+        what = f"lease {one.lease_id}, assignment {one.assignment_id} ({one.cloud}), {times.about(one.age)} old"
+        say(f"would terminate {what}" if dry else f"terminate {what}")
+        try:
+            release_assignment(client, one.assignment_id, False, dry, lambda _text: None)
+        except Exception as error:
+            errors.append(str(error))
+    if errors:
+        raise OwnershipError("; ".join(errors)) if len(errors) == len(found) else WaitTimeout("; ".join(errors))
+    return found

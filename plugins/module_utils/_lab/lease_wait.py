@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for the machines of a lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
+
+from . import lease_lookup, published_inventory, server_errors, times
+from .api_records import Assignment, Lease
+from .quads_client import QuadsClient
+
+GOALS = ("provisioned", "validated", "inventory")
+
+
+@dataclass
+class MachineStates:
+    """The result. ``stages``: each stage with the seconds until it was observed."""
+
+    lease: Lease
+    elapsed: float
+    stages: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class MachineWait:
+    """One wait. Times in seconds. ``look``: returns the lease's assignments, active or not."""
+
+    client: QuadsClient
+    look: Callable[[], list[Assignment]]
+    goal: str
+    timeout: float
+    interval: float
+    min_lifetime: float
+    lease_id: str
+    url: str
+    asked: set[str] | None
+    adopted: bool
+    say: Callable[[str], None]
+    _stages: list[dict[str, Any]] = field(default_factory=list)
+    _reported: str = ""
+
+    def run(self) -> MachineStates:
+        """Wait until the goal is reached. Raises LeaseLost, LeaseTooShort, WaitTimeout naming pending hosts."""
+        timing = self.client.timing
+        began = timing.monotonic()
+        while True:
+            lease = self._read()
+            elapsed = timing.monotonic() - began
+            reached = self._reached(lease)
+            self._note("scheduled", elapsed)
+            for stage in reached:
+                self._note(stage, elapsed)
+            if self.goal in reached:
+                self._lasts(lease, self.min_lifetime)
+                return MachineStates(lease, elapsed, self._stages)
+            left = self.timeout - elapsed
+            pending = self._pending(lease, reached)
+            if left <= 0:
+                raise WaitTimeout(
+                    f"lease {self.lease_id} is not {self._words(self.goal)} after {times.about(elapsed)}: {pending}. "
+                    "A host that never finishes blocks the whole lease: ask the lab, or release it and exclude the host"
+                )
+            self._lasts(lease, left + self.min_lifetime)
+            self._report(f"waiting for {self._words(self.goal)}: {pending}", elapsed)
+            self.client.pause(min(self.interval, max(left, 0.1)))
+
+    def _words(self, goal: str) -> str:
+        return "listed in the inventory" if goal == "inventory" else goal
+
+    def _read(self) -> Lease:
+        """Return the lease. Raises LeaseLost if it has ended or has no host."""
+        found = self.look()
+        if not found:
+            raise server_errors.LeaseLost(f"lease {self.lease_id}: the server has no assignment of it")
+        ended = [f"{one.id} ({one.cloud})" for one in found if not one.active]
+        if ended:
+            raise server_errors.LeaseLost(
+                f"lease {self.lease_id}: assignment {', '.join(ended)} is no longer active: it was terminated or "
+                "has expired. Everything on its machines is lost"
+            )
+        lease = lease_lookup.read(self.client, found, self.lease_id, self.asked, self.adopted)
+        if not lease.hosts:
+            raise server_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
+        return lease
+
+    def _lasts(self, lease: Lease, needed: float) -> None:
+        left = lease.seconds_left
+        if left is not None and left < needed:
+            raise server_errors.LeaseTooShort(
+                f"lease {self.lease_id} ends in {times.about(left)}, but the wait and what follows may take "
+                f"{times.about(needed)} (timeout and min_lifetime). A lease can't be extended: release it and acquire "
+                "a new one, or allow less time"
+            )
+
+    def _reached(self, lease: Lease) -> list[str]:
+        """Return the reached stages, in order; the inventory only after validated."""
+        found = []
+        if all(part.assignment.provisioned for part in lease.parts):
+            found.append("provisioned")
+        if all(part.assignment.validated for part in lease.parts):
+            found.append("validated")
+            if self.goal == "inventory" and not self._inventory_trouble(lease):
+                found.append("inventory")
+        return found
+
+    def _inventory_trouble(self, lease: Lease) -> str:
+        for part in lease.parts:
+            one = part.assignment
+            hosts = [host for host in part.hosts if host not in lease.lost_hosts]
+            url = self.url.replace("{cloud}", one.cloud) if self.url else ""
+            try:
+                published_inventory.read(
+                    self.client, url or published_inventory.default_url(self.client.base, one.cloud), hosts, one.ticket
+                )
+            except server_errors.InventoryStale as error:
+                return str(error)
+        return ""
+
+    def _pending(self, lease: Lease, reached: list[str]) -> str:
+        """Return what is still missing, as a text."""
+        if self.goal == "inventory" and "validated" in reached:
+            return self._inventory_trouble(lease) or "the inventory"
+        hosts = set(lease.hosts)
+        moving = [f"{one['host']} still in {one['current']}" for one in self.client.moves() if one["host"] in hosts]
+        if moving:
+            return "to move: " + ", ".join(sorted(moving))
+        stuck = self._not_validated(lease, hosts)
+        return "not validated: " + ", ".join(sorted(stuck)) if stuck else "no message from the lab yet"
+
+    def _not_validated(self, lease: Lease, hosts: set[str]) -> list[str]:
+        found = []
+        for part in lease.parts:
+            cloud = part.assignment.cloud
+            steps = {one["host"]: one for one in self.client.progress(cloud)}
+            for host in self.client.hosts(("cloud", cloud), ("validated", "false")):
+                name = host["name"]
+                if name in hosts:
+                    step = steps.get(name) or {}
+                    text = step.get("error_message") or step.get("message") or step.get("status")
+                    found.append(f"{name} ({text})" if text else name)
+        return found
+
+    def pending_hosts(self) -> list[str]:
+        """Return the hosts that are not validated, for a module's result after a failure."""
+        lease = lease_lookup.read(
+            self.client, [one for one in self.look() if one.active], self.lease_id, self.asked, verify=False
+        )
+        moving = {one["host"] for one in self.client.moves()}
+        unready = {name.split(" ")[0] for name in self._not_validated(lease, set(lease.hosts))}
+        return sorted((moving | unready) & set(lease.hosts))
+
+    def _note(self, stage: str, elapsed: float) -> None:
+        if stage not in [one["stage"] for one in self._stages]:
+            self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
+            self.say(f"{stage} after {times.about(elapsed)}")
+
+    def _report(self, text: str, elapsed: float) -> None:
+        """Print what is waited for when it changes."""
+        if text != self._reported:
+            self._reported = text
+            self.say(f"{text} ({times.about(elapsed)} of {times.about(self.timeout)})")

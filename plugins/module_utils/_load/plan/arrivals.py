@@ -1,0 +1,310 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arrival times: offsets in seconds after the start of the load, all computed beforehand.
+
+Drawn offsets are rounded to the microsecond, which hides the last bit of logarithms, which differs between C
+libraries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import ceil, isfinite, sqrt
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from . import arrival_trace
+from .seeded_random import GENERATOR, SeededRandom, exponential, gamma, truncated_normal
+
+CONSTANT, CLOSED = "constant", "closed"
+#: Default rate, workloads per second.
+RATE = 10.0
+#: The keys of each type, in addition to ``type``.
+TAKES: dict[str, tuple[str, ...]] = {
+    "constant": ("rate", "timespan"),
+    "poisson": ("rate", "timespan"),
+    "gamma": ("rate", "timespan", "shape"),
+    "uniform": ("rate", "timespan"),
+    "normal": ("rate", "timespan", "spread"),
+    "bimodal": ("rate", "timespan", "spread", "peaks", "share"),
+    "burst": ("rate", "timespan", "size"),
+    "steps": ("steps",),
+    "ramp": ("rate", "to_rate", "timespan"),
+    "trace": ("src", "content", "speed"),
+    "closed": ("batch", "delay", "at_once"),
+}
+#: Types that draw from the seed.
+DRAWN = frozenset(("poisson", "gamma", "uniform", "normal", "bimodal"))
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The arrival times of a load. ``header``: for the plan; ``offsets``: each None in a closed loop."""
+
+    header: dict[str, Any]
+    offsets: list[float | None]
+    templates: list[str] = field(default_factory=list)  # of each workload, if a trace has them
+
+    @property
+    def count(self) -> int:
+        """Number of workloads."""
+        return len(self.offsets)
+
+
+def draws_from_seed(given: dict[str, Any]) -> bool:
+    """Return whether arrivals of this type are random."""
+    return (given.get("type") or CONSTANT) in DRAWN
+
+
+def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
+    """Return the arrivals for option ``arrival``. ``count`` 0: the number of steps, ramp, trace or rate × timespan.
+
+    Raises InputError naming an invalid type, key or value.
+    """
+    asked = {key: value for key, value in given.items() if value is not None}
+    kind = asked.pop("type", None) or CONSTANT
+    if kind not in TAKES:
+        raise InputError(f"arrival type '{kind}' is not known{nearest(kind, TAKES)}; there are {', '.join(TAKES)}")
+    for key in asked:
+        if key not in TAKES[kind]:
+            wrong = nearest(key, TAKES[kind])
+            raise InputError(f"arrival type '{kind}' takes {_listed(TAKES[kind])}, not '{key}'{wrong}")
+    if kind == CLOSED:
+        return Arrivals({"type": CLOSED, **_closed(asked)}, [None] * count)
+    if kind == "trace":
+        return _trace(asked, count)
+    found, moments = _SHAPES[kind](asked, count)
+    header = {"type": kind, **found}
+    if kind not in DRAWN:
+        return Arrivals(header, list(moments(None)))
+    if seed is None:
+        raise InputError(f"arrival type '{kind}' is random and needs a seed")
+    header["generator"] = GENERATOR
+    return Arrivals(header, [round(one, 6) for one in moments(SeededRandom(seed))])
+
+
+# Each type returns the header for the plan, and a function from random draws to offsets.
+
+Moments = Callable[[Any], Iterator[float]]
+Shape = tuple[dict[str, Any], Moments]
+
+
+def _constant(asked: dict[str, Any], count: int) -> Shape:
+    rate, _span, count = _pace(CONSTANT, asked, count)
+    # Division instead of a running sum, which would accumulate rounding errors.
+    return {"rate": rate}, lambda _draw: (index / rate for index in range(count))
+
+
+def _gaps(kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], gap: Callable[[Any], float]) -> Shape:
+    """Independent gaps of mean 1/rate between one workload and the next, and before the first."""
+    rate, _span, count = _pace(kind, asked, count)
+
+    def moments(draw: Any) -> Iterator[float]:
+        now = 0.0
+        for _index in range(count):
+            now += gap(draw) / rate
+            yield now
+
+    return {"rate": rate, **found}, moments
+
+
+def _poisson(asked: dict[str, Any], count: int) -> Shape:
+    return _gaps("poisson", asked, count, {}, exponential)
+
+
+def _gamma(asked: dict[str, Any], count: int) -> Shape:
+    shape = _number("gamma", "shape", asked.get("shape", 0.5), above=0)
+    return _gaps("gamma", asked, count, {"shape": shape}, lambda draw: gamma(draw, shape) / shape)
+
+
+def _placed(
+    kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], place: Callable[[Any], float]
+) -> Shape:
+    """Each workload has an independent position in the timespan (0 to 1)."""
+    rate, span, count = _pace(kind, asked, count)
+    return {"rate": rate, "timespan": span, **found}, lambda draw: iter(
+        sorted(place(draw) * span for _index in range(count))
+    )
+
+
+def _uniform(asked: dict[str, Any], count: int) -> Shape:
+    return _placed("uniform", asked, count, {}, lambda draw: draw())
+
+
+def _normal(asked: dict[str, Any], count: int) -> Shape:
+    spread = _number("normal", "spread", asked.get("spread", 1 / 6), above=0, most=1)
+    return _placed("normal", asked, count, {"spread": spread}, lambda draw: truncated_normal(draw, 0.5, spread))
+
+
+def _bimodal(asked: dict[str, Any], count: int) -> Shape:
+    spread = _number("bimodal", "spread", asked.get("spread", 1 / 12), above=0, most=1)
+    share = _number("bimodal", "share", asked.get("share", 0.5), least=0, most=1)
+    peaks = asked.get("peaks", [0.25, 0.75])
+    if not isinstance(peaks, list) or len(peaks) != 2:
+        raise InputError(f"arrival type 'bimodal': peaks is {peaks}, it must be two places between 0 and 1")
+    first, second = (_number("bimodal", "peaks", one, least=0, most=1) for one in peaks)
+
+    def place(draw: Any) -> float:
+        return truncated_normal(draw, first if draw() < share else second, spread)
+
+    found = {"spread": spread, "peaks": [first, second], "share": share}
+    return _placed("bimodal", asked, count, found, place)
+
+
+def _burst(asked: dict[str, Any], count: int) -> Shape:
+    rate, _span, count = _pace("burst", asked, count)
+    size = int(_number("burst", "size", asked.get("size", 10), least=1))
+    return {"rate": rate, "size": size}, lambda _draw: (index // size * size / rate for index in range(count))
+
+
+def _steps(asked: dict[str, Any], count: int) -> Shape:
+    steps = asked.get("steps")
+    if not isinstance(steps, list) or not steps:
+        raise InputError("arrival type 'steps' needs steps, a list of {rate, duration}")
+    pace = []
+    for number, one in enumerate(steps, 1):
+        if not isinstance(one, dict) or set(one) != {"rate", "duration"}:
+            raise InputError(f"arrival type 'steps': step {number} is {one}, it must be {{rate, duration}}")
+        what = f"step {number}'s"
+        pace.append(
+            (
+                _number("steps", f"{what} rate", one["rate"], least=0),
+                _number("steps", f"{what} duration", one["duration"], above=0),
+            )
+        )
+    count = _within("the steps hold", ceil(sum(rate * span for rate, span in pace) - 1e-9), count)
+
+    def moments(_draw: Any) -> Iterator[float]:
+        index, before, begin = 0, 0.0, 0.0
+        for rate, span in pace:
+            while index < count and index < before + rate * span - 1e-9:
+                yield begin + (index - before) / rate
+                index += 1
+            before, begin = before + rate * span, begin + span
+
+    return {"steps": [{"rate": rate, "duration": span} for rate, span in pace]}, moments
+
+
+def _ramp(asked: dict[str, Any], count: int) -> Shape:
+    if "to_rate" not in asked:
+        raise InputError("arrival type 'ramp' needs to_rate, the rate at its end; rate is the one at its start")
+    first = _number("ramp", "rate", asked.get("rate", 0.0), least=0)
+    last = _number("ramp", "to_rate", asked["to_rate"], least=0)
+    if not first + last:
+        raise InputError("arrival type 'ramp': rate and to_rate are both 0, so nothing would ever be sent")
+    if "timespan" in asked:
+        span = _number("ramp", "timespan", asked["timespan"], above=0)
+        count = _within("the ramp holds", ceil((first + last) / 2 * span - 1e-9), count)
+    else:
+        span = 2 * count / (first + last)
+    growth = (last - first) / span if span else 0.0
+
+    def moments(_draw: Any) -> Iterator[float]:
+        for index in range(count):
+            # Solution of first·t + growth·t²/2 = index, in the form that is accurate for small growth.
+            root = sqrt(max(first * first + 2 * growth * index, 0.0))
+            yield 2 * index / (first + root) if index else 0.0
+
+    return {"rate": first, "to_rate": last, "timespan": span}, moments
+
+
+_SHAPES: dict[str, Callable[[dict[str, Any], int], Shape]] = {
+    "constant": _constant,
+    "poisson": _poisson,
+    "gamma": _gamma,
+    "uniform": _uniform,
+    "normal": _normal,
+    "bimodal": _bimodal,
+    "burst": _burst,
+    "steps": _steps,
+    "ramp": _ramp,
+}
+
+
+def _trace(asked: dict[str, Any], count: int) -> Arrivals:
+    text = asked.get("content")
+    if not text:
+        raise InputError("arrival type 'trace' needs src, a file of offsets (CSV or JSON lines)")
+    speed = _number("trace", "speed", asked.get("speed", 1.0), above=0)
+    rows = arrival_trace.read(str(text), str(asked.get("src") or "trace"))
+    count = _within("the trace holds", len(rows), count)
+    chosen = rows[:count]
+    header = {
+        "type": "trace",
+        "rows": len(rows),
+        "speed": speed,
+        "sha256": hashlib.sha256(str(text).encode()).hexdigest(),
+    }
+    named = [one.template for one in chosen]
+    return Arrivals(header, [one.offset / speed for one in chosen], named if any(named) else [])
+
+
+def _closed(asked: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key in ("batch", "at_once"):
+        if asked.get(key):
+            found[key] = int(_number(CLOSED, key, asked[key], least=1))
+    if asked.get("delay"):
+        if "batch" not in found:
+            raise InputError("arrival type 'closed': delay is the pause between two batches and requires batch")
+        found["delay"] = _number(CLOSED, "delay", asked["delay"], least=0)
+    return found
+
+
+def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:
+    """Return rate, timespan and count; two of them determine the third."""
+    rate, span = asked.get("rate"), asked.get("timespan")
+    if rate is not None and float(rate) <= 0:
+        raise InputError(
+            f"arrival rate {rate} must be above 0 (workloads per second); for as fast as possible use type {CLOSED}"
+        )
+    if rate is not None:
+        rate = _number(kind, "rate", rate, above=0)
+    if span is not None:
+        span = _number(kind, "timespan", span, above=0)
+    if rate is not None and span is not None:
+        held = round(rate * span)
+        if count not in (0, held):
+            raise InputError(
+                f"arrival: rate {rate:g} over timespan {span:g} s gives {held} workloads, count is {count}; "
+                f"give count 0, or only one of rate and timespan"
+            )
+        return rate, span, held
+    if span is not None:
+        return (count / span if count else RATE), span, count
+    rate = RATE if rate is None else rate
+    return rate, count / rate, count
+
+
+def _within(what: str, held: int, count: int) -> int:
+    if count > held:
+        raise InputError(f"arrival: {what} {held} workloads, count is {count}; give count 0 for all of them")
+    return count or held
+
+
+def _number(
+    kind: str, key: str, value: Any, least: float | None = None, above: float | None = None, most: float | None = None
+) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"arrival type '{kind}': {key} '{value}' is not a number") from error
+    if not isfinite(number):
+        raise InputError(f"arrival type '{kind}': {key} is {value}, it must be finite")
+    for bound, wrong, word in (
+        (least, least is not None and number < least, "or more"),
+        (above, above is not None and number <= above, "exceeded"),
+        (most, most is not None and number > most, "or less"),
+    ):
+        if wrong:
+            wanted = f"more than {bound:g}" if word == "exceeded" else f"{bound:g} {word}"
+            raise InputError(f"arrival type '{kind}': {key} is {value}, it must be {wanted}")
+    return number
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random numbers that depend only on the seed, on every machine, and distributions of them.
+
+Uniform numbers are those of numpy's Generator over the bit generator PCG64, computed here: a pod or another host that
+sends a load needs no numpy. Other distributions are ours as well, because those of numpy may change with its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log, log1p, sqrt
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+GENERATOR = "PCG64"
+_WORD, _STATE = (1 << 32) - 1, (1 << 128) - 1
+#: Multiplier of the 128-bit linear congruential generator of PCG64.
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+
+
+class SeededRandom:
+    """Uniform numbers in (0, 1), one per call: PCG XSL RR 128/64 (O'Neill, 2014), seeded as numpy seeds it."""
+
+    def __init__(self, seed: int) -> None:
+        if seed < 0:
+            raise InputError(f"seed {seed} is below 0")
+        high, low, other, stream = _seed_words(seed)
+        self._increment = ((other << 64 | stream) << 1 | 1) & _STATE
+        self._state = self._next(self._increment + (high << 64 | low))
+
+    def _next(self, state: int) -> int:
+        return (state * _MULTIPLIER + self._increment) & _STATE
+
+    def __call__(self) -> float:
+        """Return the next number."""
+        state = self._state = self._next(self._state)
+        folded, turn = (state >> 64) ^ (state & 0xFFFFFFFFFFFFFFFF), state >> 122
+        # The upper 53 bits of the folded state, rotated to the right.
+        return (((folded >> turn | folded << 64 - turn) & 0xFFFFFFFFFFFFFFFF) >> 11) * 2.0**-53 or 2.0**-54
+
+
+class _Hash:
+    """A hash of 32-bit words whose constant changes with each word."""
+
+    def __init__(self, constant: int, multiplier: int) -> None:
+        self._constant, self._multiplier = constant, multiplier
+
+    def __call__(self, word: int) -> int:
+        word ^= self._constant
+        self._constant = self._constant * self._multiplier & _WORD
+        word = word * self._constant & _WORD
+        return word ^ word >> 16
+
+
+def _seed_words(seed: int) -> list[int]:
+    """Return four words of 64 bits, as numpy's SeedSequence derives them from a seed of any size."""
+    words = [seed >> shift & _WORD for shift in range(0, max(seed.bit_length(), 1), 32)]
+    mixed = _Hash(0x43B0D7E5, 0x931E8875)
+
+    def mix(into: int, word: int) -> None:
+        value = (pool[into] * 0xCA01F9DD - mixed(word) * 0x4973F715) & _WORD
+        pool[into] = value ^ value >> 16
+
+    pool = [mixed(word) for word in (*words, 0, 0, 0)[:4]]
+    for source in range(4):
+        for into in range(4):
+            if into != source:
+                mix(into, pool[source])
+    for word in words[4:]:
+        for into in range(4):
+            mix(into, word)
+    drawn = _Hash(0x8B51F9DD, 0x58F38DED)
+    halves = [drawn(word) for word in pool * 2]
+    return [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def exponential(draw: Callable[[], float]) -> float:
+    """Return an exponential variate of mean 1, by inversion."""
+    return -log1p(-draw())
+
+
+def gamma(draw: Callable[[], float], shape: float) -> float:
+    """Return a gamma variate of mean ``shape`` (Marsaglia and Tsang, 2000; below 1 by their power of a uniform)."""
+    if shape < 1:
+        return gamma(draw, shape + 1) * draw() ** (1 / shape)
+    d = shape - 1 / 3
+    c = 1 / sqrt(9 * d)
+    while True:
+        x = _standard().inv_cdf(draw())
+        v = (1 + c * x) ** 3
+        if v > 0 and log(draw()) < 0.5 * x * x + d - d * v + d * log(v):
+            return d * v
+
+
+def truncated_normal(draw: Callable[[], float], middle: float, spread: float) -> float:
+    """Return a normal variate truncated to [0, 1], by inversion."""
+    normal = _standard()
+    low, high = normal.cdf(-middle / spread), normal.cdf((1 - middle) / spread)
+    within = min(max(low + draw() * (high - low), 2.0**-54), 1 - 2.0**-53)
+    return min(max(middle + spread * normal.inv_cdf(within), 0.0), 1.0)
+
+
+def _standard() -> Any:
+    from statistics import NormalDist
+
+    return NormalDist()

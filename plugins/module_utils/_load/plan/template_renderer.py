@@ -1,0 +1,323 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Renders templates to request bodies, cheaply for any index.
+
+A template is rendered once with a placeholder for the index. The JSON of the result is split at the placeholder, and
+the body of an object is these pieces joined by its index. If a template does more with index or name than print them (a
+condition, arithmetic, a filter), each object is rendered individually beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from .body_cache import BodyCache
+from .random_jinja_filter import drawn
+
+#: Variables of a template besides its parameters.
+GIVEN = ("run_id", "point", "index", "name", "namespace", "labels")
+_VARYING = frozenset(("index", "name", "labels"))
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template of a workload: YAML with Jinja2. The last document is the workload, those before it are related."""
+
+    name: str
+    content: str
+    weight: int = 1
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Return a hash of the template's text and parameters."""
+        text = json.dumps([self.content, self.parameters], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Document:
+    """One object of a workload, for any index. ``path``: of its kind on the API server, set by resolve()."""
+
+    api_version: str
+    kind: str
+    namespace: str  # from the template; empty means the namespace of the load
+    names: list[str]  # pieces around the index
+    pieces: list[bytes]  # of the JSON, around the index
+    bodies: BodyCache | None = None  # one per index, for individually rendered objects
+    path: str = ""
+
+    def body(self, index: int) -> bytes:
+        """Return the object as JSON."""
+        if self.bodies is not None:
+            return self.bodies[index]
+        return str(index).encode().join(self.pieces)
+
+    def name(self, index: int) -> str:
+        """Return metadata.name."""
+        return str(index).join(self.names)
+
+    def manifest(self, index: int) -> dict[str, Any]:
+        """Return the object."""
+        return json.loads(self.body(index))
+
+
+@dataclass
+class Rendered:
+    """A rendered template: its documents in the order of creation, the workload last."""
+
+    template: Template
+    documents: list[Document]
+    namespace: str  # of documents without one
+    first: int = 0  # index of the first workload of the template
+
+    @property
+    def workload(self) -> Document:
+        """The document that is measured."""
+        return self.documents[-1]
+
+    def header(self) -> dict[str, Any]:
+        """Return the template's entry for the plan."""
+        return {
+            "name": self.template.name,
+            "kind": self.workload.kind,
+            "api_version": self.workload.api_version,
+            "namespace": self.workload.namespace or self.namespace,
+            "related": [one.kind for one in self.documents[:-1]],
+            "weight": self.template.weight,
+            "parameters": self.template.parameters,
+            "sha256": self.template.digest(),
+        }
+
+
+def render(
+    template: Template, run: str, point: str, namespace: str, indices: Sequence[int], client: int | None = None
+) -> Rendered:
+    """Render ``template`` for the workloads with these indices (ascending); without any, check it with index 0.
+
+    client: number of the client that sends them, for a label; None if there is only one.
+    Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, or a wrong
+    name.
+    """
+    return _Renderer(template, run, point, namespace, client).rendered(indices or (0,))
+
+
+def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
+    """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
+    for document in documents(rendered):
+        document.path = client.kind(document.api_version, document.kind).path(document.namespace or namespace)
+
+
+def documents(rendered: list[Rendered]) -> Iterator[Document]:
+    """Yield all documents of all templates."""
+    for one in rendered:
+        yield from one.documents
+
+
+def workload_name(run: str, point: str, index: int | str) -> str:
+    """Return the name of a workload, which is unique to run, point and index.
+
+    The second attempt at point 003 is 003r2 here: run-003-2-0 could also be a pod of workload 2 of point 003.
+    """
+    return f"{run}-{point.replace('-', 'r')}-{index}"
+
+
+class _Renderer:
+    def __init__(self, template: Template, run: str, point: str, namespace: str, client: int | None) -> None:
+        self.template = template
+        self.run = run
+        self.point = point
+        self.namespace = namespace
+        self.client = client
+        clash = next((name for name in template.parameters if name in GIVEN), None)
+        if clash:
+            raise InputError(
+                f"template '{template.name}': parameter '{clash}' is the name of a variable that every template has"
+            )
+        import jinja2
+
+        self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+        self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json
+        self.environment.filters["drawn"] = drawn
+        try:
+            self.compiled = self.environment.from_string(template.content)
+            self.tree = self.environment.parse(template.content)
+        except jinja2.TemplateSyntaxError as error:
+            raise InputError(f"template '{template.name}', line {error.lineno}: {error.message}") from error
+
+    def rendered(self, indices: Sequence[int]) -> Rendered:
+        mark, count = self._mark(), len(indices)
+        samples = sorted({indices[place] for place in (0, min(1, count - 1), count // 2, count - 1)})
+        exact = {index: self._objects(index) for index in samples}
+        if self._prints_only():
+            objects = self._objects(mark)
+            made = [_document(one, str(mark)) for one in objects]
+            if all([one.body(index) for one in made] == [_json(one) for one in exact[index]] for index in samples):
+                return Rendered(self.template, made, self.namespace, indices[0])
+        return Rendered(self.template, self._each(indices), self.namespace, indices[0])
+
+    def _each(self, indices: Sequence[int]) -> list[Document]:
+        """Render every workload individually; bodies go to a file."""
+        first = self._objects(indices[0])
+        made = [_document(one, None) for one in first]
+        for document, one in zip(made, first, strict=True):
+            document.names = self._names(one, indices[0])
+            document.bodies = BodyCache(indices)
+        for index in indices:
+            row = self._objects(index)
+            if len(row) != len(made):
+                raise InputError(
+                    f"template '{self.template.name}': the number of documents depends on the index; use two templates"
+                )
+            for document, one in zip(made, row, strict=True):
+                self._same(document, one, index)
+                if document.bodies is None:
+                    raise AssertionError("an individually rendered document has bodies")
+                document.bodies.append(_json(one))
+        for document in made:
+            if document.bodies is not None:
+                document.bodies.seal()
+        return made
+
+    def _same(self, document: Document, one: dict[str, Any], index: int) -> None:
+        """Check that kind, namespace and name of an object do not depend on the index in another way."""
+        if (str(one["apiVersion"]), str(one["kind"])) != (document.api_version, document.kind):
+            raise InputError(
+                f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
+            )
+        if str(one["metadata"].get("namespace") or "") != document.namespace:
+            raise InputError(f"template '{self.template.name}': the namespace of a document depends on the index")
+        if one["metadata"]["name"] != document.name(index):
+            raise InputError(
+                f"template '{self.template.name}': metadata.name '{one['metadata']['name']}' must be made from "
+                f"{{{{ name }}}}"
+            )
+
+    def _names(self, one: dict[str, Any], index: int) -> list[str]:
+        """Return the pieces of a name around the index, from the object with this index."""
+        name = str(one["metadata"]["name"])
+        before, _found, after = name.partition(workload_name(self.run, self.point, index))
+        return [f"{before}{workload_name(self.run, self.point, '')}", after]
+
+    def _mark(self) -> int:
+        """Return a number that does not occur in the template or its parameters."""
+        held = self.template.content + json.dumps([self.template.parameters, self.run, self.point, self.namespace])
+        mark = 7301948265017
+        while str(mark) in held:
+            mark += 1
+        return mark
+
+    def _objects(self, index: int) -> list[dict[str, Any]]:
+        """Render the template for one index and return its documents, with names and labels."""
+        import jinja2
+        import yaml
+
+        name = workload_name(self.run, self.point, index)
+        ours = {**run_labels.of(self.run, self.point, index), **run_labels.of_client(self.client)}
+        values = {
+            "run_id": self.run,
+            "point": self.point,
+            "index": index,
+            "name": name,
+            "namespace": self.namespace,
+            "labels": ours,
+        }
+        try:
+            text = self.compiled.render({**self.template.parameters, **values})
+        except jinja2.UndefinedError as error:
+            known = [*GIVEN, *self.template.parameters]
+            word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
+            raise InputError(f"template '{self.template.name}': {error.message}{nearest(word, known)}") from error
+        except Exception as error:  # whatever a filter or an expression of the template raises
+            raise InputError(
+                f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
+            ) from error
+        try:
+            found = [
+                one
+                for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+                if one is not None
+            ]
+        except yaml.YAMLError as error:
+            raise InputError(f"template '{self.template.name}' does not give YAML: {error}") from error
+        if not found:
+            raise InputError(f"template '{self.template.name}' gives no object")
+        for number, one in enumerate(found, 1):
+            self._finish(one, number, len(found), name, ours)
+        return found
+
+    def _finish(self, one: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
+        where = f"template '{self.template.name}', document {number} of {of}"
+        if not isinstance(one, dict) or not one.get("apiVersion") or not one.get("kind"):
+            raise InputError(f"{where}: an object needs apiVersion and kind")
+        metadata = one.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise InputError(f"{where}: metadata must be a dictionary")
+        given = metadata.setdefault("name", name)
+        if number == of and given != name:
+            raise InputError(
+                f"{where}: the workload's metadata.name is '{given}', it must be {{{{ name }}}} ('{name}')"
+            )
+        if name not in str(given):
+            raise InputError(
+                f"{where}: metadata.name '{given}' must hold {{{{ name }}}}, else two workloads would share the object"
+            )
+        metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
+        try:
+            _json(one)
+        except TypeError as error:
+            raise InputError(f"{where}: a value has no JSON form ({error}); put dates into quotes") from error
+
+    def _prints_only(self) -> bool:
+        """Return whether index, name and labels are only printed, unchanged."""
+        from jinja2 import nodes
+
+        def plain(one: nodes.Node) -> int:
+            """Return the number of varying names that an expression only prints."""
+            if (
+                isinstance(one, nodes.Filter)
+                and one.name in _HARMLESS_FILTERS
+                and one.node is not None
+                and not one.args
+            ):
+                one = one.node
+            if isinstance(one, nodes.Concat):
+                return sum(plain(part) for part in one.nodes)
+            return int(isinstance(one, nodes.Name) and one.name in _VARYING)
+
+        used = sum(1 for one in self.tree.find_all(nodes.Name) if one.name in _VARYING)
+        printed = sum(plain(part) for output in self.tree.find_all(nodes.Output) for part in output.nodes)
+        return used == printed
+
+
+def yaml_json(value: Any) -> str:
+    """Return ``value`` as JSON that is also YAML, which does not permit surrogate pairs of escapes."""
+    return _PAIR.sub(lambda pair: json.loads(f'"{pair.group()}"'), json.dumps(value))
+
+
+def _json(one: dict[str, Any]) -> bytes:
+    return json.dumps(one, separators=(",", ":")).encode()
+
+
+def _document(one: dict[str, Any], mark: str | None) -> Document:
+    metadata = one["metadata"]
+    name = str(metadata["name"])
+    body = _json(one)
+    return Document(
+        api_version=str(one["apiVersion"]),
+        kind=str(one["kind"]),
+        namespace=str(metadata.get("namespace") or ""),
+        names=name.split(mark) if mark else [name],
+        pieces=body.split(mark.encode()) if mark else [body],
+    )

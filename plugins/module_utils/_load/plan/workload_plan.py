@@ -1,0 +1,208 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan: the workloads and their times, written before the first request."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+
+from .arrivals import Arrivals
+from .template_renderer import workload_name
+
+SCHEMA = "plan/1"
+#: Fields of the header that a resumed load must not change.
+_BINDING = ("run", "point", "count", "seed", "arrival")
+#: One shared object for workloads without parameters, because a plan may have 100,000 workloads.
+_NO_PARAMETERS: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One workload. ``offset``: seconds after the start of the load, None in a closed loop."""
+
+    index: int
+    name: str
+    offset: float | None
+    template: str
+    parameters: dict[str, Any] = field(default_factory=lambda: _NO_PARAMETERS)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A header (schema plan/1) and one row per workload, by index."""
+
+    header: dict[str, Any]
+    workloads: list[Planned]
+
+
+def shares(weights: Sequence[int], count: int) -> list[int]:
+    """Return the number of the template of each of ``count`` workloads, in proportion to ``weights``.
+
+    Each time, the template furthest behind its share is chosen (the divisor method of Sainte-Laguë: the largest
+    weight / (2 taken + 1), the first of equals), so that any part of the load has these proportions.
+    """
+    taken = [0] * len(weights)
+    behind = [(-float(weight), number) for number, weight in enumerate(weights)]  # furthest behind first
+    heapq.heapify(behind)
+    chosen = []
+    for _index in range(count):
+        best = behind[0][1]
+        taken[best] += 1
+        heapq.heapreplace(behind, (-weights[best] / (2 * taken[best] + 1), best))
+        chosen.append(best)
+    return chosen
+
+
+def assigned(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
+    """Return the name of each workload's template: the one in the trace, else by weight.
+
+    Raises InputError for an unknown template in the trace.
+    """
+    wrong = next((one for one in arrivals.templates if one and one not in names), None)
+    if wrong is not None:
+        raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
+    templates = arrivals.templates or [""] * arrivals.count
+    chosen = iter(shares(weights, templates.count("")))
+    return [name or names[next(chosen)] for name in templates]
+
+
+def make(
+    run: str,
+    point: str,
+    arrivals: Arrivals,
+    in_flight: int,
+    seed: int | None,
+    templates: list[dict[str, Any]],
+    chosen: Sequence[str],
+) -> Plan:
+    """Plan the workloads of ``arrivals``.
+
+    templates: their headers, as Rendered.header() gives them. chosen: the template of each workload, see assigned().
+    """
+    header = {
+        "type": "header",
+        "schema": SCHEMA,
+        "run": run,
+        "point": point,
+        "count": arrivals.count,
+        "seed": seed,
+        "arrival": arrivals.header,
+        "in_flight": in_flight,
+        "templates": templates,
+    }
+    workloads = [
+        Planned(index, workload_name(run, point, index), offset, template)
+        for index, (offset, template) in enumerate(zip(arrivals.offsets, chosen, strict=True))
+    ]
+    return Plan(header, workloads)
+
+
+def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
+    """Return the seed of a load: the given one, else that of its plan, else a new one if its arrivals are random."""
+    if given is not None or not drawn:
+        return given
+    import secrets
+
+    held = read(path).header["seed"] if path.exists() else None
+    return held if held is not None else secrets.randbelow(2**32)
+
+
+def write(path: Path, plan: Plan) -> None:
+    """Write the whole plan atomically and sync it, before the first request."""
+
+    def records() -> Iterator[dict[str, Any]]:
+        yield plan.header
+        for one in plan.workloads:
+            yield {
+                "type": "workload",
+                "index": one.index,
+                "name": one.name,
+                "offset": one.offset,
+                "template": one.template,
+                "parameters": one.parameters,
+            }
+
+    files.write_lines(path, records(), SCHEMA)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the header of a plan, without its workloads. Raises DataError if it is missing or of another version."""
+    try:
+        found: dict[str, Any] = next(files.read_lines(path), {})
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    if found.get("schema") != SCHEMA:
+        raise DataError(f"{path}: not a plan of schema {SCHEMA}")
+    return found
+
+
+def read(path: Path) -> Plan:
+    """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
+    plan = read_rows(path)
+    if len(plan.workloads) != plan.header["count"]:
+        raise DataError(
+            f"{path}: its header has {plan.header['count']} workloads, the file contains {len(plan.workloads)}"
+        )
+    return plan
+
+
+def read_rows(path: Path) -> Plan:
+    """Read a plan or a part of one, whatever its number of workloads. Raises DataError as read() does."""
+    try:
+        rows = list(files.read_lines(path))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    if not rows or rows[0].get("schema") != SCHEMA:
+        raise DataError(f"{path}: not a plan of schema {SCHEMA}")
+    workloads = [
+        Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"] or _NO_PARAMETERS)
+        for row in rows[1:]
+    ]
+    return Plan(rows[0], workloads)
+
+
+def settle(path: Path, plan: Plan) -> bool:
+    """Write ``plan``, or check that the file at ``path`` is the same; return whether it existed.
+
+    Raises InputError naming the difference, because a point directory belongs to one load.
+    """
+    if not path.exists():
+        write(path, plan)
+        return False
+    difference = _difference(read(path).header, plan.header)
+    if difference:
+        raise InputError(
+            f"{path} is the plan of another load: {difference}. Resume the same load, or use a new point directory"
+        )
+    return True
+
+
+def _difference(held: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return the difference of two headers as text, or an empty string."""
+    for name in _BINDING:
+        if held[name] != now[name]:
+            return f"its {name} is {_short(held[name])}, now it would be {_short(now[name])}"
+    before, after = ([one["name"] for one in header["templates"]] for header in (held, now))
+    if before != after:
+        return f"its templates are {', '.join(before)}, now they would be {', '.join(after)}"
+    for old, new in zip(held["templates"], now["templates"], strict=True):
+        for key in sorted((old.keys() | new.keys()) - {"sha256"}):
+            if old.get(key) != new.get(key):
+                what = f"has {key} {_short(old.get(key))}, now it would be {_short(new.get(key))}"
+                return f"template '{old['name']}' {what}"
+        if old != new:
+            return f"template '{old['name']}' has another text now"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Join what the clients of a load have recorded: their files, their results, their progress.
+
+The files of the clients follow one another, unchanged: each session names its client, and its times are those of the
+client's clock. The timeline compares the clocks (_results/timeline/client_clocks.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles
+
+from ..plan import workload_plan
+from ..plan.template_renderer import workload_name
+from ..send import ledger
+from ..send.load_spec import LoadSpec
+
+LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
+_BLOCK = 1 << 20
+#: Maximum number of names in the result.
+_NAMED = 10
+
+
+def join(point_dir: Path, folders: Mapping[int, Path], clients: int, lost: Mapping[int, str]) -> None:
+    """Write ledger and observations of the point from those in the folders of the clients, by number.
+
+    lost: client -> why its files are missing. Safe to repeat.
+    """
+    for name in (LEDGER, OBSERVATIONS):
+        aside = point_dir / f".{name}.joined"
+        with open(aside, "wb") as stream:
+            if name == LEDGER:
+                for client, reason in sorted(lost.items()):
+                    row = {"type": "lost", "client": client, "clients": clients, "reason": reason}
+                    stream.write(f"{files.encode(row)}\n".encode())
+            for _client, folder in sorted(folders.items()):
+                if (folder / name).exists():
+                    _append(folder / name, stream)
+        if aside.stat().st_size or name == LEDGER:
+            aside.replace(point_dir / name)
+        else:
+            aside.unlink()  # the load was not sampled
+
+
+def _append(path: Path, stream: BinaryIO) -> None:
+    """Append the whole lines of a file: the last line of a killed client may be torn."""
+    rest = b""
+    with open(path, "rb") as source:
+        while block := source.read(_BLOCK):
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            stream.write(whole + newline)
+
+
+def progress(point: str, planned: int, counts: Iterable[Mapping[str, int]], clients: int, seconds: float) -> str:
+    """Return the progress of all clients as one line."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    parts = [
+        f"{total['submitted']}/{planned} submitted by {clients} clients",
+        f"{total['created']} created",
+        f"{total['running']} running",
+        f"{total['succeeded']} done",
+        f"{total['failed']} failed",
+        *(f"{total[name]} {name}" for name in ("deleted", "refused", "retries") if total[name]),
+        f"{seconds:.0f} s",
+    ]
+    return f"workload {point}: {', '.join(parts)}"
+
+
+def result(
+    request: LoadSpec, planned: int, results: Mapping[int, Mapping[str, Any]], lost: Mapping[int, str], seconds: float
+) -> dict[str, Any]:
+    """Return the results of the clients as one, as workload_submit returns it, and ``clients`` with each.
+
+    lost: client -> why it has no result; of its workloads, those without a final line in its ledger are unknown. The
+    joined ledger must exist: the lateness is that of all workloads. Rates add up, because the clients send at the same
+    time.
+    """
+    each = [results[client] for client in sorted(results)]
+    counts: Counter[str] = Counter()
+    for one in each:
+        counts.update(one["counts"])
+    recorded = _recorded(request, lost)
+    counts.update(recorded.outcomes.values())
+    unknown = [
+        workload_name(request.run, request.point, index)
+        for index in range(planned)
+        if index % request.clients in lost and index not in recorded.outcomes
+    ]
+    counted = {**counts, "planned": planned, "unknown": len(unknown)}
+    late = recorded.late
+    total = quantiles.summary([one for some in late.values() for one in some])
+    found: dict[str, Any] = {
+        "changed": any(one["changed"] for one in each),
+        "counts": counted,
+        "timed_out": any(one["timed_out"] for one in each),
+        "stopped": next((one["stopped"] for one in each if one["stopped"]), "") or _lost(lost, unknown),
+        "waiting_for": [name for one in each for name in one["waiting_for"]][:_NAMED],
+        "refusals": _refusals(each),
+        "lateness": total,
+        "max_lateness": request.max_lateness,
+        "held_back": sum(one["held_back"] for one in each),
+        "stolen": max((one["stolen"] or 0.0 for one in each), default=0.0),
+        "on_time": quantiles.on_time(total, request.max_lateness),
+        "rate": round(sum(one["rate"] for one in each), 3),
+        "load_seconds": max((one["load_seconds"] for one in each), default=0.0),
+        "repeated": dict(sum((Counter(one["repeated"]) for one in each), Counter())),
+        "sessions": max((one["sessions"] for one in each), default=0),
+        "events": sum(one["events"] for one in each),
+        "gaps": sum(one["gaps"] for one in each),
+        "sampling": each[0]["sampling"] if each else {},
+        "notes": sorted({note for one in each for note in one["notes"]}),
+        "seconds": round(seconds, 3),
+        "clients": [_of_client(client, results[client], late.get(client, [])) for client in sorted(results)],
+    }
+    return {**found, "msg": _message(request, found)}
+
+
+def _of_client(client: int, found: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
+    kept = {name: found[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
+    return {"client": client, "lateness": quantiles.summary(late), **kept}
+
+
+def _lost(lost: Mapping[int, str], unknown: Sequence[str]) -> str:
+    if not lost:
+        return ""
+    why = "; ".join(f"client {client}: {reason}" for client, reason in sorted(lost.items()))
+    named = ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
+    of = formats.count(len(unknown), "workload")
+    return f"clients were lost ({why}); the fate of {of} is unknown{f': {named}' if named else ''}"
+
+
+@dataclass
+class _Recorded:
+    """What the joined ledger has.
+
+    late: client -> the lateness of the first attempt for each of its workloads, on its own clock, seconds. outcomes:
+    index of a workload of a lost client -> its final outcome.
+    """
+
+    late: dict[int, list[float]] = field(default_factory=dict)
+    outcomes: dict[int, str] = field(default_factory=dict)
+
+
+def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
+    found = _Recorded()
+    kinds = set()
+    if lost:
+        header = workload_plan.read_header(request.point_dir / "plan.jsonl")
+        kinds = {one["kind"] for one in header["templates"]}
+    seen: set[int] = set()
+    client = 0
+    for row in files.read_lines(request.point_dir / LEDGER):
+        if row["type"] == "session":
+            client = row.get("client", 0)
+        if row["type"] != "attempt":
+            continue
+        if row["index"] not in seen:
+            seen.add(row["index"])
+            found.late.setdefault(client, []).append(row["sent"] - row["intended"])
+        if client in lost and row["kind"] in kinds and row["outcome"] in ledger.FINAL:
+            found.outcomes[row["index"]] = row["outcome"]
+    return found
+
+
+def _refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    total: dict[tuple[str, int, str], dict[str, Any]] = {}
+    for one in (refusal for found in each for refusal in found["refusals"]):
+        known = total.setdefault((one["kind"], one["status"], one["reason"]), {**one, "count": 0})
+        known["count"] += one["count"]
+    return sorted(total.values(), key=lambda one: -int(one["count"]))[:_NAMED]
+
+
+def _message(request: LoadSpec, found: Mapping[str, Any]) -> str:
+    counts = found["counts"]
+    created = counts[ledger.CREATED] + counts[ledger.ALREADY_MINE]
+    parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {found['rate']:.1f}/s"]
+    if request.wait:
+        parts.append(f"{counts['succeeded']} succeeded")
+    for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "unfinished", "unknown", "retries"):
+        if counts.get(name):
+            parts.append(f"{counts[name]} {name}")
+    late = found["lateness"]
+    if late is not None:
+        known = [one for one in found["clients"] if one["lateness"]]
+        worst = max(known, key=lambda one: float(one["lateness"]["p99"]))
+        of_worst = f"client {worst['client']}: {worst['lateness']['p99'] * 1000:.1f}"
+        parts.append(f"sent P99 {late['p99'] * 1000:.1f} ms late ({of_worst})")
+        if not found["on_time"]:
+            parts.append(f"which is more than the {found['max_lateness'] * 1000:g} ms allowed")
+    text = f"workload {request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+    return f"{text}. The load was ended early: {found['stopped']}" if found["stopped"] else text

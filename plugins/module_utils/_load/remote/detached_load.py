@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A load as a detached process, on another host or in a pod; it continues without connection to the controller.
+
+Each load has a directory ``<root>/<run id>/<point>`` there, by which every session of the run finds it again. The
+process leads its own session, writes the files of the point to this directory, and at its end the result. It deletes
+the kubeconfig in the directory when it ends. The directory is deleted after its files were fetched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    ProcessError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.exit_with_parent import ended_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
+    held_lock_file,
+    lock_renewer,
+    lock_session,
+)
+
+from ..send.load_spec import LoadSpec
+from ..send.submit_load import Load
+
+PLAN = "plan.jsonl"
+ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
+
+#: How long to wait after SIGTERM for the load to end, seconds.
+PATIENCE = 20.0
+
+
+class LoadDirectory:
+    """The directory of one load."""
+
+    def __init__(self, root: str | Path, run: str, point: str) -> None:
+        self.path = Path(root).expanduser().absolute() / run / point
+        self.point = self.path / "point"
+        self.step = self.path / "step"
+        self.kubeconfig = self.path / "kubeconfig"
+        self.request = self.path / "request.json"
+        self.process = self.path / "process.json"
+        self.result = self.path / "result.json"
+        self.counts = self.path / "counts.json"
+        self.progress = self.path / "progress"
+        self.log = self.path / "log"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lock the load, so that no other process starts or removes it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(self.path.with_suffix(".lock"), "w", encoding="ascii") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def state(self) -> str:
+        """Return the state of the load."""
+        if self.result.exists():
+            return ENDED
+        if not self.path.exists():
+            return ABSENT
+        # The process still lives for a moment after it wrote the result, so the result is checked first.
+        return RUNNING if self.living() else (ENDED if self.result.exists() else DIED)
+
+    def living(self) -> Process | None:
+        """Return the process of the load if it is alive."""
+        try:
+            known = files.read_json(self.process)
+        except DataError:
+            return None
+        found = Process(known["pid"], known["ticks"])
+        return found if known["boot"] == boot_id() and found.lives() else None
+
+
+def start(
+    directory: LoadDirectory,
+    request: Mapping[str, Any],
+    kubeconfig: str,
+    lock: Mapping[str, Any] | None,
+    interpreter: str = "",
+    plan: Path | None = None,
+    again: bool = False,
+    tied: bool = False,
+) -> bool:
+    """Start the load unless it exists, in whatever state; return whether it was started.
+
+    plan: the part of one client of several. again: whether a load that has died is started again, on its own files.
+    request: parameters of module workload_submit. lock: parameters of module cluster_lock, for the load to renew the
+    run's lock itself. tied: whether the load ends when this process does. Raises ProcessError if it does not start.
+    """
+    with directory.alone():
+        if directory.state() not in ((ABSENT, DIED) if again else (ABSENT,)):
+            return False
+        directory.step.mkdir(parents=True, mode=0o700, exist_ok=True)
+        directory.point.mkdir(exist_ok=True)
+        if plan is not None:
+            shutil.copyfile(plan, directory.point / PLAN)
+        os.chmod(directory.path, 0o700)
+        files.replace_text(directory.kubeconfig, kubeconfig, mode=0o600)
+        asked = {
+            **request,
+            "kubeconfig": str(directory.kubeconfig),
+            "point_dir": str(directory.point),
+            "lock_dir": str(directory.path) if lock else None,
+        }
+        files.write_json(directory.request, {"request": asked, "lock": dict(lock) if lock else None, "tied": tied})
+        code = _code(directory)
+        command = [interpreter or sys.executable, "-m", __name__, str(directory.path)]
+        child = processes.started(command, directory.path, {**os.environ, "PYTHONPATH": code}, directory.log)
+        files.write_json(directory.process, {**Process.of(child.pid).record(), "boot": boot_id()})
+        if child.poll() not in (None, 0):
+            raise ProcessError(f"the load did not start: {directory.log.read_text(errors='replace')[-500:]}")
+    return True
+
+
+def _code(directory: LoadDirectory) -> str:
+    """Return the PYTHONPATH of the process. It gets a copy of Ansible's archive, which is deleted with the module."""
+    archive = ansible_archive()
+    if archive is None:
+        return str(Path(__file__).parents[7])
+    return str(shutil.copy(archive, directory.path / "code.zip"))
+
+
+def ansible_archive() -> Path | None:
+    """Return the archive from which Ansible runs this module, None if it runs from files."""
+    return next((Path(one) for one in sys.path if one.endswith(".zip") and Path(one).is_file()), None)
+
+
+def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
+    """Return the state of the load, and its progress lines from byte ``offset`` on."""
+    state = directory.state()
+    data = b""
+    if directory.progress.exists():
+        with open(directory.progress, "rb") as stream:
+            stream.seek(offset)
+            data = stream.read()
+    whole = data[: data.rfind(b"\n") + 1]
+    found: dict[str, Any] = {"state": state, "lines": whole.decode(errors="replace").splitlines()}
+    found["offset"] = offset + len(whole)
+    if state == ENDED:
+        found["outcome"] = files.read_json(directory.result)
+        found["files"] = recorded(directory)
+        found["step_files"] = sorted(str(one) for one in directory.step.iterdir() if one.is_file())
+    if directory.counts.exists():
+        found["counts"] = files.read_json(directory.counts)
+    if state == DIED:
+        found["log"] = directory.log.read_text(errors="replace")[-1000:] if directory.log.exists() else ""
+    return found
+
+
+def recorded(directory: LoadDirectory) -> list[str]:
+    """Return the files of the point; of one client of several without its part of the plan."""
+    found = sorted(directory.point.glob("*.jsonl"))
+    several = files.read_json(directory.request)["request"].get("clients", 1) > 1
+    return [str(one) for one in found if not (several and one.name == PLAN)]
+
+
+def remove(directory: LoadDirectory) -> bool:
+    """End the load if it runs, and delete its directory; return whether there was one. Safe to repeat."""
+    with directory.alone():
+        there = directory.path.exists()
+        end(directory)
+        shutil.rmtree(directory.path, ignore_errors=True)
+        directory.path.with_suffix(".lock").unlink(missing_ok=True)
+    try:
+        directory.path.parent.rmdir()
+    except OSError:
+        pass  # another point of the run
+    return there
+
+
+def end(directory: LoadDirectory) -> None:
+    """Send SIGTERM to the load, which then writes its result; SIGKILL to its session if it does not end."""
+    found = directory.living()
+    # Its session includes the sampler.
+    if found is not None and processes.end([found], PATIENCE, session=True):
+        raise ProcessError(f"the load, process {found.pid}, did not end")
+
+
+def main(folder: str) -> int:
+    """Run as the process that start() starts: take over the lock, apply the load, write the result."""
+    path = Path(folder)
+    directory = LoadDirectory(path.parent.parent, path.parent.name, path.name)
+    given = files.read_json(directory.request)
+    lock_path = directory.path / "lock-elsewhere.json"
+    outcome: dict[str, Any] = {"ok": False, "error": "ProcessError", "msg": "the load ended without a result"}
+    try:
+        if given["lock"]:
+            _take_over(given["lock"], directory, lock_path)
+        request, progress = LoadSpec.of(given["request"]), Progress(str(directory.progress), Step(None))
+        load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
+        with ended_with_parent() if given["tied"] else contextlib.nullcontext():
+            outcome = {"ok": True, "result": load.run()}
+    except SeatrialError as error:
+        outcome = {"ok": False, "error": error.cause, "msg": str(error)}
+    except Exception as error:
+        outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
+        raise
+    finally:
+        lock_renewer.stop(held_lock_file.read(lock_path))
+        directory.kubeconfig.unlink(missing_ok=True)
+        files.write_json(directory.result, {**outcome, "ended": time.time()})
+    return 0
+
+
+class _Counts:
+    """The counts of the load in a file, replaced at most once a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: dict[str, int] = {}
+        self._at = float("-inf")
+
+    def write(self, counts: dict[str, int]) -> None:
+        """Write the counts if they have changed."""
+        now = time.monotonic()
+        if counts != self._written and now - self._at >= 1.0:
+            files.write_json(self._path, counts)
+            self._written, self._at = counts, now
+
+
+def _take_over(lock: Mapping[str, Any], directory: LoadDirectory, path: Path) -> None:
+    """Renew the run's lock here too: it is held while this process or the controller lives."""
+    asked = {**lock, "kubeconfig": str(directory.kubeconfig), "lock_file": str(path), "caller_pid": os.getpid()}
+    lock_session.take(lock_session.LockSpec.of(asked, 0), Step(None), _log)
+
+
+def _log(text: str) -> None:
+    """Write a line to stdout, which start() redirected to the log."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _log(json.dumps({"ended": main(sys.argv[1])}))

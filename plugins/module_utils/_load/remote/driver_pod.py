@@ -1,0 +1,246 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A load in pods of the driver cluster, from the controller: starting, following, fetching its files, removing it.
+
+All communication goes through the API server of the driver cluster. Objects are found by the name of the load.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    ApiError,
+    DataError,
+    InputError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+
+from ..send.load_spec import LoadSpec
+from . import (
+    chunked_transfer,
+    client_results,
+    hand_over,
+    pod_manifests,
+    pod_states,
+    remote_load_record,
+    result_store,
+    result_upload,
+)
+from .connection_retry import ConnectionRetry
+from .pod_manifests import DriverPodSpec
+from .pod_states import ClientState, PodsState
+from .result_store import ResultStore
+
+JOB = Kind("batch/v1", "Job", "jobs", True)
+POD = Kind("v1", "Pod", "pods", True)
+NAMESPACE = Kind("v1", "Namespace", "namespaces", False)
+#: Kinds of a load's objects that its Job does not own: rights on the target, possibly in other namespaces.
+GRANTS = tuple(
+    Kind("rbac.authorization.k8s.io/v1", kind, f"{kind.lower()}s", space)
+    for kind, space in (("RoleBinding", True), ("Role", True), ("ClusterRoleBinding", False), ("ClusterRole", False))
+)
+
+#: Folder of the clients in the directory of the point, while their files are fetched.
+FOLDER = "clients"
+#: Polling interval, and timeout for the deletion of a load, seconds.
+LOOK, DELETION = 1.0, 120.0
+
+
+class DriverPod:
+    """The load of one point in pods, one for each client.
+
+    ``say`` shows progress; ``reconnect``: how long to retry, seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        spec: DriverPodSpec,
+        say: Callable[[str], None],
+        reconnect: float = 600.0,
+        store: ResultStore | None = None,
+    ) -> None:
+        self.client = client
+        self.store = store
+        self.spec = spec
+        self.say = say
+        self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost, refused=_refused)
+
+    # Start
+
+    def check(self) -> bool:
+        """Return whether the load has been started, in whatever state. Raises InputError if it cannot be."""
+        spec, client = self.spec, self.client
+        there = client.get(JOB, spec.name, spec.home)
+        if there is not None and not there["spec"].get("suspend"):
+            return True
+        if not spec.image:
+            raise InputError("workload_driver_image is empty: it needs Python 3.11, PyYAML, Jinja2 and jmespath")
+        if spec.namespace and client.get(NAMESPACE, spec.namespace) is None:
+            raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
+        return False
+
+    def start(self, request: Mapping[str, Any], load: LoadSpec, lock: Mapping[str, Any] | None, plan: str) -> None:
+        """Start the load, which does not exist; complete a start that was interrupted.
+
+        request: parameters of workload_submit. load: the same, with kubeconfig and context of the target. plan:
+        checksum of the plan. Raises InputError before anything is created, ApiError for a refusal.
+        """
+        spec, client = self.spec, self.client
+        with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
+            same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
+            config = None if same else kubeconfig.standalone(load.kubeconfig, load.context)
+            grants = pod_manifests.grants(spec, pod_manifests.rights(target, load, lock)) if same else []
+            asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
+        if not spec.namespace:
+            self._await_deletion()
+            self._create(pod_manifests.namespace(spec))
+        self._create(pod_manifests.job(spec))
+        uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
+        collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
+        given = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
+        urls = self.store.secret() if self.store is not None else {}
+        for one in (*pod_manifests.owned(spec, uid, given, config, urls), *grants):
+            self._create(one)
+        client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
+        self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
+
+    def renew(self) -> None:
+        """Replace the URLs with which the pods upload files: they expire, and the S3 server may be another one."""
+        if self.store is not None:
+            path = result_upload.SECRET.path(self.spec.home, result_upload.url_secret(self.spec.name))
+            self.client.request("PATCH", path, {"data": self.store.secret()}, content_type=MERGE_PATCH)
+
+    def _await_deletion(self) -> None:
+        """Wait until the namespace of the point before is gone: the API server refuses objects in it meanwhile."""
+
+        def look() -> tuple[bool | None, str]:
+            found = self.client.get(NAMESPACE, self.spec.home, metadata_only=True)
+            deleted = found is not None and "deletionTimestamp" in found["metadata"]
+            return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
+
+        wait_until.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+
+    def _create(self, manifest: dict[str, Any]) -> None:
+        """Create an object; an interrupted start may have created it before."""
+        client = self.client
+        client.create_once(client.kind_of(manifest).path_of(manifest, client.access.namespace), manifest)
+
+    # Progress
+
+    def status(self) -> PodsState:
+        """Return the state of the load."""
+        spec = self.spec
+        job = self.client.get(JOB, spec.name, spec.home)
+        if job is None or job["spec"].get("suspend"):
+            return PodsState(there=False)
+        stored = {
+            one["metadata"]["name"]: one for one in self._listed(chunked_transfer.CONFIG_MAP, pod_manifests.STATE)
+        }
+        names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
+        clients = tuple(ClientState.of(stored.get(name, {})) for name in names)
+        pods = pod_states.words_of(self._listed(POD))
+        return PodsState(True, clients, pods, pod_states.lost(job, clients, pods))
+
+    def _listed(self, kind: Kind, more: str = "") -> list[dict[str, Any]]:
+        selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
+        return self.client.list(kind, self.spec.home, f"{selector},{more}" if more else selector)[0]
+
+    def _waits(self) -> str:
+        """Return why the pods wait, or how they ended."""
+        return "; ".join(pod_states.words_of(self._listed(POD)).values())
+
+    def stop(self) -> None:
+        """End all pods; they hand over what they have recorded. Raises WaitTimeout."""
+        path = JOB.path(self.spec.home, self.spec.name)
+        self.client.request("PATCH", path, {"spec": {"parallelism": 0}}, content_type=MERGE_PATCH)
+
+        def look() -> tuple[bool | None, str]:
+            left = [one for one in self._listed(POD) if one["status"].get("phase") in ("Pending", "Running")]
+            return not left or None, f"waits for the end of {len(left)} pods"
+
+        wait_until.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+
+    # End
+
+    def fetch(self, found: PodsState, request: LoadSpec, step_dir: Path | None) -> dict[int, Path]:
+        """Fetch what the clients have handed over; return the folder of each with its files.
+
+        Joins them to those of the point. Appends the files of the role call of client 0 to the ones in ``step_dir``.
+        """
+        folders = {}
+        for number, one in enumerate(found.clients):
+            folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
+            get = partial(hand_over.fetch, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
+            index = self.retry.call(f"fetching the files of client {number}", get)
+            self._fetch_archive(one, folder)
+            if not index and one.ended and not one.failed:
+                raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
+        client_results.join(request.point_dir, folders, self.spec.clients, found.lost)
+        size = sum(path.stat().st_size for one in folders.values() for path in one.iterdir())
+        self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
+        for sent in [sent for one in found.clients for sent in (one.result or {}).get("parcels", [])]:
+            if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
+                here = step_dir / Path(sent["name"]).name
+                get_step = partial(chunked_transfer.fetch, self.client, self.spec.home, sent)
+                self.retry.fetch(get_step, here, append=True)
+        return folders
+
+    def _fetch_archive(self, client: ClientState, folder: Path) -> None:
+        """Replace the files of a client by those that it has uploaded, if it has."""
+        for one in (client.result or {}).get("parcels", []):
+            if one["kind"] == result_upload.ARCHIVE:
+                if self.store is None:
+                    raise InputError(
+                        f"client {one['key']} has uploaded its files to an S3 server: set workload_collect_s3 as when "
+                        f"the load began ({remote_load_record.FILE} names the bucket)"
+                    )
+                result_store.unpack(self.store.fetch(one, folder), folder, None)
+                self.say(f"fetched the files of client {one['key']} from S3, {one['size'] / 2**20:.1f} MiB compressed")
+
+    def remove(self) -> bool:
+        """End the load and delete all of its objects; return whether there were any. Safe to repeat.
+
+        Raises WaitTimeout if the Job or its pod is not deleted in time.
+        """
+        spec, client = self.spec, self.client
+        selector = f"{run_labels.RUN}={spec.run},{run_labels.LOAD}={spec.point}"
+        there = client.delete(JOB, spec.name, spec.home, {"propagationPolicy": "Foreground"})
+        for kind in GRANTS:
+            for one in client.list(kind, "", selector)[0]:
+                meta = one["metadata"]
+                there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
+        deadline = time.monotonic() + DELETION
+        while client.get(JOB, spec.name, spec.home) is not None:
+            if time.monotonic() >= deadline:
+                raise WaitTimeout(f"Job {spec.home}/{spec.name} is still there after {DELETION:g} s: {self._waits()}")
+            time.sleep(0.3)
+        own = None if spec.namespace else client.get(NAMESPACE, spec.home)
+        ours = own is not None and label(own, run_labels.RUN) == spec.run
+        if own is not None and ours and not client.list(JOB, spec.home)[0]:  # another point may use it
+            client.delete_seen(NAMESPACE, spec.home, "", own["metadata"]["uid"])
+        return there
+
+
+def _refused(error: Exception) -> bool:
+    """Return whether the API server refused a request for lack of a right."""
+    return isinstance(error, ApiError) and error.status == 403
+
+
+def _lost(error: Exception) -> bool:
+    """Return whether the API server could not be reached, or is overloaded."""
+    if isinstance(error, ApiError):
+        return error.busy
+    return isinstance(error, AccessError)

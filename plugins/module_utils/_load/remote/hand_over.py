@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
+
+ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. All but this
+small end is in immutable ConfigMaps, the parts, which are written once: what is written grows linearly with the files.
+Each part consists of whole lines. Every fetch checks the checksums.
+
+When the parts of a client have reached a size, its observations are no longer handed over: all files go through an S3
+server at the end (result_upload). The ledger, a tenth of them, still is, so that a new pod resumes from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+
+from . import chunked_transfer, result_upload
+from .chunked_transfer import CONFIG_MAP
+
+#: Files of a client.
+LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
+FILES = (LEDGER, OBSERVATIONS)
+#: Maximum size of a part, bytes before compression, and of it and of an incomplete last line, bytes compressed. An API
+#: server allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
+PART, ROOM = 2 << 20, 450_000
+#: Size above which the end of a file becomes a part, bytes compressed: half of it is written again each time, in the
+#: mean, and a lower bound would make more objects.
+END = 16 << 10
+_INDEX = "index"
+
+
+@dataclass
+class _Sent:
+    """What was sent of a file. at: bytes in its parts. digest: of these. size: bytes of the file, with its end.
+
+    parts: (prefix, first number, last number) of their names.
+    """
+
+    parts: list[tuple[str, int, int]] = field(default_factory=list)
+    at: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+    size: int = -1
+    held: bool = False  # it has become too large
+
+
+class HandOver:
+    """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts.
+
+    most: bytes of the parts, compressed, above which the observations are held back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        folder: Path,
+        metadata: Mapping[str, Any],
+        most: int = result_upload.MOST,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._folder = folder
+        self._metadata = metadata
+        self._most = most
+        self._used = 0
+        # A pod that is made again may not find a part that the one before has created.
+        self._prefix = f"{name}-{secrets.token_hex(4)}"
+        self._numbers = dict.fromkeys(FILES, 0)
+        self._sent = {name: _Sent() for name in FILES}
+
+    def restore(self) -> bool:
+        """Write what an earlier pod has handed over to the folder; return whether there was something.
+
+        Raises DataError for damaged files.
+        """
+        index = fetch(self._client, self._namespace, self._name, self._folder)
+        for name, one in index.items():
+            sent = self._sent[name]
+            sent.parts = [(prefix, int(first), int(last)) for prefix, first, last in one["parts"]]
+            sent.at, sent.held = one["at"], one.get("held", False)
+            self._used = max(self._used, one.get("used", 0))
+            with open(self._folder / name, "rb") as stream:
+                while sent.at > stream.tell() and (block := stream.read(min(1 << 20, sent.at - stream.tell()))):
+                    sent.digest.update(block)
+        return bool(index)
+
+    @property
+    def held(self) -> bool:
+        """Whether not all of the files were handed over, because they are too large."""
+        return any(one.held for one in self._sent.values())
+
+    def send(self) -> bool:
+        """Hand over what was added; return whether anything was. Raises AccessError, ApiError: send again later."""
+        paths = {name: self._folder / name for name in FILES if (self._folder / name).exists()}
+        sizes = {name: path.stat().st_size for name, path in paths.items()}
+        if all(sizes[name] == self._sent[name].size or self._sent[name].held for name in paths):
+            return False
+        index, ends, sent = {}, {}, {}
+        for name, path in paths.items():
+            end, packed = self._advance(self._sent[name], path)
+            one = self._sent[name]
+            whole = one.digest.copy()
+            whole.update(end)
+            sent[name] = one.at + len(end)
+            index[name] = {"parts": one.parts, "at": one.at, "size": sent[name], "sha256": whole.hexdigest()}
+            index[name] |= {"held": one.held, "used": self._used}
+            ends[name] = base64.b64encode(packed).decode()
+        changes = {"data": {_INDEX: json.dumps(index)}, "binaryData": ends}
+        head = CONFIG_MAP.path(self._namespace, f"{self._name}-files")
+        self._client.request("PATCH", head, changes, content_type=MERGE_PATCH)
+        for name, size in sent.items():
+            self._sent[name].size = size
+        return True
+
+    def _advance(self, sent: _Sent, path: Path) -> tuple[bytes, bytes]:
+        """Put all but the end of a file into parts; return the end, and the end compressed."""
+        if sent.held:
+            return b"", zlib.compress(b"")
+        with open(path, "rb") as stream:
+            stream.seek(sent.at)
+            data = stream.read(PART)
+            while len(data) == PART or len(packed := zlib.compress(data)) > END:
+                if len(data) < PART and b"\n" not in data and len(packed) <= ROOM:
+                    break  # one line that is being written
+                self._put(sent, path, data)
+                if self._hold(sent, path, 0):
+                    return b"", zlib.compress(b"")
+                stream.seek(sent.at)
+                data = stream.read(PART)
+        return (b"", zlib.compress(b"")) if self._hold(sent, path, len(packed)) else (data, packed)
+
+    def _put(self, sent: _Sent, path: Path, data: bytes) -> None:
+        """Put whole lines of ``data`` into a part."""
+        part, packed = _part(data, path)
+        # A number is used once: whether an attempt without a reply has created its part is unknown.
+        self._numbers[path.name] += 1
+        number, prefix = self._numbers[path.name], f"{self._prefix}-{path.name[0]}"
+        chunked_transfer.put(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
+        before, first, last = sent.parts[-1] if sent.parts else ("", 0, 0)
+        if (before, last) == (prefix, number - 1):
+            sent.parts[-1] = (prefix, first, number)
+        else:
+            sent.parts.append((prefix, number, number))
+        sent.at += len(part)
+        sent.digest.update(part)
+        self._used += len(packed)
+
+    def _hold(self, sent: _Sent, path: Path, more: int) -> bool:
+        """Hold the file back if the parts and ``more`` bytes are too large."""
+        sent.held = path.name == OBSERVATIONS and self._used + more > self._most
+        return sent.held
+
+
+def _part_name(prefix: str, number: int) -> str:
+    return f"{prefix}-{number:04d}"
+
+
+def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:
+    """Return whole lines from the beginning of ``data`` that fit into a ConfigMap, and these compressed."""
+    while True:
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            raise DataError(f"{path} has a line that does not fit into a ConfigMap")
+        packed = zlib.compress(data)
+        if len(packed) <= ROOM:
+            return data, packed
+        data = data[: len(data) // 2]
+
+
+def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
+    """Write the files that a client has handed over to ``folder``; return their index, empty if there are none.
+
+    Raises DataError if an object is missing or a file is damaged.
+    """
+    head = client.get(CONFIG_MAP, f"{name}-files", namespace)
+    if head is None:
+        raise DataError(f"ConfigMap {namespace}/{name}-files with the files of the load was deleted")
+    index: dict[str, Any] = json.loads((head.get("data") or {}).get(_INDEX, "{}"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, one in index.items():
+        if file not in FILES:
+            raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
+        aside = folder / f".{file}.fetched"
+        with open(aside, "wb") as stream:
+            for part in (_part_name(of, number) for of, low, up in one["parts"] for number in range(low, up + 1)):
+                stream.write(_unpacked(chunked_transfer.chunk(client, namespace, part), part))
+            stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
+        if files.sha256_of(aside) != one["sha256"]:
+            raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
+        aside.replace(folder / file)
+    return index
+
+
+def _unpacked(packed: bytes, name: str) -> bytes:
+    try:
+        return zlib.decompress(packed)
+    except zlib.error as error:
+        raise DataError(f"ConfigMap {name} has no valid part of a file: {error}") from error

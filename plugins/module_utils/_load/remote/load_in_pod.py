@@ -1,0 +1,216 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A load in pods of the driver cluster, from the parameters of module workload_in_pod."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+
+from ..plan import workload_plan
+from ..send import common_start, load_spec, prepare_load
+from ..send.load_spec import LoadSpec
+from . import client_results, remote_load, remote_load_record, result_store
+from .detached_load import PLAN
+from .driver_pod import FOLDER, DriverPod
+from .follow_pods import PodsFollower
+from .pod_manifests import DriverPodSpec
+from .pod_states import PodsState
+from .result_store import ResultStore
+
+
+def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
+    """Return what the pods need."""
+    return DriverPodSpec(
+        run=given["run_id"],
+        point=given["point"],
+        image=given["image"],
+        namespace=given["namespace"],
+        node_selector=given["node_selector"],
+        tolerations=tuple(given["tolerations"]),
+        requests={name: str(value) for name, value in given["requests"].items()},
+        limits={name: str(value) for name, value in given["limits"].items()},
+        security_context=given["security_context"],
+        keep=given["keep"],
+        clients=int(given["request"].get("clients") or 1),
+        restarts=given["restarts"],
+        collect_bytes=given["collect_bytes"],
+    )
+
+
+class LoadInPod:
+    """The load of one point in pods of the driver cluster."""
+
+    where = "the load in the driver cluster"
+    host = remote_load_record.DRIVER_POD
+
+    def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
+        """``given``: the module's parameters. ``client``: of the driver cluster."""
+        spec = spec_of(given)
+        say = step.reporter(given["progress_file"], "driver pod")
+        recorded = (remote_load_record.read(Path(given["point_dir"])) or {}).get("collect") or {}
+        clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
+        self.store = ResultStore.of(given, spec.run, spec.point, clients)
+        self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
+        self.pod = DriverPod(client, spec, say, given["reconnect"], self.store)
+        self.root = spec.namespace
+        self.retry = self.pod.retry
+        self._given = given
+        self._step = step
+        self._began = time.monotonic()
+
+    @cached_property
+    def _asked(self) -> dict[str, Any]:
+        """Parameters of workload_submit. Raises InputError."""
+        return load_spec.remote_parameters(self._given["request"], self._given["run_id"], self._given["point"])
+
+    @cached_property
+    def _request(self) -> LoadSpec:
+        given = self._given
+        target = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
+        return LoadSpec.of({**self._asked, **target, "point_dir": given["point_dir"]})
+
+    @cached_property
+    def _planned(self) -> int:
+        """Number of workloads of the plan."""
+        return int(workload_plan.read_header(self._request.point_dir / PLAN)["count"])
+
+    def begin(self, recorded: bool) -> bool:
+        """See RemoteLoad."""
+        given, pod, request = self._given, self.pod, self._request
+        if self.retry.call("looking for it", pod.check):
+            pod.say("found the load again by its run id")
+            self.retry.call("renewing the URLs of the uploads", pod.renew)
+            return True
+        if self.store is not None:
+            self.store.check()
+        plan = prepare_load.write_plan(request, request.clients)
+        self._remove_leases()  # of a load that was deleted before
+        # The plan has the seed.
+        asked = {**self._asked, "seed": plan.header["seed"]}
+        lock = remote_load_record.held_lock(given["lock_dir"], api_host(load(request.kubeconfig, request.context)))
+        pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
+        return False
+
+    def follow(self) -> Mapping[str, Any]:
+        """See RemoteLoad."""
+        start_timeout = self._given["start_timeout"]
+        return {"state": PodsFollower(self.pod, self._planned, start_timeout, self._has_started).run()}
+
+    def _has_started(self) -> bool:
+        """Return whether the common start was released; one client has none, and what it has sent is known."""
+        request = self._request
+        if request.clients == 1:
+            return False
+        with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
+            namespace = request.namespace or client.access.namespace
+            return common_start.has_started(client, request.run, request.point, namespace)
+
+    def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
+        """See RemoteLoad."""
+        found: PodsState = ended["state"]
+        folders = self.pod.fetch(found, self._request, step_dir)
+        outcome = self._outcome(found)
+        for one in folders.values():
+            shutil.rmtree(one)
+        for one in (point_dir / FOLDER / self.pod.spec.run, point_dir / FOLDER):
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        return outcome
+
+    def _outcome(self, found: PodsState) -> Mapping[str, Any]:
+        """Return the outcome of all clients. Their files were joined."""
+        if found.unstarted:
+            return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(found.unstarted)}"}
+        outcomes = {number: one.result["outcome"] for number, one in enumerate(found.clients) if one.result}
+        several = len(found.clients) > 1
+        failed = {number: one for number, one in outcomes.items() if not one["ok"]}
+        if failed:
+            number, outcome = min(failed.items())
+            return (
+                {**outcome, "msg": f"client {number} of {len(found.clients)}: {outcome['msg']}"} if several else outcome
+            )
+        if not outcomes:
+            why = "; ".join(sorted(set(found.lost.values())))
+            return {"ok": False, "error": "ProcessError", "msg": f"the load died without a result: {why}"}
+        if not several:
+            return dict(outcomes[0])
+        results = {number: one["result"] for number, one in outcomes.items()}
+        seconds = time.monotonic() - self._began
+        result = client_results.result(self._request, self._planned, results, found.lost, seconds)
+        self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
+        self.pod.say(result["msg"])
+        return {"ok": True, "result": result}
+
+    def remove(self) -> bool:
+        """See RemoteLoad."""
+        there = self.pod.remove()
+        if self.store is not None:
+            there = self.store.delete() or there
+        if self._given.get("target_kubeconfig") and self._given.get("state") != "absent":
+            self._remove_leases()
+        return there
+
+    def _remove_leases(self) -> None:
+        """Delete the Leases of the common start. Without the target, cleanup_run deletes them."""
+        request = self._request
+        if request.clients > 1:
+            with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
+                common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)
+
+
+def _unready(why: Mapping[int, str]) -> str:
+    """Return which clients were never ready, by reason: often it is the same for all."""
+    alike: dict[str, list[str]] = {}
+    for number, reason in sorted(why.items()):
+        alike.setdefault(reason, []).append(str(number))
+    return "; ".join(f"client {formats.listed(numbers)} was not ready: {reason}" for reason, numbers in alike.items())
+
+
+def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        step_dir = Path(given["step_dir"]) if given["step_dir"] else None
+        return remote_load.run(LoadInPod(given, client, step), Path(given["point_dir"]), step_dir)
+
+
+def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """End the load, fetch what its clients have uploaded, and delete what is left of it."""
+    point_dir = Path(given["point_dir"])
+    record = remote_load_record.read(point_dir) or {}
+    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        found = LoadInPod(given, client, step)
+        if found.store is not None and record.get("state") == remote_load_record.STARTED:
+            found.pod.remove()  # even if the S3 server cannot be reached
+            _rescue(found.store, point_dir, found.pod.say)
+        elif record.get("collect") and found.store is None:
+            where = f"bucket {record['collect']['bucket']}, {', '.join(record['collect']['keys'][:3])}"
+            found.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
+        return remote_load.remove(found, point_dir)
+
+
+def _rescue(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:
+    """Fetch the files that clients have uploaded and no controller has collected, and join them."""
+    folders = {}
+    for number in store.there():
+        folders[number] = folder = point_dir / FOLDER / f"{number:03d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        result_store.unpack(store.fetch({"key": str(number)}, folder), folder, None)
+    if not folders:
+        return
+    lost = {number: "its files were not collected" for number in range(store.clients) if number not in folders}
+    client_results.join(point_dir, folders, store.clients, lost)
+    shutil.rmtree(point_dir / FOLDER)  # an interrupted call may have left some
+    say(f"fetched what {formats.count(len(folders), 'client')} had uploaded")

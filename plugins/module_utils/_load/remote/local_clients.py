@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several clients of a load as processes of this machine, from their parts of the plan to the files of the point.
+
+Each client has a directory ``clients/<run id>/<number>`` in that of the point, until its files are part of the point's.
+A call that was interrupted is continued by the next one: the clients resume from their ledgers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from ..plan import plan_parts, workload_plan
+from ..plan.plan_parts import Part
+from ..plan.workload_plan import Plan
+from ..send import common_start, load_argument_spec, prepare_load
+from ..send.load_spec import LoadSpec
+from . import client_results, detached_load
+from .detached_load import LoadDirectory
+
+#: Folder of the clients in the directory of the point, and in it, at last, the result of all.
+FOLDER, RESULT = "clients", "result.json"
+#: Polling interval, seconds, and the number of deaths of one client that ends the load.
+_LOOK, _DEATHS = 0.5, 3
+
+
+def directories(request: LoadSpec) -> list[LoadDirectory]:
+    """Return the directory of each client."""
+    root = request.point_dir / FOLDER
+    return [LoadDirectory(root, request.run, f"{number:03d}") for number in range(request.clients)]
+
+
+def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number: int) -> bool:
+    """Start a client, or start it again after it has died; return whether it was started.
+
+    given: parameters of workload_submit. plan: of all clients.
+    """
+    directory = directories(request)[number]
+    aside = request.point_dir / FOLDER / f".plan-{number:03d}.jsonl"
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    workload_plan.write(aside, plan_parts.cut(plan, Part(number, request.clients)))
+    asked = {name: given[name] for name in load_argument_spec.SUBMIT}
+    # The options of the module are checked again there; the plan has the seed.
+    asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
+    config = kubeconfig.standalone(request.kubeconfig, request.context)
+    new = detached_load.start(directory, asked, config, None, plan=aside, again=True, tied=True)
+    aside.unlink()
+    return new
+
+
+def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progress) -> dict[str, Any]:
+    """Run all clients, wait for them, join their files; return the result of workload_submit and ``clients``.
+
+    Raises InputError before anything is created; ProcessError with the error of a client; Interrupted.
+    """
+    began = time.monotonic()
+    done = request.point_dir / FOLDER / RESULT
+    if done.exists():
+        return {**files.read_json(done), "changed": False}
+    plan = prepare_load.write_plan(request, request.clients)
+    found = directories(request)
+    for one in found:
+        if one.state() == detached_load.ENDED and not files.read_json(one.result)["ok"]:
+            one.result.unlink()  # interrupted: it goes on
+    try:
+        with interrupt.noticed(request.lock_lost) as stop:
+            outcomes = _follow(given, request, plan, stop, progress, began)
+    finally:
+        for one in found:
+            detached_load.end(one)
+        _collect(request)
+    failed = {number: one for number, one in outcomes.items() if not one["ok"]}
+    if failed:
+        number, outcome = min(failed.items())
+        raise ProcessError(f"client {number} of {request.clients}: {outcome['msg']}")
+    results = {number: one["result"] for number, one in outcomes.items()}
+    result = client_results.result(request, len(plan.workloads), results, {}, time.monotonic() - began)
+    step.timing("load", result["load_seconds"], f"point {request.point}")
+    files.write_json(done, result)
+    shutil.rmtree(request.point_dir / FOLDER / request.run)
+    _remove_leases(request)
+    progress.say(result["msg"])
+    return result
+
+
+def _follow(
+    given: Mapping[str, Any],
+    request: LoadSpec,
+    plan: Plan,
+    stop: interrupt.Interrupt,
+    progress: Progress,
+    began: float,
+) -> dict[int, dict[str, Any]]:
+    """Start the clients, and again those that die; return the outcome of each."""
+    found = directories(request)
+    starts = [0] * request.clients
+    outcomes: dict[int, dict[str, Any]] = {}
+    while len(outcomes) < len(found):
+        counts = []
+        for number, one in enumerate(found):
+            state = detached_load.status(one, 0)
+            counts.append(state.get("counts", {}))
+            if number in outcomes:
+                continue
+            if state["state"] == detached_load.ENDED:
+                outcomes[number] = state["outcome"]
+                if not state["outcome"]["ok"]:  # the others would wait for it, or measure another load
+                    return outcomes
+            elif state["state"] != detached_load.RUNNING:
+                starts[number] += 1
+                if starts[number] > _DEATHS:
+                    raise ProcessError(f"client {number} died {_DEATHS} times: {state.get('log', '')}")
+                start_client(given, request, plan, number)
+        line = client_results.progress(
+            request.point, len(plan.workloads), counts, request.clients, time.monotonic() - began
+        )
+        progress.update(str(counts), line)
+        stop.check()
+        time.sleep(_LOOK)
+    return outcomes
+
+
+def _collect(request: LoadSpec) -> None:
+    """Join what the clients have recorded so far."""
+    folders = {number: one.point for number, one in enumerate(directories(request))}
+    client_results.join(request.point_dir, folders, request.clients, {})
+
+
+def _remove_leases(request: LoadSpec) -> None:
+    with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
+        common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)

@@ -1,0 +1,267 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
+
+The Job has one index, and thus one pod at a time, for each client of the load. It is created first, suspended, and
+resumed when everything that its pods need exists.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
+
+from ..kinds.stage_definitions import compile_kinds
+from ..plan import template_renderer
+from ..send.load_spec import LoadSpec
+from . import pod_code, pod_main, result_upload
+
+#: Maximum size of an object, bytes: an API server allows 1 MiB.
+ROOM = 1_000_000
+
+GIVEN, CODE, ACCESS, WORK = "/seatrial/given", "/seatrial/code", "/seatrial/access", "/seatrial/work"
+_ARCHIVE = "code.zip"
+#: Selector of the ConfigMaps with the states of the clients.
+STATE = f"{run_labels.ROLE}=state"
+_RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True)
+class DriverPodSpec:
+    """The pods of a load, one for each client. restarts: how often the pod of a client that died is made again.
+
+    keep: how long the Job stays after its end, and a pod with files that nobody collects, seconds. collect_bytes: what
+    the clients send through the API server, compressed.
+    """
+
+    run: str
+    point: str
+    image: str
+    namespace: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    requests: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    security_context: Mapping[str, Any] = field(default_factory=dict)
+    keep: int = 86400
+    clients: int = 1
+    restarts: int = 3
+    collect_bytes: int = result_upload.MOST
+
+    @property
+    def name(self) -> str:
+        """Name of the Job and of most of its objects."""
+        return f"load-{self.run}-{self.point}"
+
+    @property
+    def home(self) -> str:
+        """The given namespace, or the one that is created for the run."""
+        return self.namespace or f"seatrial-load-{self.run}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of all objects."""
+        return {run_labels.RUN: self.run, run_labels.LOAD: self.point}
+
+
+def namespace(spec: DriverPodSpec) -> dict[str, Any]:
+    """Return the namespace that is created for the run. It has no label of a load: several points use it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": spec.home, "labels": {run_labels.RUN: spec.run}},
+    }
+
+
+def job(spec: DriverPodSpec) -> dict[str, Any]:
+    """Return the Job, suspended. Its pods pass the profile "restricted" of pod security."""
+    mounts = [("given", GIVEN), ("code", CODE), ("access", ACCESS), ("work", WORK)]
+    container = {
+        "name": "load",
+        "image": spec.image,
+        "command": ["python3", "-m", pod_main.__name__],
+        "args": [spec.name, spec.home, GIVEN, ACCESS, WORK],
+        "env": [
+            {"name": "PYTHONPATH", "value": f"{CODE}/{_ARCHIVE}"},
+            {"name": "HOME", "value": WORK},
+            {"name": "TMPDIR", "value": WORK},
+        ],
+        "resources": {"requests": dict(spec.requests), "limits": dict(spec.limits)},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        # The end of its log is then in the status of the pod, and no log has to be read.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts],
+    }
+    token = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]
+    volumes = [
+        # Optional: the Secret is deleted when all clients have ended.
+        {"name": "given", "secret": {"secretName": spec.name, "optional": True}},
+        {"name": "code", "configMap": {"name": f"{spec.name}-code"}},
+        {"name": "access", "projected": {"sources": token}},
+        {"name": "work", "emptyDir": {}},
+    ]
+    pod = {
+        "restartPolicy": "Never",
+        "serviceAccountName": spec.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 60,
+        "nodeSelector": dict(spec.node_selector),
+        "tolerations": [dict(one) for one in spec.tolerations],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **spec.security_context,
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": spec.labels},
+            }
+        ],
+        "containers": [container],
+        "volumes": volumes,
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": spec.name, "namespace": spec.home, "labels": spec.labels},
+        "spec": {
+            "suspend": True,
+            "completionMode": "Indexed",
+            "completions": spec.clients,
+            "parallelism": spec.clients,
+            "backoffLimitPerIndex": spec.restarts,
+            "podReplacementPolicy": "Failed",  # never two pods of one client at the same time
+            # An evicted pod is made again, and does not count.
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
+            "ttlSecondsAfterFinished": spec.keep,
+            "template": {"metadata": {"labels": spec.labels}, "spec": pod},
+        },
+    }
+
+
+def owned(
+    spec: DriverPodSpec,
+    uid: str,
+    asked: Mapping[str, Any],
+    kubeconfig: str | None,
+    urls: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the objects that the Job ``uid`` owns, in the spec of their creation.
+
+    asked: request and lock as for detached_load.start(), and the checksum of the plan. kubeconfig: of the target, None
+    if it is the same cluster. urls: data of the Secret with the URLs of uploads.
+    Raises InputError if the request is too large for a Secret.
+    """
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
+    metadata = {"labels": spec.labels, "namespace": spec.home, "ownerReferences": [owner]}
+    packed = gzip.compress(json.dumps({**asked, "metadata": metadata}).encode())
+    if len(packed) > ROOM:
+        raise InputError(
+            f"the load's templates and trace are {len(packed) / 1e6:.1f} MB compressed, the maximum of a Secret is "
+            f"{ROOM / 1e6:g} MB: run the load on the controller or on a host"
+        )
+    data = {pod_main.REQUEST: base64.b64encode(packed).decode()}
+    if kubeconfig is not None:
+        data[pod_main.KUBECONFIG] = base64.b64encode(kubeconfig.encode()).decode()
+    named = {**metadata, "name": spec.name}
+    upload = result_upload.url_secret(spec.name)
+    written = [f"{spec.name}-{client}-{what}" for client in range(spec.clients) for what in ("state", "files")]
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": written},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [upload]},
+    ]
+    account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
+    code = base64.b64encode(pod_code.archive()).decode()
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+        {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": named, "rules": rules},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": named,
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": spec.name},
+            "subjects": [account],
+        },
+        {"apiVersion": "v1", "kind": "Secret", "metadata": named, "data": data},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": upload}, "data": dict(urls or {})},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**metadata, "name": f"{spec.name}-code"},
+            "binaryData": {_ARCHIVE: code},
+        },
+        *(_written(name, metadata) for name in written),
+    ]
+
+
+def _written(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an empty ConfigMap that a client fills; its role is state or files."""
+    labels = {**metadata["labels"], run_labels.ROLE: name.rpartition("-")[2]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
+
+
+def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
+    """Return the rights that this load needs on its target: its kinds, watches, canary, circuit breaker, lock.
+
+    Raises InputError for a template that cannot be rendered or a kind that the server does not have.
+    """
+    usual = request.namespace or client.access.namespace
+    rendered = [template_renderer.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
+    found: set[Right] = set()
+    places = set()
+    for document in template_renderer.documents(rendered):
+        kind = client.kind(document.api_version, document.kind)
+        where = (document.namespace or usual) if kind.namespaced else ""
+        places.add(document.namespace or usual)
+        verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
+        found |= _on(document.api_version, kind.resource, where, verbs)
+    # Workloads in several namespaces are watched in all.
+    watched = places.pop() if len(places) == 1 else ""
+    for one in compile_kinds(request.stages):
+        for version in one.api_versions:
+            try:
+                kind = client.kind(version, one.kind)
+            except InputError:
+                continue
+            found |= _on(version, kind.resource, watched if kind.namespaced else "", ("get", "list", "watch"))
+            break
+    found |= _on("v1", "pods", usual, ("list",))
+    canary = ("create", "get", "list", "watch", "patch", "delete")
+    found |= _on("coordination.k8s.io/v1", "leases", usual, canary)
+    found |= _on("v1", "events", usual, ("list",))
+    if lock:
+        found |= _on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
+    return sorted(found)
+
+
+def _on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Right]:
+    group = version.rpartition("/")[0]
+    return {Right(group, resource, verb, where, "test") for verb in verbs}
+
+
+def grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
+    """Return roles and bindings that give the load's service account these rights on its own cluster."""
+    name = f"{spec.name}-target"
+    found = manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
+    for one in found:
+        one["metadata"] = {**one["metadata"], "labels": spec.labels}
+    return found

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Uploads the files of a client of a load from its pod to an S3 server, if they are too large for the API server.
+
+The pod has no credentials of the S3 server. The Secret ``<name>-upload`` has a presigned URL for each client, with
+which one object can be written until the URL expires. If the upload is refused, the pod keeps the files, reports why,
+and waits for another URL. Standard library only.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    ApiError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+from . import presigned_upload, result_archive
+
+SECRET = Kind("v1", "Secret", "secrets", True)
+#: Key of the certificate authority in the Secret of the URLs; those of the URLs are the numbers of the clients.
+AUTHORITY = "ca.crt"
+#: Kind of the record of an uploaded archive.
+ARCHIVE = "archive"
+#: How the report starts if no URL was given.
+NO_SERVER = "they are too large for the API server, and no S3 server is set"
+#: Bytes, compressed, that a load sends through the API server: an eighth of the default quota of etcd, 2 GiB.
+MOST = 256 << 20
+#: Maximum of S3 for an object that is written by one request.
+_MOST_OBJECT = 5 << 30
+#: Pause before the next attempt, seconds.
+_PAUSE = 5.0
+
+
+def url_secret(name: str) -> str:
+    """Return the name of the Secret with the URLs of a load."""
+    return f"{name}-upload"
+
+
+@dataclass(frozen=True)
+class ResultUpload:
+    """The upload of one client.
+
+    name: of the load. key: number of the client in the Secret. patience: how long to keep the files and wait for a URL,
+    seconds. report: shows why the files are still here. ended: returns whether the load is being deleted.
+    """
+
+    client: Client
+    namespace: str
+    name: str
+    key: str
+    patience: float
+    report: Callable[[str], None]
+    ended: Callable[[], bool]
+
+    def send(
+        self, files: Sequence[tuple[str, Path]], outcome: Mapping[str, Any], folder: Path, pause: float = _PAUSE
+    ) -> dict[str, Any]:
+        """Upload the files with the outcome; return the record of the archive. folder: for the archive.
+
+        Raises ProcessError if they were not collected in time, or are too large.
+        """
+        archive = folder / "results.gz"
+        result_archive.pack(files, outcome, archive)
+        size = archive.stat().st_size
+        if size > _MOST_OBJECT:
+            raise ProcessError(f"the files have {size / 1e9:.1f} GB, the maximum of one upload is 5.4 GB")
+        began, refused, reason = time.monotonic(), "", ""
+        while True:
+            now = self._try(archive, size, refused)
+            if now is None:
+                return {"kind": ARCHIVE, "key": self.key, "size": size, "sha256": _files.sha256_of(archive)}
+            refused, text = now
+            if text != reason:
+                reason = text
+                self.report(reason)
+            if self.ended() or time.monotonic() - began > self.patience:
+                raise ProcessError(f"its files were not collected: {reason}")
+            time.sleep(pause)
+
+    def _try(self, archive: Path, size: int, refused: str) -> tuple[str, str] | None:
+        """Upload once; return None, or the URL that the server no longer accepts, and why the files are still here."""
+        held = f"{size / 1e6:.1f} MB compressed"
+        try:
+            found = self.client.get(SECRET, url_secret(self.name), self.namespace)
+        except (AccessError, ApiError) as error:
+            return refused, f"the URL for {held} cannot be read: {error}"
+        data = {key: base64.b64decode(value).decode() for key, value in ((found or {}).get("data") or {}).items()}
+        url = data.get(self.key, "")
+        if not url:
+            return "", f"{NO_SERVER}: {held}"
+        if url == refused:
+            return refused, f"the S3 server has refused {held}, and there is no new URL"
+        try:
+            presigned_upload.put(url, archive, data.get(AUTHORITY, ""))
+        except presigned_upload.Refused as error:
+            return url, f"the S3 server refuses {held}: {error}"
+        except (OSError, http.client.HTTPException) as error:
+            return "", f"the S3 server takes no {held}: {type(error).__name__}: {error}"
+        return None

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The canary: a Lease of the sampler, written at a constant rate while a load is sampled.
+
+The times of its writes are known exactly on our clock, and their resourceVersions order them among all other writes.
+The timeline's revision clock dates the changes of other objects by them. Leases are designed for frequent writes, and
+no controller watches this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    METADATA,
+    Broken,
+    Connection,
+    request_bytes,
+    request_head,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, Shape, decoder
+
+from .periodic_requester import PeriodicRequester
+
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
+#: The field that is needed of the object.
+VERSION: Shape = {"metadata": {"resourceVersion": ANY}}
+
+
+class Canary(PeriodicRequester):
+    """Writes its object ``rate`` times a second from begin() until close(); reports each successful write.
+
+    ``report(sent, answered, resource_version)``: times are readings of time.monotonic().
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run: str,
+        point: str,
+        namespace: str,
+        rate: float,
+        report: Callable[[float, float, str], None],
+        number: int | None = None,
+    ) -> None:
+        """``number``: of the client whose canary it is, None if there is only one."""
+        super().__init__("canary", client.access, rate)
+        self.object_name = f"{run}-{point}-canary" + ("" if number is None else f"-{number}")
+        self.labels = {
+            run_labels.RUN: run,
+            run_labels.POINT: point,
+            run_labels.ROLE: "canary",
+            **run_labels.of_client(number),
+        }
+        self.namespace = namespace or client.access.namespace
+        self.version = ""  # of the object when it was created or found
+        self._client = client
+        self._report = report
+        self._decode = decoder(VERSION)
+        path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
+        self._head = request_head(client.access, "PATCH", path, METADATA)
+        # Not 0: a patch that changes nothing returns the resourceVersion of an earlier session's write.
+        self._first = int(time.time() * 1000)
+        self._answers: dict[str, float] = {}
+        self._early: dict[str, float] = {}
+        self._lags: deque[float] = deque(maxlen=100_000)
+        self._lock = threading.Lock()
+
+    @property
+    def selector(self) -> str:
+        """Label selector that matches only the canary."""
+        return ",".join(f"{key}={value}" for key, value in self.labels.items())
+
+    def create(self) -> None:
+        """Create the object, or find the one that an earlier session left."""
+        manifest = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self.object_name, "namespace": self.namespace, "labels": self.labels},
+            "spec": {"leaseTransitions": 0},
+        }
+        path = LEASE.path(self.namespace)
+        try:
+            found = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            found = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
+        self.version = found["metadata"]["resourceVersion"]
+
+    def _send(self, connection: Connection, number: int) -> None:
+        access = self._access
+        body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + number) % 2_000_000_000 + 1)
+        shown = access.authorization
+        try:
+            reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
+        except (Broken, AccessError) as error:
+            self.failure = str(error)
+            self._over.wait(0.5)
+            return
+        if reply.status == 200:
+            version = self._decode(reply.body)["metadata"]["resourceVersion"]
+            self._took.append(reply.answered - reply.sent)
+            self._report(reply.sent, reply.answered, version)
+            self._answered(version, reply.answered)
+        elif reply.status == 401 and access.refresh(shown):
+            connection.close()
+        else:
+            self.failure = f"{reply.status} {' '.join(status_of(reply))}"
+            self._recover(reply.status)
+
+    def _recover(self, status: int) -> None:
+        """Wait after a refusal, because an API server that has just started has not read the RBAC objects yet."""
+        self._over.wait(0.5)
+        if status == 404 and not self._over.is_set():
+            with contextlib.suppress(AccessError, ApiError):
+                self.create()  # someone deleted it
+
+    def received(self, at: float, version: str) -> None:
+        """Record that a watch received the event of write ``version`` at ``at`` (time.monotonic())."""
+        with self._lock:
+            answered = self._answers.pop(version, None)
+            if answered is None:
+                self._early[version] = at  # the event can arrive before the response
+            else:
+                self._lags.append(at - answered)
+
+    def _answered(self, version: str, at: float) -> None:
+        with self._lock:
+            seen = self._early.pop(version, None)
+            if seen is None:
+                self._answers[version] = at
+            else:
+                self._lags.append(seen - at)
+
+    def lag(self) -> dict[str, Any]:
+        """Return quantiles of the time from the response to a write to its event, seconds; empty without events."""
+        with self._lock:
+            found = summary(list(self._lags))
+            return {**found, "n": len(self._lags)} if found else {}
+
+    def cost(self) -> dict[str, Any]:
+        """Return number and duration of the writes and our processor time, seconds. Call it after close()."""
+        return self.cost_of("writes")
+
+    def close(self, patience: float) -> None:
+        """Stop writing and delete the object. If that fails, a cleanup finds it by the label of the run."""
+        self.stop(patience)
+        try:
+            self._client.delete(LEASE, self.object_name, self.namespace)
+        except (AccessError, ApiError) as error:
+            self.failure = str(error)

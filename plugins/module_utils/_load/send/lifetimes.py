@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stops each workload when its lifetime is over: workloads that run until somebody stops them, such as notebooks.
+
+A lifetime is drawn per workload from a distribution, and counts from when the sampler saw the workload complete. To
+stop a workload is to delete its object. A row ``stop`` in the ledger records each deletion, so that a resumed load
+stops only the others, and those that are overdue at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, Broken
+
+from ..plan.random_jinja_filter import drawn
+from . import ledger
+from .request_thread import RequestThread
+from .sender import SenderSettings
+
+#: Distinguishes a lifetime from the other random numbers of a workload.
+STREAM = "lifetime"
+#: Pause before another attempt after an error, seconds.
+_PAUSE = 1.0
+#: The garbage collector deletes the pods, as for a deletion with kubectl.
+_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}'
+
+#: Index of a workload -> (kind, path of its object, name).
+Find = Callable[[int], tuple[str, str, str]]
+
+
+class Lifetimes(RequestThread):
+    """Stops workloads on time. One thread calls note() and check(); a second thread sends."""
+
+    def __init__(
+        self, settings: SenderSettings, lifetime: Mapping[str, Any], seed: int, find: Find, stopped: Iterable[int] = ()
+    ) -> None:
+        """``lifetime``: a distribution as of the filter drawn. ``stopped``: workloads that earlier sessions stopped."""
+        super().__init__(settings, "lifetimes")
+        self.stopped = set(stopped)
+        self._lifetime, self._seed, self._find = lifetime, seed, find
+        self._noted: set[int] = set(self.stopped)
+        self._due: list[tuple[float, int]] = []  # heap of (time.monotonic(), index)
+
+    @property
+    def left(self) -> int:
+        """Number of workloads that are complete and still there."""
+        return len(self._noted) - len(self.stopped)
+
+    def note(self, completed: Iterable[tuple[int, float]]) -> None:
+        """Take workloads that are complete: (index, since when, on the point's clock)."""
+        clock: Clock = self._settings.clock
+        with self._changed:
+            for index, since in completed:
+                if index not in self._noted:
+                    self._noted.add(index)
+                    lasts = drawn(index, self._lifetime, self._seed, STREAM)
+                    heapq.heappush(self._due, (since - clock.wall + clock.monotonic + lasts, index))
+            if self._due and self._thread is None:
+                self._begin()
+            self._changed.notify()
+
+    def _serve(self) -> None:
+        while (taken := self._next()) is not None:
+            self._stop(*taken)
+            self.stopped.add(taken[1])
+
+    def _next(self) -> tuple[float, int] | None:
+        """Wait for the next workload that is due; None when there is nothing more to do."""
+        with self._changed:
+            while not self._halt:
+                wait = self._due[0][0] - time.monotonic() if self._due else None
+                if wait is not None and wait <= 0:
+                    return heapq.heappop(self._due)
+                self._changed.wait(wait)
+        return None
+
+    def _stop(self, due: float, index: int) -> None:
+        """Delete the object of a workload. Raises AccessError, ApiError after ``retry_time`` seconds of failures."""
+        kind, path, name = self._find(index)
+        began = time.monotonic()
+        while True:
+            sent, reply, broken = time.monotonic(), None, ""
+            try:
+                reply = self._client.raw("DELETE", f"{path}/{name}", _OPTIONS, JSON)
+            except Broken as error:
+                broken = str(error)
+            status = reply.status if reply is not None else 0
+            row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}
+            self._record(row, due, sent, time.monotonic())
+            # 404: somebody else was faster, or a reply was lost.
+            if status in ledger.STOPPED:
+                return
+            if not self._may_repeat(status, time.monotonic() - began):
+                raise self._failure(f"DELETE {path}/{name}", reply, broken)
+            with self._changed:
+                if self._changed.wait_for(lambda: self._halt, _PAUSE):
+                    raise AccessError("the load is being stopped")

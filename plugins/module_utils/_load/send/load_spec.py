@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The load that workload_submit applies and workload_sample watches, from the parameters of the modules."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+
+from ..kinds.sampling_spec import SamplingSpec
+from ..kinds.stage_definitions import KindStages
+from ..plan.plan_parts import Part
+from ..plan.random_jinja_filter import drawn
+from ..plan.template_renderer import Template
+from .load_argument_spec import SUBMIT
+
+_RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
+_POINT = re.compile(r"[0-9]{3,}(-[1-9][0-9]*)?")
+#: Minimum of numeric options.
+_LEAST: dict[str, float] = {
+    "count": 0,
+    "in_flight": 1,
+    "canary_rate": 0,
+    "timeout": 0,
+    "settle": 0,
+    "request_timeout": 0.1,
+    "retry_time": 0,
+    "max_lateness": 0,
+    "breaker_latency": 0,
+    "start_timeout": 0,
+    "duration": 0,
+    "idle": 0,
+}
+
+
+def _templates(given: Sequence[Mapping[str, Any]]) -> tuple[Template, ...]:
+    return tuple(Template(one["name"], one["content"] or "", one["weight"], one["parameters"]) for one in given)
+
+
+#: Field -> option, where the names differ; field -> type, where a parameter has another one.
+_OPTIONS = {"run": "run_id"}
+_TYPES: dict[str, Callable[[Any], Any]] = {
+    "point_dir": Path,
+    "lock_dir": lambda value: Path(value) if value else None,
+    "stages": tuple,
+    "simulated_writers": tuple,
+    "templates": _templates,
+}
+
+
+def _converted(name: str, parameters: Mapping[str, Any]) -> Any:
+    value = parameters[_OPTIONS.get(name, name)]
+    return _TYPES[name](value) if value is not None and name in _TYPES else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchSpec:
+    """The parameters that both modules have. Times in seconds."""
+
+    kubeconfig: str
+    context: str
+    run: str
+    point: str
+    point_dir: Path
+    namespace: str
+    stages: tuple[dict[str, Any], ...]
+    simulated_writers: tuple[str, ...]
+    canary_rate: float
+    timeout: float
+    settle: float
+    lock_dir: Path | None = None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Self:
+        """Check a module's parameters and return them. Raises InputError naming the option and its value."""
+        check(parameters)
+        return cls(**{one.name: _converted(one.name, parameters) for one in fields(cls)})
+
+    def lock_lost(self) -> str:
+        """Return which lock of the run is lost and why, else an empty string."""
+        return held_lock_file.lost(self.lock_dir) if self.lock_dir else ""
+
+    def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
+        """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""
+        return SamplingSpec(
+            run=self.run,
+            point=self.point,
+            path=self.point_dir / "observations.jsonl",
+            namespace=namespace,
+            canary_namespace=canary,
+            kinds=tuple(kinds),
+            own=frozenset(own),
+            simulated_writers=self.simulated_writers,
+            canary_rate=self.canary_rate,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSpec(WatchSpec):
+    """The parameters of workload_submit. Times in seconds."""
+
+    count: int
+    arrival: dict[str, Any]
+    in_flight: int
+    seed: int | None
+    sample: bool
+    templates: tuple[Template, ...]
+    wait: bool
+    request_timeout: float
+    retry_time: float
+    max_lateness: float
+    breaker_latency: float = 0.0
+    lifetime: dict[str, Any] = field(default_factory=dict)  # a distribution; empty: nothing is stopped
+    release: dict[str, Any] = field(default_factory=dict)  # without a stage, nothing waits for a release
+    clients: int = 1
+    client: int | None = None  # None: this call runs all of them
+    start_timeout: float = 600.0
+
+    @property
+    def part(self) -> Part:
+        """The part of the plan that this client sends."""
+        return Part() if self.client is None else Part(self.client, self.clients)
+
+    @property
+    def number(self) -> int | None:
+        """Number of this client, None if it is the only one."""
+        return None if self.part.whole else self.client
+
+
+def check(given: Mapping[str, Any]) -> None:
+    """Check the parameters of a workload module beyond their types. Raises InputError with option and value."""
+    if not _RUN.fullmatch(given["run_id"]):
+        raise InputError(
+            f"run_id '{given['run_id']}' is not a run id: 6 to 20 characters of a-z, 0-9 and -, not beginning with -"
+        )
+    if not _POINT.fullmatch(given["point"]):
+        raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001, or 001-2")
+    for name, least in _LEAST.items():
+        if name in given and given[name] < least:
+            raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")
+    for one in given["stages"]:
+        if not isinstance(one, dict):
+            raise InputError(f"stages: '{one}' is not a definition")
+    if (given.get("release") or {}).get("stage"):
+        if not (given["wait"] and given["sample"]):
+            raise InputError(
+                "release requires wait=true and sample=true: the sampler observes which workloads are ready"
+            )
+        if given.get("clients", 1) > 1:
+            raise InputError(
+                f"clients is {given['clients']}, and release requires clients=1: one client waits until all"
+                " workloads are ready, and releases them"
+            )
+    Part(given.get("client") or 0, given.get("clients", 1))
+    if given.get("lifetime"):
+        if not given["wait"]:
+            raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
+        try:
+            drawn(0, given["lifetime"])
+        except InputError as error:
+            raise InputError(f"lifetime: {error}") from error
+
+
+def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:
+    """Return the parameters of workload_submit for a remote load, checked as the module checks them.
+
+    Raises InputError.
+    """
+    given = {**request, "run_id": run, "point": point, "kubeconfig": "-", "point_dir": "-"}
+    # A copy: the validator fills in the defaults of a suboption in the default of its option.
+    found = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(given)
+    if found.error_messages:
+        raise InputError("; ".join(found.error_messages))
+    check(found.validated_parameters)
+    return dict(found.validated_parameters)

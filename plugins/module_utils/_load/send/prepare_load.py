@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prepare a load: read, check and render everything that it needs, without writing or creating anything."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from ..kinds.sampling_spec import definitions_for
+from ..kinds.stage_definitions import KindStages, compile_kinds
+from ..plan import arrivals, plan_parts, template_renderer, workload_plan
+from . import release_spec
+from .load_spec import LoadSpec
+from .sender import FIELD_MANAGER
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a load needs. request: with the count and the seed of the plan."""
+
+    request: LoadSpec
+    client: Client
+    kinds: list[KindStages]
+    rendered: list[template_renderer.Rendered]
+    plan: workload_plan.Plan
+
+
+def prepare(request: LoadSpec) -> Prepared:
+    """Prepare a load, or the part of a client. Raises InputError, AccessError, ApiError; DataError without the part."""
+    return _whole(request) if request.part.whole else _part(request)
+
+
+def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
+    """Make the plan that several clients will send, and write it unless it exists.
+
+    It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
+    """
+    prepared = prepare(replace(request, client=None))
+    plan_parts.require_schedule(prepared.plan, clients)
+    with prepared.client:
+        dry_run(prepared.client, prepared.rendered)
+    request.point_dir.mkdir(parents=True, exist_ok=True)
+    workload_plan.settle(request.point_dir / "plan.jsonl", prepared.plan)
+    return prepared.plan
+
+
+def _part(request: LoadSpec) -> Prepared:
+    """Prepare the workloads of a part of a plan that was made before."""
+    planned = plan_parts.read(request.point_dir / "plan.jsonl", request.part)
+    request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
+    client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
+    namespace = request.namespace or client.access.namespace
+    rendered = _rendered(request, namespace, planned.workloads)
+    template_renderer.resolve(client, rendered, namespace)
+    if [one.header() for one in rendered] != planned.header["templates"]:
+        raise InputError(f"{request.point_dir}: the plan is of other templates than those of this load")
+    return Prepared(request, client, compile_kinds(request.stages), rendered, planned)
+
+
+def _whole(request: LoadSpec) -> Prepared:
+    """Make the plan of a load, and prepare all of its workloads."""
+    path = request.point_dir / "plan.jsonl"
+    seed = workload_plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
+    found = arrivals.arrivals(request.arrival, request.count, seed)
+    request = replace(request, count=found.count, seed=seed)
+    if not request.sample and (request.wait or found.header.get("at_once")):
+        option = "wait" if request.wait else "arrival at_once"
+        raise InputError(f"{option} cannot be used with sample=false: the sampler observes the end of workloads")
+    kinds = compile_kinds(request.stages)
+    client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
+    namespace = request.namespace or client.access.namespace
+    chosen = _chosen(request, found)
+    planned = workload_plan.make(request.run, request.point, found, request.in_flight, seed, [], chosen)
+    rendered = _rendered(request, namespace, planned.workloads)
+    own = {one.workload.kind for one in rendered}
+    if request.wait or found.header.get("at_once"):
+        definitions_for(sorted(own), kinds)
+    if request.release.get("stage"):
+        names = [name for one in kinds if one.kind in own for name in one.names]
+        release_spec.check(request.release, request.count, request.seed, names)
+    template_renderer.resolve(client, rendered, namespace)
+    planned.header["templates"] = [one.header() for one in rendered]
+    return Prepared(request, client, kinds, rendered, planned)
+
+
+def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
+    """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
+    if not request.templates:
+        raise InputError("templates is empty: there is nothing to submit")
+    names = [one.name for one in request.templates]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise InputError(f"templates: two have the name '{twice}'")
+    if any(one.weight < 1 for one in request.templates):
+        raise InputError("templates: a weight must be 1 or more")
+    return workload_plan.assigned(found, names, [one.weight for one in request.templates])
+
+
+def _rendered(
+    request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.Planned]
+) -> list[template_renderer.Rendered]:
+    """Render each template for the workloads that use it, and no others: there may be many templates."""
+    used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
+    for one in workloads:
+        used[one.template].append(one.index)
+    return [
+        template_renderer.render(template, request.run, request.point, namespace, used[template.name], request.number)
+        for template in request.templates
+    ]
+
+
+def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
+    """Have the API server check the first object of each template, and its related ones, in a dry run.
+
+    Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.
+    """
+    query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+    for one in rendered:
+        for document in one.documents:
+            try:
+                client.create_once(document.path, document.body(one.first), query)
+            except ApiError as error:
+                if error.busy:
+                    raise
+                raise InputError(
+                    f"template '{one.template.name}': the API server refuses its first {document.kind}: {error}"
+                ) from error

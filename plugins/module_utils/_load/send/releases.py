@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A barrier for workloads that wait: when enough of them are ready, they are released at their times.
+
+All workloads of a point watch one Lease. Its ``spec.leaseTransitions`` is the number of released workloads, in the
+order of their indices, so one write releases any number at the same moment. A row ``release`` in the ledger records
+each write, so that a resumed load releases only the others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Reply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+
+from ..plan.template_renderer import workload_name
+from . import ledger
+from .release_spec import Batch, ReleaseSpec
+from .request_thread import RequestThread
+from .sender import SenderSettings
+
+if TYPE_CHECKING:
+    from .load_spec import LoadSpec
+
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
+POD = Kind("v1", "Pod", "pods", True)
+#: Pause before another attempt after an error, seconds.
+_PAUSE = 0.5
+#: Maximum number of missing workloads that a message names.
+_NAMED = 5
+
+
+def lease_name(run: str, point: str) -> str:
+    """Return the name of the Lease that the workloads of a point watch."""
+    return workload_name(run, point, "release")
+
+
+def of(request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger.ResumeState) -> Releases | None:
+    """Return what releases the workloads of a load, None if they wait for nothing. namespace: of the Lease."""
+    if not request.release.get("stage"):
+        return None
+    spec = ReleaseSpec.of(request.release, request.count, request.seed)
+    return Releases(settings, spec, namespace, request.count, past.released)
+
+
+class Releases(RequestThread):
+    """Releases workloads. One thread calls note(), look() and check(); a second one sends."""
+
+    def __init__(
+        self, settings: SenderSettings, spec: ReleaseSpec, namespace: str, count: int, released: int = 0
+    ) -> None:
+        """``released``: number of workloads that earlier sessions released."""
+        super().__init__(settings, "releases")
+        self.spec = spec
+        self.count = count
+        self.released = released
+        self.ready: set[int] = set()
+        self.absent = ""  # which workloads were not ready when the barrier opened, and why
+        self.lateness: list[float] = []
+        self._ended: dict[int, str] = {}
+        self._namespace = namespace
+        self._name = lease_name(settings.run, settings.point)
+        self._deadline: float | None = None
+
+    @property
+    def left(self) -> int:
+        """Number of workloads that are not released."""
+        return self.count - self.released
+
+    def create(self) -> None:
+        """Create the Lease, unless an earlier session did. Raises AccessError, ApiError."""
+        labels = {run_labels.RUN: self._settings.run, run_labels.POINT: self._settings.point}
+        metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+        lease = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": {}}
+        self._client.create_once(LEASE.path(self._namespace), lease)
+
+    def begin_timeout(self) -> None:
+        """Start the timeout of the barrier: everything was created."""
+        self._deadline = time.monotonic() + self.spec.timeout
+
+    def note(self, reached: Iterable[tuple[int, str]]) -> None:
+        """Take what the sampler saw: (index, the stage of readiness or the outcome)."""
+        for index, what in reached:
+            if what == self.spec.stage:
+                self.ready.add(index)
+            else:
+                self._ended.setdefault(index, what)
+
+    def look(self) -> str:
+        """Open the barrier if it may be opened; return why the load has to end, else an empty string."""
+        lost = sum(outcome != "succeeded" for outcome in self._ended.values())
+        spec = self.spec
+        if self._thread is None and self.left:
+            waiting = [one for one in range(self.count) if one not in self.ready and one not in self._ended]
+            there = len(self.ready - self._ended.keys())
+            late = self._deadline is not None and time.monotonic() >= self._deadline
+            if self._deadline is None or (waiting and not late and there + len(waiting) >= spec.required):
+                return ""
+            lacking = self.count - there
+            if not self.released and lacking:
+                missing = self._missing(there, late)
+                if there < spec.required:
+                    return missing
+                self.absent = f"Not all were ready at the release: {missing}"
+            self._begin()
+        if spec.abort and self.count - lost < spec.required:
+            return f"{lost} of {self.count} failed, and {spec.required} are required to succeed"
+        return ""
+
+    def _missing(self, there: int, late: bool) -> str:
+        """Return which workloads are not ready and why, as their pods say."""
+        settings = self._settings
+        states: dict[int, str] = {}
+        try:
+            pods = self._client.list(POD, self._namespace, run_labels.selector(settings.run, settings.point))[0]
+            states = {int(one["metadata"]["labels"][run_labels.INDEX]): waits(one) for one in pods}
+        except (AccessError, ApiError):
+            pass  # the names matter more than the reasons
+        lacking = [one for one in range(self.count) if one not in self.ready or one in self._ended]
+        names = [
+            f"{workload_name(settings.run, settings.point, one)} ({states.get(one, self._ended.get(one, 'no pod'))})"
+            for one in lacking[:_NAMED]
+        ]
+        when = f"after {self.spec.timeout:g} s " if late else ""
+        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        return (
+            f"{when}{there} of {self.count} were ready and {self.spec.required} are required; "
+            f"missing: {', '.join(names)}{more}"
+        )
+
+    def _serve(self) -> None:
+        todo = [one for one in self.spec.batches if one.until > self.released]
+        # A resumed schedule continues where it was interrupted: the first batch is due now.
+        skipped = (todo[0].offset or 0.0) if todo and self.released else 0.0
+        start = answered = time.monotonic()
+        for batch in todo:
+            due = answered + batch.pause if batch.offset is None else start + batch.offset - skipped
+            if not self._until(due):
+                return
+            answered = self._release(batch, due)
+
+    def _until(self, moment: float) -> bool:
+        """Wait until ``moment``; return whether to go on."""
+        with self._changed:
+            while not self._halt and (wait := moment - time.monotonic()) > 0:
+                self._changed.wait(wait)
+            return not self._halt
+
+    def _release(self, batch: Batch, due: float) -> float:
+        """Write the Lease; return when it was answered. Raises AccessError, ApiError after ``retry_time`` seconds."""
+        path = LEASE.path(self._namespace, self._name)
+        body = json.dumps({"spec": {"leaseTransitions": batch.until}}).encode()
+        first = time.monotonic()
+        while True:
+            sent, reply, broken = time.monotonic(), None, ""
+            try:
+                reply = self._client.raw("PATCH", path, body, MERGE_PATCH)
+            except Broken as error:
+                broken = str(error)
+            sent, answered = (reply.sent, reply.answered) if reply is not None else (sent, time.monotonic())
+            status = reply.status if reply is not None else 0
+            self._write(batch, due, sent, answered, reply)
+            if status == ledger.RELEASED:
+                self.lateness.append(first - due)
+                self.released = batch.until
+                return answered
+            if not self._may_repeat(status, answered - first):
+                raise self._failure(f"PATCH {path}", reply, broken)
+            if not self._until(answered + _PAUSE):
+                raise AccessError("the load is being stopped")
+
+    def _write(self, batch: Batch, due: float, sent: float, answered: float, reply: Reply | None) -> None:
+        status = reply.status if reply is not None else 0
+        row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
+        if reply is not None and status == ledger.RELEASED:
+            row["resource_version"] = json.loads(reply.body)["metadata"]["resourceVersion"]
+        self._record(row, due, sent, answered)

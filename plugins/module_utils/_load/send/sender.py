@@ -1,0 +1,293 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One connection that creates objects: it interprets each reply, retries, and writes a ledger row per attempt.
+
+An object is created by POST under a planned name. Whatever went wrong before, a GET therefore answers whether it
+exists and belongs to this load: 409 and our labels mean that an earlier attempt was successful.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    METADATA,
+    Broken,
+    Connection,
+    Reply,
+    request_bytes,
+    request_head,
+    with_body,
+)
+
+from ..plan.template_renderer import Document
+from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
+from .reply_metadata import identity, priority
+
+FIELD_MANAGER = "perfscale-seatrial"
+#: Statuses after which the same request may succeed later.
+TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
+#: How long (seconds) a 403 of the authorizer counts as transient: an API server that has just started answers 403
+#: until it has read the RBAC objects.
+FORGETFUL = 30.0
+#: First and longest pause before another attempt, seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class Halted(Exception):
+    """The load is being stopped. The object in flight stays as it is; a resumed run finds it."""
+
+
+@dataclass
+class PermissionState:
+    """Permissions as all senders see them: time.monotonic() of the first 403 since the last success."""
+
+    refused_since: float | None = None
+
+    def may_pass(self, message: str) -> bool:
+        """Return whether a 403 with this message may be transient: the authorizer's, for less than FORGETFUL."""
+        if 'User "' not in message or " cannot " not in message:
+            return False  # from an admission plugin, such as a quota
+        now = time.monotonic()
+        if self.refused_since is None:
+            self.refused_since = now
+        return now - self.refused_since < FORGETFUL
+
+
+@dataclass(frozen=True)
+class SenderSettings:
+    """Settings that all senders share. Times in seconds."""
+
+    access: Access
+    clock: Clock
+    write: Callable[[str], None]  # appends a row, as JSON, to the ledger
+    request_timeout: float
+    retry_time: float
+    run: str
+    point: str
+    permissions: PermissionState = field(default_factory=PermissionState)
+
+
+@dataclass(slots=True)
+class CreateAttempt:
+    """One object being created. due, first_sent: time.monotonic(); shown: authorization of the last attempt."""
+
+    document: Document
+    index: int
+    due: float | None
+    name: str
+    attempts: int = 0
+    first_sent: float = 0.0
+    shown: str = ""
+    refreshed: int = 0
+
+
+class Sender:
+    """Creates objects over its own connection, one after another."""
+
+    def __init__(self, settings: SenderSettings, number: int, halt: threading.Event) -> None:
+        self.settings = settings
+        self.halt = halt
+        self.connection = Connection(settings.access, settings.request_timeout)
+        self.repeated: Counter[int] = Counter()  # HTTP status (0: no reply) -> attempts that had to be repeated
+        self._number = number
+        self._wall = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
+        self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
+        self._flows: dict[tuple[str | None, ...], str] = {}  # flow schema and priority level -> their JSON
+        self._jitter = random.Random(number)
+
+    def warm(self) -> None:
+        """Open the connection ahead of the first object, so that its lateness contains no TLS handshake."""
+        self.connection.exchange(
+            request_bytes(self.settings.access, request_head(self.settings.access, "GET", "/version"))
+        )
+
+    def create(self, document: Document, index: int, due: float | None) -> tuple[str, float]:
+        """Create one object. ``due``: intended time (time.monotonic()), None for as soon as possible.
+
+        Returns the final outcome (created, already_mine, refused) and when the first attempt was sent
+        (time.monotonic()). Raises Halted, and AccessError if the server did not reply for ``retry_time``.
+        """
+        body = document.body(index)
+        attempt = CreateAttempt(document, index, due, document.name(index))
+        began = time.monotonic()
+        while True:
+            outcome = self._send(attempt, body, time.monotonic() - began > self.settings.retry_time)
+            if outcome in (CREATED, ALREADY_MINE, REFUSED):
+                return outcome, attempt.first_sent
+
+    def _send(self, attempt: CreateAttempt, body: bytes, last: bool) -> str:
+        """Send the object once; return the outcome, after the pause that another attempt needs."""
+        head = self._head(attempt)
+        before = time.monotonic()
+        try:
+            reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+        except Broken as error:
+            self._write(attempt, AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
+            if last:
+                raise self._silent(error) from error
+            self._pause(attempt.attempts)
+            return self._resolve(attempt, last) if error.sent else RETRY
+        if reply.status == 201:
+            self.settings.permissions.refused_since = None
+            self._write_created(attempt, reply)
+            return CREATED
+        if reply.status == 409:
+            return self._resolve(attempt, last, reply)
+        return self._refusal(attempt, reply, last)
+
+    def _refusal(self, attempt: CreateAttempt, reply: Reply, last: bool) -> str:
+        reason, message = status_of(reply)
+        if reply.status == 401:
+            # Refresh once: credentials that were just read and are refused too will not become valid.
+            attempt.refreshed += 1
+            self._write(attempt, RETRY, reply, reason, message)
+            if attempt.refreshed > 1 or not self.settings.access.refresh(attempt.shown):
+                raise AccessError(
+                    f"{self.settings.access.server} refuses our credentials (401) from {self.settings.access.source}"
+                )
+            self.connection.close()  # a client certificate is sent when a connection is opened
+            return RETRY
+        transient = reply.status in TRANSIENT or (reply.status == 403 and self.settings.permissions.may_pass(message))
+        if not transient or last:
+            self._write(attempt, REFUSED, reply, reason, message)
+            return REFUSED
+        self._write(attempt, RETRY, reply, reason, message)
+        self._pause(attempt.attempts, reply.header("retry-after"))
+        return RETRY
+
+    def _resolve(self, attempt: CreateAttempt, last: bool, conflict: Reply | None = None) -> str:
+        """Look up whether the object exists and is ours: after 409 (``conflict``), or after no reply."""
+        path = f"{attempt.document.path}/{attempt.name}"
+        head = request_head(self.settings.access, "GET", path, METADATA)
+        before = time.monotonic()
+        try:
+            reply = self.connection.exchange(request_bytes(self.settings.access, head))
+        except Broken as error:
+            if conflict is None:
+                self._write(attempt, AMBIGUOUS, None, message=str(error), sent=before)
+            else:
+                self._write(attempt, RETRY, conflict, message=str(error))
+            if last:
+                raise self._silent(error) from error
+            self._pause(attempt.attempts)
+            return RETRY
+        if reply.status == 200:
+            metadata = json.loads(reply.body)["metadata"]
+            labels = metadata.get("labels") or {}
+            ours = run_labels.of(self.settings.run, self.settings.point, attempt.index)
+            if all(labels.get(key) == value for key, value in ours.items()):
+                # No resourceVersion: that of this reply may be of a later write and would mislead the revision clock.
+                self._write(attempt, ALREADY_MINE, conflict or reply, uid=metadata.get("uid"))
+                return ALREADY_MINE
+            message = f"{path} exists and does not carry this load's labels"
+            self._write(attempt, REFUSED, conflict or reply, "AlreadyExists", message)
+            return REFUSED
+        if reply.status == 404:
+            if conflict is not None:
+                # It existed a moment ago: it is being deleted. The next POST shows.
+                self._write(attempt, RETRY if not last else REFUSED, conflict, *status_of(conflict))
+                if last:
+                    return REFUSED
+                self._pause(attempt.attempts)
+            return RETRY
+        return self._refusal(attempt, reply, last)
+
+    def _silent(self, error: Broken) -> AccessError:
+        return AccessError(
+            f"{error}; tried for {self.settings.retry_time:g} s. Run the same again: what is missing will be created"
+        )
+
+    def _pause(self, attempts: int, retry_after: str | None = None) -> None:
+        """Wait exponentially longer with jitter, in addition to what the server asks for. Raises Halted."""
+        pause = min(_FIRST_PAUSE * 2 ** (attempts - 1), _LONGEST_PAUSE)
+        pause *= self._jitter.uniform(0.5, 1.0)
+        if retry_after and retry_after.isdigit():
+            # The jitter on top keeps the senders from returning all at once.
+            pause = min(int(retry_after), self.settings.retry_time) + pause
+        if self.halt.wait(pause):
+            raise Halted
+
+    def _head(self, attempt: CreateAttempt) -> bytes:
+        """Return the part of the request that all objects of a kind share; cached while the credentials last."""
+        access, path = self.settings.access, attempt.document.path
+        attempt.shown = access.authorization
+        shown, head = self._heads.get(path, ("", b""))
+        if not head or shown != attempt.shown:
+            head = with_body(access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA))
+            self._heads[path] = (attempt.shown, head)
+        return head
+
+    def _write_created(self, attempt: CreateAttempt, reply: Reply) -> None:
+        """Write the row of a created object: _write() for the most frequent case, at a third of its cost."""
+        uid, version = identity(reply.body)
+        wall = self._wall
+        intended = reply.sent if attempt.due is None else attempt.due
+        attempt.attempts += 1
+        if attempt.attempts == 1:
+            attempt.first_sent = reply.sent
+        found = priority(reply.head)
+        key = tuple(found.values())
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = f",{files.encode(found)[1:-1]}" if found else ""
+        self.settings.write(
+            f'{{"type":"attempt","index":{attempt.index},"name":"{attempt.name}","kind":"{attempt.document.kind}",'
+            f'"attempt":{attempt.attempts},"intended":{wall + intended:.6f},'
+            f'"sent":{wall + reply.sent:.6f},"answered":{wall + reply.answered:.6f},"status":{reply.status},'
+            f'"outcome":"{CREATED}","connection":{self._number},"resource_version":{files.encode(version)},'
+            f'"uid":{files.encode(uid)}{flow}}}'
+        )
+
+    def _write(
+        self,
+        attempt: CreateAttempt,
+        outcome: str,
+        reply: Reply | None,
+        reason: str = "",
+        message: str = "",
+        uid: str | None = None,
+        sent: float = 0.0,
+    ) -> None:
+        """Write the row of one attempt. ``sent``: time.monotonic(), for an attempt without a reply."""
+        if reply is not None:
+            sent = reply.sent
+        answered = reply.answered if reply is not None else time.monotonic()
+        attempt.attempts += 1
+        if attempt.attempts == 1:
+            attempt.first_sent = sent
+        row: dict[str, Any] = {
+            "type": "attempt",
+            "index": attempt.index,
+            "name": attempt.name,
+            "kind": attempt.document.kind,
+            "attempt": attempt.attempts,
+            "intended": round(self._wall + (sent if attempt.due is None else attempt.due), 6),
+            "sent": round(self._wall + sent, 6),
+            "answered": round(self._wall + answered, 6),
+            "status": 0 if reply is None else reply.status,
+            "outcome": outcome,
+            "connection": self._number,
+        }
+        if outcome in (RETRY, AMBIGUOUS):
+            self.repeated[row["status"]] += 1
+        if reply is not None:
+            row.update(priority(reply.head))
+        if uid:
+            row["uid"] = uid
+        if reason or message:
+            row["reason"], row["message"] = reason, message[:1000]
+        self.settings.write(files.encode(row))

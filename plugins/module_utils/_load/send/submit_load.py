@@ -1,0 +1,319 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Applies a load to a cluster in one call: plan, sampler, sending, waiting, result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import (
+    JsonlAppender,
+    session_line,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from ..kinds.sampling_spec import NoSampler, SamplingSpec
+from ..plan import template_renderer, workload_plan
+from . import ledger, load_state, prepare_load, releases
+from .api_health_breaker import CircuitBreaker, require_answer
+from .common_start import CommonStart
+from .dispatcher import LOOP, Dispatcher, raise_priority
+from .lifetimes import Lifetimes
+from .load_spec import LoadSpec
+from .sender import SenderSettings
+from .stalled_load import StalledLoad
+
+if TYPE_CHECKING:
+    from ..sample.sampler_process import SamplerProcess
+
+#: Polling interval for the state of the load, seconds.
+_LOOK = 0.2
+#: Timeout for the sampler to see everything that was created, for a load without wait, seconds.
+_SEEN_WITHIN = 10.0
+#: How long an interrupted call waits for the responses to requests in flight, seconds.
+_PATIENCE = 2.0
+
+
+class Load:
+    """A load from its plan to its result. ``run`` does all of it."""
+
+    def __init__(
+        self, request: LoadSpec, step: Step, progress: Progress, counts: Callable[[dict[str, int]], None] | None = None
+    ) -> None:
+        """counts: called with the counts of the load when it shows its progress."""
+        self.request = request
+        self.step = step
+        self.progress = progress
+        self.counts = counts
+        self.began = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Create the missing workloads, wait, and return the module's result.
+
+        Raises InputError before anything is created; AccessError, ApiError and Interrupted with the counts so far.
+        """
+        prepared = prepare_load.prepare(self.request)
+        client, rendered, planned = prepared.client, prepared.rendered, prepared.plan
+        request = self.request = prepared.request
+        namespace = request.namespace or client.access.namespace
+        own = sorted({one.workload.kind for one in rendered})
+        request.point_dir.mkdir(parents=True, exist_ok=True)
+        log, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
+        try:
+            if request.part.whole:  # a part was cut from the plan before
+                workload_plan.settle(request.point_dir / "plan.jsonl", planned)
+            firsts = [document.manifest(one.first) for one in rendered for document in one.documents]
+            self.step.manifest("workload", firsts)
+            clock = Clock.resume(past.anchor or {})
+            last = {one.template.name: one.workload.kind for one in rendered}
+            todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
+            if todo:
+                prepare_load.dry_run(client, rendered)
+            namespaces = {one.namespace or namespace for one in template_renderer.documents(rendered)}
+            watched = namespaces.pop() if len(namespaces) == 1 else ""
+            sampling = request.sampling(prepared.kinds, own, watched, namespace)
+            reports = request.release.get("stage") or ""
+            sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)
+            client.close()
+            return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered)
+        finally:
+            log.close()
+
+    def check(self) -> dict[str, Any]:
+        """Check everything that run() checks before it writes or creates anything; return what it would do."""
+        prepared = prepare_load.prepare(self.request)
+        self.request = prepared.request
+        past = ledger.read(self.request.point_dir / "ledger.jsonl")
+        kinds = {one["name"]: one["kind"] for one in prepared.plan.header["templates"]}
+        missing = sum((kinds[one.template], one.name) not in past.outcomes for one in prepared.plan.workloads)
+        prepare_load.dry_run(prepared.client, prepared.rendered)
+        return {
+            "changed": missing > 0,
+            "counts": {"planned": self.request.count},
+            "msg": f"{missing} workloads would be created",
+        }
+
+    def _with_sampler(
+        self,
+        client: Client,
+        sampling: SamplingSpec,
+        clock: Clock,
+        log: JsonlAppender,
+        past: ledger.ResumeState,
+        planned: workload_plan.Plan,
+        todo: list[workload_plan.Planned],
+        rendered: list[template_renderer.Rendered],
+    ) -> dict[str, Any]:
+        request = self.request
+        with interrupt.noticed(request.lock_lost) as stop:
+            sampler = self._start_sampler(client, sampling, clock, log)
+            raise_priority(any(one.offset is not None for one in todo[:1]))
+            try:
+                settings = SenderSettings(
+                    client.access,
+                    clock,
+                    log.write_row,
+                    request.request_timeout,
+                    request.retry_time,
+                    request.run,
+                    request.point,
+                )
+                templates = {one.template.name: one for one in rendered}
+                loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
+                dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
+                stall = StalledLoad(client.access, sampling)
+                lifetimes = _lifetimes(request, settings, templates, planned, past)
+                barrier = releases.of(request, settings, sampling.canary_namespace, past)
+                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
+                dispatcher.before = state.there
+                reason = "failed"
+                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
+                try:
+                    self._await_watches(sampler, stop)
+                    if barrier is not None:
+                        barrier.create()
+                    self._send(dispatcher, sampler, stop, state, log, clock, past)
+                    self._wait(sampler, stop, state)
+                    stopped = state.stopped or state.hopeless()
+                    reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
+                except interrupt.Interrupted as error:
+                    reason = str(error)
+                    raise interrupt.Interrupted(f"{error}: {state.line()}") from error
+                finally:
+                    dispatcher.stop(_PATIENCE)
+                    if lifetimes is not None:
+                        lifetimes.close(_PATIENCE)
+                    if barrier is not None:
+                        barrier.close(_PATIENCE)
+                    end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
+                    log.write(end)
+                    log.sync()
+            finally:
+                sampler.finish()
+        result = state.result(time.monotonic() - self.began)
+        self.progress.say(result["msg"])
+        if state.stopped or state.timed_out:
+            require_answer(client.access, request.namespace or "default", result["msg"])
+        if client.access.insecure:
+            result["warnings"] = [client.access.insecure_warning()]
+        return result
+
+    def _start_sampler(
+        self, client: Client, sampling: SamplingSpec, clock: Clock, log: JsonlAppender
+    ) -> SamplerProcess | NoSampler:
+        if not self.request.sample:
+            return NoSampler()
+        # Imported only if needed: another process may sample the load.
+        from ..sample.sampler_process import SamplerProcess
+
+        return SamplerProcess(client.access, sampling, clock, log.close)
+
+    def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt) -> None:
+        """Wait until every watch is established. Nothing is sent before."""
+        while not sampler.watching:
+            stop.check()
+            sampler.poll(_LOOK)
+
+    def _send(
+        self,
+        dispatcher: Dispatcher,
+        sampler: SamplerProcess | NoSampler,
+        stop: interrupt.Interrupt,
+        state: load_state.LoadState,
+        log: JsonlAppender,
+        clock: Clock,
+        past: ledger.ResumeState,
+    ) -> None:
+        if not state.todo:
+            return
+        state.opened = time.monotonic()
+        dispatcher.open()
+        started = dispatcher.start(None if self.request.part.whole else self._common_start(sampler, stop, clock, past))
+        state.started = started
+        log.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
+        next_sync = time.monotonic() + 1.0
+        with CircuitBreaker(
+            dispatcher.access, self.request.namespace or "default", self.request.breaker_latency
+        ) as breaker:
+            while not dispatcher.done.is_set():
+                stop.check()
+                self._look(sampler, state)
+                dispatcher.note_ended(state.gone())
+                if breaker.reason:
+                    state.stopped, state.stopped_by = breaker.reason, "The circuit breaker ended the load"
+                    self.progress.say(
+                        f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
+                    )
+                if state.over():
+                    dispatcher.stop(_PATIENCE)
+                    break
+                if time.monotonic() >= next_sync:
+                    log.sync()
+                    next_sync = time.monotonic() + 1.0
+        if dispatcher.error is not None:
+            raise type(dispatcher.error)(*_explained(dispatcher.error, state)) from dispatcher.error
+        self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
+
+    def _common_start(
+        self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt, clock: Clock, past: ledger.ResumeState
+    ) -> float | None:
+        """Wait for the start of all clients; return it (time.monotonic()), None if it was missed on another machine."""
+        request = self.request
+
+        def look() -> None:
+            stop.check()
+            sampler.poll(_LOOK)
+
+        with Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout) as client:
+            namespace = request.namespace or client.access.namespace
+            start = CommonStart(client, request.run, request.point, namespace, request.part)
+            self.progress.say(f"workload {request.point}: ready, waits for the start of {request.clients} clients")
+            begin = start.wait(look, request.start_timeout)
+        if begin is None and past.started is not None and (past.anchor or {}).get("boot") == clock.boot:
+            return past.started - clock.wall + clock.monotonic
+        return begin
+
+    def _wait(
+        self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt, state: load_state.LoadState
+    ) -> None:
+        """Wait until every created workload has ended, or without wait has been seen; then settle.
+
+        The timeout is for the ends; a lifetime that is longer still passes.
+        """
+        began = time.monotonic()
+        wait = self.request.wait
+        deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
+        self._take_completed(sampler, state)  # those of earlier sessions
+        if state.releases is not None:
+            state.releases.begin_timeout()
+        while (state.unfinished() + state.alive() if wait else state.unseen()) > 0 and not state.over():
+            if state.releases is not None and state.releases.left:
+                deadline = time.monotonic() + self.request.timeout  # begins with the last release
+            if time.monotonic() >= deadline and (state.unfinished() > 0 or not wait):
+                state.timed_out = wait
+                break
+            stop.check()
+            self._look(sampler, state)
+        else:
+            # Objects of the last workloads still change for a moment.
+            settled = time.monotonic() + (self.request.settle if self.request.sample else 0.0)
+            while (left := settled - time.monotonic()) > 0:
+                stop.check()
+                sampler.poll(min(_LOOK, left))
+        self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
+
+    def _look(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
+        """Take what the sampler saw; raise the error of the lifetimes, if any."""
+        sampler.poll(_LOOK)
+        self._take_completed(sampler, state)
+        self._report(state)
+
+    def _take_completed(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
+        if state.lifetimes is not None:
+            state.lifetimes.note(sampler.completed)
+            sampler.completed.clear()
+            state.lifetimes.check()
+        if state.releases is not None:
+            state.releases.note(sampler.reached)
+            sampler.reached.clear()
+            state.releases.check()
+            state.stopped = state.stopped or state.releases.look()
+
+    def _report(self, state: load_state.LoadState) -> None:
+        state.record_machine()
+        self.progress.update(state.state(), state.line())
+        if self.counts is not None:
+            self.counts(state.brief())
+
+
+def _lifetimes(
+    request: LoadSpec,
+    settings: SenderSettings,
+    templates: dict[str, template_renderer.Rendered],
+    planned: workload_plan.Plan,
+    past: ledger.ResumeState,
+) -> Lifetimes | None:
+    """Return what stops the workloads, None if nothing does."""
+    if not request.lifetime:
+        return None
+
+    def find(index: int) -> tuple[str, str, str]:
+        workload = templates[planned.workloads[index // request.part.clients].template].workload
+        return workload.kind, workload.path, workload.name(index)
+
+    return Lifetimes(settings, request.lifetime, request.seed or 1, find, past.stopped)
+
+
+def _explained(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:
+    """Return the arguments of an error of the same type that also reports the progress of the load."""
+    text = f"{error}. So far: {state.line()}"
+    return (text, error.status, error.reason) if isinstance(error, ApiError) else (text,)

@@ -1,0 +1,286 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reports and files of users in pods, fetched from the API server, and from an S3 server if the files are large.
+
+The helper in a pod (roles/users/files/user.py) leaves its report in the status of the pod, as the termination message
+of a container, and the files in ConfigMaps or in an object (user_uploads).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+
+from ..plan.template_renderer import workload_name
+from ..remote import chunked_transfer
+from ..send.release_spec import needed
+from .file_archive import count_files, extract
+from .user_uploads import POD, UserUploads
+
+SCHEMA = "users/1"
+#: What a simulated user has done, in its files.
+OPERATIONS = "operations.jsonl"
+#: Number of users whose files are fetched at once, and of failed users that a message names.
+_PARALLEL, _NAMED = 8, 5
+#: Phases of a pod that uploads nothing any more.
+_ENDED = ("Succeeded", "Failed", "missing")
+
+
+@dataclass(frozen=True)
+class UsersSpec:
+    """Parameters of module users_files. ``dest``: gets a folder for each user. ``required``: as users_required."""
+
+    namespace: str
+    run: str
+    point: str
+    count: int
+    required: str
+    dest: Path
+
+
+@dataclass
+class User:
+    """What is known about one user.
+
+    phase: of the pod, or missing. exit_code: None if the command has not ended. moments: what the helper measured, in
+    seconds on the clock of the pod since the user was ready. files: number of fetched files, what was left out.
+    """
+
+    index: int
+    pod: str
+    phase: str = "missing"
+    node: str = ""
+    exit_code: int | None = None
+    why: str = ""
+    moments: dict[str, float] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+
+
+def fetch(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -> dict[str, Any]:
+    """Write ``<dest>/<index>/user.json``, the files beside it and ``<dest>/users.json``; return the module's result.
+
+    The ConfigMaps of fetched files are deleted. So are uploaded objects, unless a pod still runs, which may upload
+    later. Raises InputError for a wrong ``required``, DataError for damaged files, AccessError, ApiError.
+    """
+    required = needed(spec.required, spec.count)
+    listed = client.list(POD, spec.namespace, run_labels.selector(spec.run, spec.point))[0]
+    pods = {one["metadata"]["name"]: one for one in listed}
+    names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
+    uploaded, unreachable = _uploaded(uploads)
+
+    def one(index: int) -> User:
+        user, reported = read_user(index, names[index], pods.get(names[index]))
+        folder = spec.dest / str(index)
+        if reported.get("parts"):
+            user.files = _fetch_files(client, spec, user.pod, reported, folder / "files")
+        elif reported.get("archive") and unreachable is not None:
+            user.files = {"count": 0, **_not_sent(reported), "error": str(unreachable)}
+        elif reported.get("archive") or index in uploaded:
+            user.files = _fetch_upload(uploads, user, reported, folder / "files", index in uploaded)
+        elif reported:
+            user.files = {"count": 0, **_not_sent(reported)}
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_json(folder / "user.json", asdict(user))
+        return user
+
+    with ThreadPool(_PARALLEL) as pool:
+        users = list(pool.map(one, range(spec.count)))
+    document = summary(spec, users, required)
+    changed = not _same(spec.dest / "users.json", document)
+    files.write_json(spec.dest / "users.json", document, SCHEMA)
+    if unreachable is not None:
+        # The record of the uploads stays: phase cleanup tries again.
+        if any(one.files.get("error") == str(unreachable) for one in users):
+            raise unreachable
+    elif uploads is not None and all(one.phase in _ENDED for one in users):
+        uploads.forget(client)
+    return {
+        "changed": changed,
+        "succeeded": document["succeeded"],
+        "required": required,
+        "failed_users": [one.pod for one in users if one.phase != "Succeeded"],
+        "summary": _text(users, required),
+    }
+
+
+def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[User, dict[str, Any]]:
+    """Return a user from its pod, and what the helper reports about its files."""
+    user = User(index, name)
+    if pod is None:
+        user.why = "its pod was deleted, or never created"
+        return user, {}
+    pod = copy.deepcopy(pod)
+    status = pod.get("status") or {}
+    user.phase, user.node = str(status.get("phase") or "Unknown"), str(pod["spec"].get("nodeName") or "")
+    report: dict[str, Any] = {}
+    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if one.get("name") == "user":
+            user.exit_code = ended.get("exitCode")
+        if found := _report(ended.get("message")):
+            report = found
+            del ended["message"]  # the report of the helper says nothing about why the user failed
+    if user.phase != "Succeeded":
+        user.why = waits(pod)
+    user.moments = {key: float(value) for key, value in (report.get("moments") or {}).items()}
+    reported = dict(report.get("files") or {})
+    if report.get("files_error"):
+        reported["error"] = report["files_error"]
+    return user, reported
+
+
+def _report(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "moments" in found else {}
+
+
+def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[str, Any], to: Path) -> dict[str, Any]:
+    """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
+    parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
+    found = _not_sent(reported)
+    if to.exists() and client.get(chunked_transfer.CONFIG_MAP, parts[0], spec.namespace) is None:
+        return {"count": count_files(to), **found}  # an earlier call has fetched them
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to.parent) as aside:
+        packed = Path(aside) / "files.tar"
+        file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
+        chunked_transfer.fetch(client, spec.namespace, file, packed)
+        count = extract(packed, to, f"files of {pod}")
+    for name in parts:
+        client.delete(chunked_transfer.CONFIG_MAP, name, spec.namespace)
+    return {"count": count, "bytes": reported.get("bytes", 0), **found}
+
+
+def _fetch_upload(
+    uploads: UserUploads | None, user: User, reported: Mapping[str, Any], to: Path, there: bool
+) -> dict[str, Any]:
+    """Replace the folder ``to`` by the files that a user has uploaded; return what is known about them."""
+    if uploads is None:
+        raise InputError(f"{user.pod} has uploaded its files to an S3 server: set workload_collect_s3 as when it began")
+    found = {**_not_sent(reported), "way": "s3"}
+    if there:
+        count = uploads.fetch(user.index, to, str(reported.get("archive") or ""))
+        return {"count": count, "bytes": reported.get("bytes", 0), **found}
+    if not to.exists():
+        raise DataError(f"files of {user.pod}: there is no {uploads.store.key(user.index)} in the bucket any more")
+    return {"count": count_files(to), **found}  # an earlier call has fetched them
+
+
+def _uploaded(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
+    """Return the users whose objects exist, and why that is unknown: what the API server has is fetched anyway."""
+    try:
+        return uploads.there() if uploads is not None else frozenset(), None
+    except AccessError as error:
+        return frozenset(), error
+
+
+def _not_sent(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the helper reports about files that it could not send."""
+    names = ("limit", "error")
+    more = {name: reported[name] for name in names if reported.get(name)}
+    return {"left_out": reported.get("left_out", 0), "first_left_out": reported.get("first_left_out", []), **more}
+
+
+def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]:
+    """Return users.json: counts, what the helpers measured, and what simulated users have done. Times in seconds."""
+    succeeded = sum(one.phase == "Succeeded" for one in users)
+    spans = [one.moments for one in users]
+    found = {
+        "schema": SCHEMA,
+        "run": spec.run,
+        "point": spec.point,
+        "count": spec.count,
+        "required": required,
+        "succeeded": succeeded,
+        "success_percent": round(100 * succeeded / spec.count, 3) if spec.count else 0.0,
+        # From the event of the release to the running command; from that until the sampler could see it.
+        "reaction": quantiles.summary(_between(spans, "received", "begun")),
+        "report_delay": quantiles.summary(_between(spans, "begun", "begun_answered")),
+        "command": quantiles.summary(_between(spans, "begun", "ended")),
+    }
+    if any(one.files for one in users):
+        found["files"] = _files_summary(users)
+    operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
+    if operations:
+        found["operations"] = _operations_summary(operations)
+    return found
+
+
+def _files_summary(users: Iterable[User]) -> dict[str, Any]:
+    """Return how many files there are, and how many are missing and why."""
+    known = [one for one in users if one.files]
+    cut = [one for one in known if one.files.get("left_out")]
+    failed = [f"{one.pod}: {one.files['error']}" for one in known if one.files.get("error")]
+    return {
+        "count": sum(int(one.files.get("count", 0)) for one in known),
+        "left_out": sum(int(one.files["left_out"]) for one in cut),
+        "left_out_users": len(cut),
+        "limit": next((str(one.files["limit"]) for one in cut if one.files.get("limit")), "users_files_limit_bytes"),
+        "failed_users": len(failed),
+        "first_error": failed[0] if failed else "",
+    }
+
+
+def _between(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:
+    return [one[end] - one[begin] for one in spans if begin in one and end in one]
+
+
+def _operations(path: Path) -> list[dict[str, Any]]:
+    return list(files.read_lines(path)) if path.exists() else []
+
+
+def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return numbers of objects by outcome, and the times that users have seen."""
+    spans = [row["times"] for row in rows]
+    good = sum(row["outcome"] == "succeeded" for row in rows)
+    return {
+        "count": len(rows),
+        "succeeded": good,
+        "success_percent": round(100 * good / len(rows), 3),
+        "create": quantiles.summary([one["created"] for one in spans if "created" in one]),
+        "usable": quantiles.summary([one["usable"] for one in spans if "usable" in one]),
+        "delete": quantiles.summary(_between(spans, "delete", "gone")),
+    }
+
+
+def _same(path: Path, document: Mapping[str, Any]) -> bool:
+    return path.exists() and files.read_json(path) == document
+
+
+def _text(users: list[User], required: int) -> str:
+    """Return the result in one sentence."""
+    good = sum(one.phase == "Succeeded" for one in users)
+    parts = [f"{good} of {formats.count(len(users), 'user')} succeeded, {required} are required"]
+    failed = [one for one in users if one.phase != "Succeeded"]
+    if failed:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        parts.append(f"not {', '.join(f'{one.pod} ({one.why})' for one in failed[:_NAMED])}{more}")
+    files = sum(int(one.files.get("count", 0)) for one in users)
+    left_out = sum(int(one.files.get("left_out", 0)) for one in users)
+    if files or left_out:
+        parts.append(f"fetched {formats.count(files, 'file')}")
+    if left_out:
+        parts.append(f"left out {left_out} beyond the limit")
+    errors = [f"{one.pod} ({one.files['error']})" for one in users if one.files.get("error")]
+    if errors:
+        parts.append(f"could not send its files: {errors[0]}")
+    return "; ".join(parts)

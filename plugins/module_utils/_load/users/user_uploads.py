@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of users in pods that are too large for the API server: they go through an S3 server, as those of a load do.
+
+Each user has one object, ``<prefix>/<run>/<point>/users/<index>.gz``. A Secret has a presigned URL for each, which only
+the pod of that user gets. ``uploads.json`` beside the users' folders names the objects until none can be left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+from ..plan.template_renderer import workload_name
+from ..remote import result_upload
+from ..remote.result_store import ResultStore
+from .file_archive import extract
+
+POD = Kind("v1", "Pod", "pods", True)
+FILE = "uploads.json"
+SCHEMA = "user_uploads/1"
+#: Bytes of base64 that a Secret holds: 1 MiB decoded, and room for its other fields.
+_MOST_DATA = 1_300_000
+#: Timeout for deleted pods to be gone, seconds; they get five to end.
+_GONE = 120.0
+
+
+@dataclass(frozen=True)
+class UserUploads:
+    """What the users of one point upload. dest: folder of the users."""
+
+    store: ResultStore
+    namespace: str
+    run: str
+    point: str
+    dest: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @classmethod
+    def of(
+        cls, given: Mapping[str, Any], namespace: str, run: str, point: str, dest: Path, count: int
+    ) -> UserUploads | None:
+        """Return the uploads by option ``collect_s3`` of a module, None without one. Raises InputError.
+
+        count: number of users.
+        """
+        # A load in pods has objects of the same numbers at the same point.
+        store = ResultStore.of(given, run, f"{point}/users", count)
+        return cls(store, namespace, run, point, dest) if store is not None else None
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret with the URLs."""
+        return result_upload.url_secret(workload_name(self.run, self.point, 0).removesuffix("-0"))
+
+    def prepare(self, client: Client) -> None:
+        """Check the bucket, record the objects, and create the Secret with the URLs.
+
+        Raises InputError if the bucket cannot be used, or for more users than a Secret has room for; ApiError.
+        """
+        data = self.store.secret()
+        size = sum(map(len, data.values()))
+        if size > _MOST_DATA:
+            most = self.store.clients * _MOST_DATA // size
+            raise InputError(
+                f"the URLs for {formats.count(self.store.clients, 'user')} do not fit into a Secret, which has room "
+                f"for about {most}: set fewer users (users_count), or no workload_collect_s3"
+            )
+        self.store.check()
+        self.dest.mkdir(parents=True, exist_ok=True)
+        files.write_json(self.dest / FILE, {"schema": SCHEMA, **self.store.record()}, SCHEMA)
+        labels = {run_labels.RUN: self.run, run_labels.POINT: self.point}
+        metadata = {"name": self.secret, "namespace": self.namespace, "labels": labels}
+        client.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+    def there(self) -> frozenset[int]:
+        """Return the users that have uploaded their files. Raises AccessError."""
+        return frozenset(self.store.there())
+
+    def fetch(self, index: int, to: Path, digest: str = "") -> int:
+        """Replace the folder ``to`` by the files of a user; return their number.
+
+        digest: SHA-256 that the helper has reported, if it did. Raises AccessError, DataError.
+        """
+        to.parent.mkdir(parents=True, exist_ok=True)
+        sent = {"key": str(index), **({"sha256": digest} if digest else {})}
+        with self._lock:  # the default session of boto3 is for one thread
+            archive = self.store.fetch(sent, to.parent)
+        try:
+            return extract(archive, to, f"files of user {index}")
+        finally:
+            archive.unlink(missing_ok=True)
+
+    def forget(self, client: Client) -> None:
+        """Delete objects, Secret and record, when all files are here and no pod can upload any more."""
+        self.store.delete()
+        (self.dest / FILE).unlink(missing_ok=True)
+        client.delete(result_upload.SECRET, self.secret, self.namespace)
+
+
+def recorded(dest: Path) -> int | None:
+    """Return the number of users whose uploads are recorded in the folder ``dest``, None without a record."""
+    try:
+        return len(files.read_json(dest / FILE)["keys"])
+    except DataError:
+        return None
+
+
+def rescue(client: Client, uploads: UserUploads, say: Callable[[str], None]) -> None:
+    """End the pods of the users, fetch what they have uploaded and no call has collected, and delete the objects.
+
+    Raises AccessError if the S3 server does not respond, DataError for a damaged object, which stays.
+    """
+    try:
+        _end_pods(client, uploads)
+    except AccessError as error:
+        say(f"the pods of the users cannot be deleted, and may upload files later: {error}")
+    there = sorted(uploads.there())
+    for index in there:
+        uploads.fetch(index, uploads.dest / str(index) / "files")
+    if there:
+        say(f"fetched what {formats.count(len(there), 'user')} had uploaded")
+    try:
+        uploads.forget(client)
+    except AccessError as error:
+        say(f"the Secret {uploads.secret} cannot be deleted: {error}")
+
+
+def _end_pods(client: Client, uploads: UserUploads) -> None:
+    selector = run_labels.selector(uploads.run, uploads.point)
+
+    def left() -> list[str]:
+        return [one["metadata"]["name"] for one in client.list(POD, uploads.namespace, selector)[0]]
+
+    for name in left():
+        client.delete(POD, name, uploads.namespace)
+    wait_until.wait_until_gone(left, _GONE)

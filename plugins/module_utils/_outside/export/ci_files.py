@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run in Prometheus' text format, for the textfile collector of the node exporter.
+
+Only one series has the run's id, so that the others continue from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
+    READINGS,
+    VERDICTS,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+
+#: Name of a series -> its help text.
+SERIES = {
+    "seatrial_run_info": "The last run, and what it ran on. Always 1.",
+    "seatrial_run_end_timestamp_seconds": "Time at which the last session of the run ended.",
+    "seatrial_verdict_code": "Verdict as a number: " + ", ".join(f"{VERDICTS[one][0]} {one}" for one in VERDICTS) + ".",
+    "seatrial_verdict": "1 for the verdict of the run, 0 for the others.",
+    "seatrial_kpi": "Value of a KPI, in the unit of its label.",
+    "seatrial_kpi_low": "Lower end of the interval of a judged KPI.",
+    "seatrial_kpi_high": "Upper end of the interval of a judged KPI.",
+    "seatrial_kpi_change_ratio": "Change of a judged KPI since the earlier runs, as a share of the earlier value.",
+    "seatrial_kpi_reading_code": "Result of a judged KPI: "
+    + ", ".join(f"{code} {one}" for code, one in enumerate(READINGS))
+    + ". A KPI outside its limit is a regression, one across it is inconclusive.",
+    "seatrial_kpi_rows": "Rows with a value.",
+    "seatrial_kpi_rows_of": "All rows.",
+}
+_OF_LIMIT = {"outside": "regression", "across": "inconclusive", "not measured": "not measured"}
+Sample = tuple[str, Mapping[str, Any], float]
+
+
+def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
+    """Return the samples of a run with its verdict (schema verdict/2), which is empty if there is none."""
+    samples = [*_of_run(run), *_of_verdict(run, verdict)]
+    lines = []
+    for name, text in SERIES.items():
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+        lines += [_line(*sample) for sample in samples if sample[0] == name]
+    return "\n".join(lines) + "\n"
+
+
+def _common(run: Run) -> dict[str, str]:
+    return {"project": run.record.get("project") or "", "preset": "+".join(run.record.get("presets") or [])}
+
+
+def _of_run(run: Run) -> Iterator[Sample]:
+    cluster = run.clusters.get("sutest") or {}
+    info = {
+        **_common(run),
+        "run": run.id,
+        "kubernetes": cluster.get("version") or "",
+        "openshift": cluster.get("openshift") or "",
+        "collection": (run.record.get("versions") or {}).get("perfscale.seatrial") or "",
+        "provider": cluster.get("provider") or "",
+    }
+    yield "seatrial_run_info", info, 1.0
+    if run.record.get("ended"):
+        ended = datetime.fromisoformat(run.record["ended"]).timestamp()
+        yield "seatrial_run_end_timestamp_seconds", _common(run), ended
+
+
+def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
+    common = _common(run)
+    if "code" in verdict:
+        yield "seatrial_verdict_code", common, verdict["code"]
+    found = verdict.get("verdict") or "unknown"
+    for one in (*VERDICTS, "unknown"):
+        yield "seatrial_verdict", {**common, "verdict": one}, float(one == found)
+    judged = {(one["point"], one["name"]): one for one in verdict.get("kpis") or []}
+    for point in counted(run.points):
+        for kpi in point.kpis or []:
+            labels = {
+                **common,
+                "point": _matrix(point),
+                "kpi": kpi["name"],
+                "unit": kpi["unit"],
+                "simulated": str(kpi["simulated"]).lower(),
+            }
+            # That of a repeated point is the mean of its attempts, under the number of the point.
+            mean = judged.get((point.of, kpi["name"]), {}) if run.repeats else {}
+            for name, value in _values(kpi, mean or judged.get((point.number, kpi["name"]), {}), mean).items():
+                if value is not None:
+                    yield name, labels, value
+
+
+def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any], mean: Mapping[str, Any]) -> dict[str, float | None]:
+    return {
+        "seatrial_kpi": mean.get("value", kpi["value"]),
+        "seatrial_kpi_rows": kpi["n"],
+        "seatrial_kpi_rows_of": kpi["of"],
+        "seatrial_kpi_low": judged.get("low"),
+        "seatrial_kpi_high": judged.get("high"),
+        "seatrial_kpi_change_ratio": judged.get("change"),
+        "seatrial_kpi_reading_code": _reading(judged) if judged else None,
+    }
+
+
+def _reading(judged: Mapping[str, Any]) -> float:
+    result = _OF_LIMIT.get((judged.get("limit") or {}).get("result", ""), judged["reading"])
+    return float(READINGS.index("regression" if judged["reading"] == "regression" else result))
+
+
+def _matrix(point: Point) -> str:
+    """Return the matrix values of a point, which stay the same from run to run, unlike its number and attempts."""
+    return ",".join(f"{key}={value}" for key, value in sorted(point.settings.items()))
+
+
+def _line(name: str, labels: Mapping[str, Any], value: float) -> str:
+    inside = ",".join(f'{key}="{_escaped(one)}"' for key, one in labels.items())
+    return f"{name}{{{inside}}} {float(value)!r}"
+
+
+def _escaped(text: object) -> str:
+    return str(text).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,174 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Export a run: check its status, search it for secrets, upload it. The modules export_* call it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import SKIPPED, counted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+
+from . import ci_files, opensearch_export
+
+Result = dict[str, Any]
+VALID, INVALID = "valid", "invalid"
+LABEL, SKIP = "label", "skip"
+
+
+def verdict_of(run: Run) -> dict[str, Any]:
+    """Return the verdict, empty if there is none or it is unreadable."""
+    try:
+        return schema_migration.upgraded(run.top / "verdict.json", "verdict")
+    except DataError:
+        return {}
+
+
+def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
+    """Return ("valid", "") or ("invalid", reason): figures of an invalid run are not measurements."""
+    if not verdict:
+        return INVALID, "it has no verdict"
+    if verdict.get("verdict") in (None, "invalid", "error"):
+        return INVALID, f"its verdict is {verdict.get('verdict')}"
+    unread = [point.number for point in counted(run.points) if point.kpis is None and point.status != SKIPPED]
+    if unread:
+        return INVALID, f"point {formats.listed(unread)} could not be parsed"
+    if not run.points:
+        return INVALID, "it has no test point"
+    return VALID, ""
+
+
+def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str) -> tuple[Run, Any]:
+    """Search the run for secrets; return it with (verdict, status, reason). Status ``skip``: it must not be exported.
+
+    invalid: ``label`` exports an invalid run labelled as invalid, ``skip`` does not. Raises SecretFound.
+    """
+    run = run_reader.read(Path(run_dir))
+    verdict = verdict_of(run)
+    status, why = status_of(run, verdict)
+    if status == INVALID and invalid == SKIP:
+        return run, (verdict, SKIP, why)
+    known = {**{name: value for name, value in secrets.items() if value}}
+    for path in kubeconfigs:
+        known.update(secret_gate.of_kubeconfig(path))
+    secret_gate.Gate(known).check(run.top, secret_gate.files_of(run.top))
+    return run, (verdict, status, why)
+
+
+def skipped(run: Run, target: str, why: str) -> Result:
+    """Return the result of a module for a run that is not exported."""
+    summary = f"{run.id} is not exported to {target}: {why}, and invalid runs are skipped"
+    return {"changed": False, "exported": None, "status": SKIP, "warnings": [], "summary": summary}
+
+
+def to_s3(
+    run_dir: str,
+    location: s3.S3Location,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+    say: Callable[[str], None],
+) -> Result:
+    """Upload the run directory to <prefix>/<name of the directory>."""
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, location.address, why)
+    location = replace(location, prefix="/".join(one for one in (location.prefix, run.top.name) if one))
+    with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
+        # run.yml changes when the export is recorded in it, so a copy is uploaded: exactly what was searched.
+        files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}
+        if "run.yml" in files:
+            files["run.yml"] = Path(shutil.copyfile(files["run.yml"], Path(scratch) / "run.yml"))
+        manifest = {
+            "schema": "manifest/1",
+            "run": run.id,
+            "status": status,
+            "verdict": str(verdict.get("verdict") or "unknown"),
+            "files": [
+                {"name": name, "bytes": path.stat().st_size, "sha256": s3.checksum(path)}
+                for name, path in sorted(files.items())
+            ],
+        }
+        _files.write_json(Path(scratch) / s3.MANIFEST, manifest, "manifest/1")
+        files[s3.MANIFEST] = Path(scratch) / s3.MANIFEST
+        counts = s3.upload(location, files, say)
+    files_sent = f"{formats.count(counts['sent'], 'file')} sent, {counts['there']} unchanged"
+    return _done("s3", location.address, status, why, f"{location.address}: {files_sent}", counts["sent"] > 0, counts)
+
+
+def to_opensearch(
+    run_dir: str,
+    server: OpenSearchServer,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+) -> Result:
+    """Write the figures of a run into OpenSearch."""
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, server.url, why)
+    index = opensearch_export.OpenSearchIndex(server)
+    index.prepare()
+    counts = index.write(opensearch_export.documents(run, verdict, status))
+    address = f"{server.url.rstrip('/')}/{server.prefix}-runs/_doc/{run.id}"
+    total = sum(counts.values())
+    summary = f"{address}: {formats.count(total, 'document')}, {counts['created']} of them new"
+    return _done("opensearch", address, status, why, summary, True, counts)
+
+
+def _done(target: str, address: str, status: str, why: str, summary: str, changed: bool, counts: Any) -> Result:
+    warnings = [f"exported as invalid: {why}"] if status == INVALID else []
+    exported = {"target": target, "address": address, "status": status}
+    return {
+        "changed": changed,
+        "exported": exported,
+        "status": status,
+        "counts": counts,
+        "warnings": warnings,
+        "summary": summary,
+    }
+
+
+def to_ci(
+    run_dir: str, junit: str, textfile: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
+) -> Result:
+    """Write files for CI; an empty path skips one. They contain figures and the verdict, but no settings.
+
+    The JUnit file is a copy of junit.xml of the run directory. Raises DataError if there is none.
+    """
+    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped(run, "files for CI", why)
+    texts = [(junit, lambda: _junit(run)), (textfile, lambda: ci_files.textfile(run, verdict))]
+    changed, written = False, []
+    for path, make in texts:
+        if not path:
+            continue
+        target = Path(path).expanduser()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = make()
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            _files.replace_text(target, text)
+            changed = True
+        written.append(str(target))
+    summary = ", ".join(written) or "no file requested"
+    return {"changed": changed, "paths": written, "status": status, "warnings": [], "summary": summary}
+
+
+def _junit(run: Run) -> str:
+    try:
+        return (run.top / "junit.xml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{run.top} has no junit.xml, because it was not judged: run its phase report") from error

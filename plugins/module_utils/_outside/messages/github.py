@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GitHub: one comment and one check run for each run, created once and then edited."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+
+from .web_api import TIMEOUT, WebApi
+
+#: Address of the API of github.com.
+PUBLIC = "https://api.github.com"
+#: Maximum length of the text of a comment and of a check run; comments on a page; pages that are searched.
+LONGEST, PAGE, PAGES = 60_000, 100, 30
+#: Validity of the token of an App, in seconds; GitHub accepts ten minutes.
+_VALID = 540
+
+
+@dataclass(frozen=True)
+class GitHubTarget:
+    """Where messages go: repository (owner/name), number of the pull request, revision; empty for none of these."""
+
+    repository: str
+    pull_request: str = ""
+    revision: str = ""
+    check: str = ""
+
+    def __post_init__(self) -> None:
+        if self.repository.count("/") != 1 or not all(self.repository.split("/")):
+            raise InputError(f"GitHub: the repository '{self.repository}' needs the form owner/name")
+        if self.pull_request and not self.pull_request.isdigit():
+            raise InputError(f"GitHub: '{self.pull_request}' is no number of a pull request")
+
+
+@dataclass(frozen=True)
+class GitHubCredentials:
+    """A token, or an App: its id (or client id) and private key in PEM."""
+
+    token: str = field(default="", repr=False)
+    app: str = ""
+    key: str = field(default="", repr=False)
+
+
+def of_options(given: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT) -> WebApi:
+    """Return the API with the credentials of a module's option github: token, or app_id and app_key; api_url."""
+    words = (str(given.get(word) or "") for word in ("token", "app_id", "app_key"))
+    api = WebApi("GitHub", str(given.get("api_url") or PUBLIC), {}, authority, timeout)
+    return signed_in(api, GitHubCredentials(*words), repository)
+
+
+def signed_in(api: WebApi, credentials: GitHubCredentials, repository: str) -> WebApi:
+    """Return the API with the credentials; those of an App are exchanged for a token of its installation."""
+    common = {
+        "User-Agent": "perfscale.seatrial",
+        "Accept": "application/vnd.github+json",
+        "X-GitHub-Api-Version": "2022-11-28",
+    }
+    token = credentials.token
+    if not token and credentials.app:
+        web_token = _web_token(credentials.app, credentials.key, int(time.time()))
+        api.headers = {**common, "Authorization": f"Bearer {web_token}"}
+        installation = api.call("GET", f"/repos/{repository}/installation")["id"]
+        token = api.call("POST", f"/app/installations/{installation}/access_tokens", {})["token"]
+    if not token:
+        raise InputError("GitHub: neither a token nor an App is given")
+    api.headers = {**common, "Authorization": f"Bearer {token}"}
+    return api
+
+
+def _web_token(app: str, key: str, now: int) -> str:
+    """Return a JSON web token that an App signs in with. Raises InputError for a key that is no RSA key in PEM."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+    try:
+        private = serialization.load_pem_private_key(key.encode(), password=None)
+    except (ValueError, TypeError) as error:
+        raise InputError("GitHub: the private key of the App is no key in PEM") from error
+    if not isinstance(private, rsa.RSAPrivateKey):
+        raise InputError("GitHub: the private key of the App is no RSA key")
+    parts = [{"alg": "RS256", "typ": "JWT"}, {"iat": now - 60, "exp": now + _VALID, "iss": app}]
+    text = ".".join(_base64(json.dumps(part).encode()) for part in parts)
+    return f"{text}.{_base64(private.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+
+
+def _base64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def comment(api: WebApi, target: GitHubTarget, mark: str, text: str, known: Any = None) -> Any:
+    """Write the comment of a run and return its id.
+
+    mark: text that no other comment has; it is invisible. known: id of the comment, None if unknown: it is looked for.
+    """
+    body = {"body": f"<!-- {mark} -->\n{_short(text)}"}
+    repository = f"/repos/{target.repository}"
+    found = known or _marked(api, target, mark)
+    if found:
+        try:
+            return api.call("PATCH", f"{repository}/issues/comments/{found}", body)["id"]
+        except AccessError as error:
+            if getattr(error.__cause__, "status", 0) != 404:  # somebody deleted it
+                raise
+    try:
+        return api.call("POST", f"{repository}/issues/{target.pull_request}/comments", body)["id"]
+    except AccessError:
+        if arrived := _marked(api, target, mark):  # only its answer was lost
+            return arrived
+        raise
+
+
+def _marked(api: WebApi, target: GitHubTarget, mark: str) -> Any:
+    """Return the id of the comment with a mark, None if there is none."""
+    marked = (one for one in comments(api, target) if str(one.get("body") or "").startswith(f"<!-- {mark} -->"))
+    return next((one["id"] for one in marked), None)
+
+
+def comments(api: WebApi, target: GitHubTarget) -> Iterator[dict[str, Any]]:
+    """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
+    for page in range(1, PAGES + 1):
+        path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
+        found = api.call("GET", path)
+        yield from found
+        if len(found) < PAGE:
+            return
+
+
+def with_head(api: WebApi, target: GitHubTarget) -> GitHubTarget:
+    """Return the target with the newest commit of its pull request as its revision."""
+    return replace(target, revision=str(pull_request(api, target)["head"]["sha"]))
+
+
+def pull_request(api: WebApi, target: GitHubTarget) -> dict[str, Any]:
+    """Return the pull request as the API describes it."""
+    found: dict[str, Any] = api.call("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
+    return found
+
+
+def check_run(
+    api: WebApi, target: GitHubTarget, run: str, output: Mapping[str, str], conclusion: str, url: str, known: Any = None
+) -> Any:
+    """Write the check run of a run and return its id.
+
+    output: title and summary. conclusion: empty while the run is in progress. url: of the job. known: as in comment().
+    """
+    state = {"status": "completed", "conclusion": conclusion} if conclusion else {"status": "in_progress"}
+    body = {
+        **state,
+        "output": {**output, "summary": _short(output["summary"])},
+        **({"details_url": url} if url else {}),
+    }
+    path = f"/repos/{target.repository}/check-runs"
+    found = known or _check_of(api, target, run)
+    if found:
+        return api.call("PATCH", f"{path}/{found}", body)["id"]
+    return api.call("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
+
+
+def _check_of(api: WebApi, target: GitHubTarget, run: str) -> Any:
+    words = f"check_name={quote(target.check)}&per_page={PAGE}"
+    found = (
+        api.call("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
+        or []
+    )
+    return next((one["id"] for one in found if one.get("external_id") == run), None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…\n\n(cut)"

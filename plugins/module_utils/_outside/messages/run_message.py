@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The text of a message: from summary.md of a run, with its first failures, links, and what is still held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+
+STARTED, ENDED, ANSWERED = "started", "ended", "answered"
+FAILURES, LONGEST = 5, 300
+#: Exit status of a verdict in CI -> conclusion of a check run.
+CONCLUSIONS = {0: "success", 1: "failure", 2: "neutral", 3: "failure"}
+#: Lines of summary.md that name places on the machine of the run.
+_LOCAL = ("- directory: ", "- report: report/")
+
+
+@dataclass(frozen=True)
+class RunMessage:
+    """A message on a run. conclusion: of a check run, empty while the run is in progress. held: what it still holds."""
+
+    title: str
+    text: str
+    conclusion: str = ""
+    held: list[str] = field(default_factory=list)
+
+
+def started(run: Run, links: Mapping[str, str]) -> RunMessage:
+    """Return the message of a run that has begun."""
+    title = f"running: {_name(run)}"
+    return RunMessage(title, _joined([f"# {_plain(title)}", _links(run, links)]))
+
+
+def ended(run: Run, links: Mapping[str, str]) -> RunMessage:
+    """Return the message of a run whose session has ended."""
+    try:
+        verdict = schema_migration.upgraded(run.top / "verdict.json", "verdict")
+    except DataError:
+        verdict = {}
+    status = str(run.record.get("status") or "failed")
+    failures = [line for line in run.failures.splitlines() if line.strip()]
+    result = str(verdict.get("verdict") or ("error" if failures or status != "passed" else "no verdict"))
+    conclusion = CONCLUSIONS.get(int(verdict.get("exit_status", 3)), "failure")
+    if status == "interrupted":
+        conclusion = "cancelled"
+    elif conclusion == "success" and status != "passed":
+        conclusion = "failure"
+    held = [_held(one) for one in run.record.get("held") or []]
+    blocks = [_summary(run) or f"# {_plain(f'{result}: {_name(run)}')}", _failures(failures), _still(held)]
+    return RunMessage(f"{result}: {_name(run)}", _joined([*blocks, _links(run, links)]), conclusion, held)
+
+
+def _name(run: Run) -> str:
+    return f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
+
+
+def _summary(run: Run) -> str:
+    """Return summary.md without places on the machine of the run."""
+    path = run.top / "summary.md"
+    if not path.exists():
+        return ""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(_LOCAL)).strip()
+
+
+def _failures(failures: Sequence[str]) -> str:
+    if not failures:
+        return ""
+    more = [f"- {formats.count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
+    return "\n".join(["## First failures", "", *(f"- {_plain(one)}" for one in failures[:FAILURES]), *more])
+
+
+def _held(one: Mapping[str, Any]) -> str:
+    until = f"until {one['until']}" if one.get("until") else "until it is given back"
+    return f"{one.get('what')}, {until}"
+
+
+def _still(held: Sequence[str]) -> str:
+    if not held:
+        return ""
+    text = "The file GIVE_BACK in the run directory contains the command that gives it back."
+    return "\n".join(["## Still held", "", *(f"- {_plain(one)}" for one in held), "", text])
+
+
+def _links(run: Run, links: Mapping[str, str]) -> str:
+    lines = [f"- run: {run.id}"] if not (run.top / "summary.md").exists() else []
+    return "\n".join([*lines, *(f"- {_plain(name)}: {url}" for name, url in links.items() if url)])
+
+
+def _joined(blocks: Sequence[str]) -> str:
+    return "\n\n".join(one for one in blocks if one) + "\n"
+
+
+def _plain(text: object) -> str:
+    """Return text on one line in which nothing is Markdown, HTML or a mention."""
+    flat = " ".join(str(text).split())
+    cut = flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
+    for special in "\\`*_[]<>|#":
+        cut = cut.replace(special, f"\\{special}")
+    return cut.replace("@", "@\u200b")

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Send the message of a run to each service; a failure to send is reported and never raised."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+
+from . import github, run_message, slack
+from .github import GitHubTarget
+from .run_message import RunMessage
+from .web_api import WebApi
+
+#: File of a run directory with the ids of what was sent.
+RECORD = "messages.json"
+SCHEMA = "messages/1"
+
+
+@dataclass
+class Delivery:
+    """The options of module notify, ids of what was sent before, and the results: what was sent, and what was not."""
+
+    given: Mapping[str, Any]
+    ids: dict[str, Any] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def to(self, service: str, send: Callable[[], Iterable[str]]) -> None:
+        """Call ``send`` and note what it yields as sent, an error as a warning."""
+        try:
+            for one in send():
+                self.sent.append(one)
+        except (SeatrialError, KeyError, TypeError, AttributeError) as error:  # the last ones: an unexpected answer
+            why = str(error) if isinstance(error, SeatrialError) else f"an unexpected answer: {error!r}"
+            self.warnings.append(f"no message to {service}: {why}")
+
+
+def send(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of module notify for its options: what was sent, and a warning for what was not."""
+    if given["state"] == run_message.ANSWERED:
+        return _deliver(Delivery(given, {}), given["key"], RunMessage("answer", given["text"]))
+    run = run_reader.read(Path(given["run_dir"]))
+    record = run.top / RECORD
+    delivery = Delivery(given, dict(files.read_json(record)) if record.exists() else {"schema": SCHEMA})
+    links = {name: str(url) for name, url in given["links"].items()}
+    make = run_message.started if given["state"] == run_message.STARTED else run_message.ended
+    before = copy.deepcopy(delivery.ids)
+    result = _deliver(delivery, run.id, make(run, links))
+    if delivery.ids != before:
+        files.write_json(record, delivery.ids, SCHEMA)
+    return result
+
+
+def _deliver(delivery: Delivery, key: str, message: RunMessage) -> dict[str, Any]:
+    """Send a message to each service. key: of its comment and check run."""
+    given = delivery.given
+    if found := secrets_in(message.text, given["secrets"], given["kubeconfigs"]):
+        delivery.warnings.append(f"no message: its text contains {', '.join(found)}")
+        return _result(delivery)
+    if "github" in given["services"]:
+        delivery.to("GitHub", lambda: _to_github(delivery, key, message))
+    if "slack" in given["services"]:
+        delivery.to("Slack", lambda: _to_slack(delivery, message))
+    return _result(delivery)
+
+
+def secrets_in(text: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> list[str]:
+    """Return descriptions of the secrets in a text: those that the gate of an export knows."""
+    known = {name: value for name, value in secrets.items() if value}
+    for path in kubeconfigs:
+        known.update(secret_gate.of_kubeconfig(path))
+    return secret_gate.Gate(known).in_text(text)
+
+
+def _result(delivery: Delivery) -> dict[str, Any]:
+    parts = [*delivery.sent, *delivery.warnings] or ["nothing to send"]
+    summary = "; ".join(parts)
+    return {"changed": bool(delivery.sent), "sent": delivery.sent, "warnings": delivery.warnings, "summary": summary}
+
+
+def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[str]:
+    """Write comment and check run; yield what was written. Each is tried whatever became of the other."""
+    given, state = delivery.given["github"], delivery.given["state"]
+    words = ("repository", "pull_request", "revision", "check")
+    target = GitHubTarget(*(str(given.get(word) or "") for word in words))
+    if not target.pull_request and not (target.revision and target.check):
+        raise InputError("there is neither a pull request nor a revision with a check run")
+    timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
+    api = github.of_options(given, target.repository, authority, timeout)
+    ids = delivery.ids.setdefault("github", {})
+    errors = []
+    if target.pull_request:
+        try:
+            mark = f"perfscale.seatrial: run {key}"
+            ids["comment"] = github.comment(api, target, mark, message.text, ids.get("comment"))
+            yield f"comment on {target.repository}#{target.pull_request}"
+        except SeatrialError as error:
+            errors.append(error)
+    if target.check and not target.revision and state != run_message.ANSWERED:
+        target = github.with_head(api, target)
+    if target.revision and target.check and state != run_message.ANSWERED:
+        output = {"title": message.title, "summary": message.text}
+        url = next((str(one) for one in delivery.given["links"].values() if one), "")
+        ids["check"] = github.check_run(api, target, key, output, message.conclusion, url, ids.get("check"))
+        yield f"check run {target.check}"
+    if errors:
+        raise errors[0]
+
+
+def _to_slack(delivery: Delivery, message: RunMessage) -> Iterable[str]:
+    """Send the message, and one that the whole channel sees if something is still held; yield what was sent."""
+    given = delivery.given["slack"]
+    timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
+    texts = [(slack.of_markdown(message.text), False)]
+    if message.held:
+        texts.append((slack.of_markdown(f"# Still held by {message.title}\n" + "\n".join(message.held)), True))
+    if given.get("webhook"):
+        api = slack.of_webhook(given["webhook"], authority, timeout)
+        for text, _broadcast in texts:
+            slack.post_to_webhook(api, text)
+            yield "message to the webhook of Slack"
+        return
+    if not given.get("token") or not given.get("channel"):
+        raise InputError("Slack: neither a webhook nor a token and a channel are given")
+    headers = {"Authorization": f"Bearer {given['token']}"}
+    bot = WebApi("Slack", given["api_url"], headers, authority, timeout)
+    ids = delivery.ids.setdefault("slack", {})
+    for text, broadcast in texts:
+        thread = given.get("thread") or "perfscale.seatrial"
+        ids["thread"] = slack.reply(bot, given["channel"], thread, text, ids.get("thread") or "", broadcast)
+        yield f"message to thread '{thread}' of Slack"

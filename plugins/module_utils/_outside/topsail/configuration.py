@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A configuration of TOPSAIL, and what its presets make of it, by TOPSAIL's rules.
+
+A preset is a list of assignments in the order of the file. ``extends`` applies other presets at its position, so the
+last assignment counts. A key must exist; a dictionary replaces the whole previous one. A key may reach into another
+preset (``ci_presets.light["a.b"]``), which changes that preset if it is applied later.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+PRESETS = "ci_presets"
+#: Entries of ci_presets that are no presets.
+_WORDS = ("name", "names", "to_apply", "variable_overrides")
+_STEP = re.compile(r"""\.?(?:\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]|\[(?P<index>\d+)\]|(?P<word>[^.\[\]]+))""")
+_WHOLE = re.compile(r"@(?P<key>[^{}\s]+)\Z")
+_PART = re.compile(r"\{@(?P<key>[^{}]+)\}")
+
+Path: TypeAlias = "tuple[str | int, ...]"
+
+
+def presets(config: Mapping[str, Any]) -> list[str]:
+    """Return the names of all presets. Raises InputError for a file that has none."""
+    found = config.get(PRESETS) if isinstance(config, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise InputError(f"no configuration of TOPSAIL: it has no dictionary {PRESETS}")
+    return [name for name, value in found.items() if isinstance(value, Mapping) and name not in _WORDS]
+
+
+def parse(key: str) -> Path:
+    """Return the parts of a key such as ``a.b[0]["c.d"]``. Raises InputError for another one."""
+    parts: list[str | int] = []
+    at = 0
+    while at < len(key):
+        step = _STEP.match(key, at)
+        if step is None:
+            raise InputError(f"key '{key}' cannot be read from '{key[at:]}' on")
+        index = step["index"]
+        parts.append(int(index) if index is not None else step["key"] if step["quote"] else step["word"])
+        at = step.end()
+    return tuple(parts)
+
+
+def get(config: Any, path: Path) -> Any:
+    """Return the value at a path. Raises InputError with the nearest key if there is none."""
+    for number, part in enumerate(path):
+        indexed = isinstance(config, list) and isinstance(part, int) and part < len(config)
+        if indexed or (isinstance(config, dict) and part in config):
+            config = config[part]
+        else:
+            where = ".".join(map(str, path[:number]))
+            like = nearest(str(part), map(str, config)) if isinstance(config, dict) else ""
+            raise InputError(f"there is no key '{part}'{f' in {where}' if where else ''}{like}")
+    return config
+
+
+def applied(config: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the configuration after these presets, with references resolved, and all keys that they assign.
+
+    Raises InputError for an unknown preset, for presets that extend each other, and for a key that does not exist.
+    """
+    made = copy.deepcopy(dict(config))
+    keys: list[str] = []
+    for name in names:
+        _apply(made, name, (), keys)
+    return made, list(dict.fromkeys(keys))
+
+
+def _apply(config: dict[str, Any], name: str, chain: tuple[str, ...], keys: list[str]) -> None:
+    known = presets(config)
+    if name in chain:
+        raise InputError(f"presets extend each other: {' -> '.join([*chain, name])}")
+    if name not in known:
+        by = f"preset '{chain[-1]}' extends '{name}', which" if chain else f"preset '{name}'"
+        raise InputError(f"{by} does not exist{nearest(name, known)}")
+    for key, value in list(config[PRESETS][name].items()):
+        if key == "extends":
+            for other in [value] if isinstance(value, str) else value:
+                _apply(config, other, (*chain, name), keys)
+            continue
+        path = parse(key)
+        try:
+            get(config, path)
+        except InputError as error:
+            raise InputError(f"preset '{name}' sets {key}: {error}") from error
+        get(config, path[:-1])[path[-1]] = copy.deepcopy(value)
+        keys.append(key)
+
+
+def resolved(config: Mapping[str, Any], value: Any, seen: tuple[str, ...] = ()) -> Any:
+    """Return a value with its references: ``@key`` is the value of a key, ``{@key}`` a part of a text.
+
+    Raises InputError for a reference to no key, to itself, or to a secret.
+    """
+    if isinstance(value, Mapping):
+        return {key: resolved(config, one, seen) for key, one in value.items()}
+    if isinstance(value, list):
+        return [resolved(config, one, seen) for one in value]
+    if not isinstance(value, str):
+        return value
+    if value.startswith("*"):
+        raise InputError(f"'{value}' refers to a secret")
+    if whole := _WHOLE.match(value):
+        return _referred(config, whole["key"], seen)
+    return _PART.sub(lambda part: str(_referred(config, part["key"], seen)), value)
+
+
+def _referred(config: Mapping[str, Any], key: str, seen: tuple[str, ...]) -> Any:
+    if key in seen:
+        raise InputError(f"references lead in a circle: {' -> '.join([*seen, key])}")
+    return resolved(config, get(config, parse(key)), (*seen, key))

@@ -1,0 +1,223 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare the points of two or more runs; write comparison.json, the plots and the page.
+
+With one run, its points are compared with the first. Module results_compare calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_label import point_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+
+from ..judge import history_settings, history_sources, kpi_patterns
+from ..judge.matching import LabelRules
+from ..kpi import kpi_definitions, latency_attribution
+from ..kpi.point_data import PointData
+from ..report import history_plot, plot_canvas, write_report
+from . import (
+    changed_stage,
+    comparison_page,
+    comparison_plots,
+    judge_groups,
+    point_pairs,
+    report_backlinks,
+    run_groups,
+    run_side,
+)
+from .judge_groups import ComparisonRules
+from .run_groups import RunGroup
+from .run_side import RunSide
+
+Result = dict[str, Any]
+
+DEFAULT_RULES = ComparisonRules()
+#: Plots of judged figures at most.
+MOST_PLOTS = 8
+
+
+def compare(
+    run_dirs: Sequence[str],
+    dest: str,
+    definition_files: Iterable[str],
+    template: str,
+    rules: ComparisonRules = DEFAULT_RULES,
+) -> Result:
+    """Write the comparison of each run, or point of a single run, with the first. Raises InputError.
+
+    rules: how the groups of several runs are judged; the points of a single run differ on purpose and are not.
+    """
+    if not run_dirs:
+        raise InputError("no run was given; give two or more runs, or one whose points are compared")
+    if not Path(template).is_file():
+        raise InputError(f"template {template} does not exist")
+    loaded = kpi_definitions.load(definition_files)
+    names = {name for one in loaded for name in kpi_patterns.names_of(one)}
+    history_settings.check_names(rules.judged, rules.settings.least, names)
+    notes: list[str] = []
+    sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]
+    _check_patterns(sides, rules.past.rules)
+    groups = run_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
+    sides = [side for group in groups for side in group.sides] if groups else run_side.points_of(sides[0])
+    folder = Path(dest)
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    for old in (folder / "plots").iterdir():
+        old.unlink()
+    document: dict[str, Any] = {
+        "schema": "comparison/2",
+        "made": stamp(),
+        "runs": [_shown(side) for side in sides],
+        "settings": point_pairs.settings([side.settings for side in sides], [side.run.settings for side in sides]),
+        "pairs": [],
+        "notes": notes,
+    }
+    drawn = _pairs(sides, len(groups[0].sides) if groups else 1, document, folder / "plots")
+    pictures = _judged(groups, rules, document, folder / "plots") if groups else []
+    files.write_json(folder / "comparison.json", document, "comparison/2")
+    path = folder / "index.html"
+    reports = [report_backlinks.back(side.run.top, path) for side in sides]
+    content = comparison_page.content(document, drawn, reports, pictures)
+    files.replace_text(path, write_report.render(Path(template), content))
+    notes += report_backlinks.add(
+        [side.run.top for side in sides],
+        path,
+        comparison_page.title(document["runs"]),
+        document["made"],
+        Path(template),
+    )
+    return _result(document, path)
+
+
+def _result(document: Mapping[str, Any], path: Path) -> Result:
+    """Return the result of module results_compare. path: of the page."""
+    lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
+    counts = point_pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
+    assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
+    return {
+        "changed": True,
+        "path": str(path),
+        "lines": [*comparison_page.verdict_lines(document), *lines],
+        "warnings": document["notes"],
+        "summary": f"{path}: figures {assessments}",
+        **{name: document.get(name) for name in ("verdict", "code", "exit_status")},
+        "why": document.get("why") or [],
+    }
+
+
+def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
+    """Raise InputError for a pattern that can match no label of the runs."""
+    settings: dict[str, Any] = {}
+    for side in sides:
+        for point in side.run.points:
+            settings |= point.all_settings or {}
+    for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
+        # The names of settings are unknown for runs that have none recorded, such as those of other tools.
+        checked = [one for one in patterns if settings or one.startswith("ran.")]
+        history_sources.check_patterns(name, checked, settings, "these runs")
+
+
+def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
+    """Add the pairs of points of the first side and of those after the first group; return their plots.
+
+    before: number of sides in the first group.
+    """
+    drawn: list[list[dict[str, Any]]] = []
+    notes = document["notes"]
+    for other in sides[before:]:
+        found = point_pairs.of_points(sides[0].run.points, other.run.points)
+        if not found:
+            notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
+        for first, second in found:
+            pair = _pair(sides[0], other, first, second, notes)
+            if pair is not None:
+                document["pairs"].append(pair)
+                drawn.append(_draw(sides[0], other, first, second, pair, folder, len(drawn)))
+    return drawn
+
+
+def _judged(
+    groups: Sequence[RunGroup], rules: ComparisonRules, document: dict[str, Any], folder: Path
+) -> list[dict[str, Any]]:
+    """Add groups, verdict and the stages that changed; return the plots of the figures that explain the verdict."""
+    document["groups"] = [
+        {"letter": one.letter, "runs": [side.run.id for side in one.sides], "what": one.what} for one in groups
+    ]
+    document.update(judge_groups.judge(groups, rules, document["notes"]))
+    found = []
+    for group in groups[1:]:
+        runs = {side.run.id for side in group.sides}
+        for number in dict.fromkeys(pair["points"][0] for pair in document["pairs"] if pair["run"] in runs):
+            own = [one for one in document["pairs"] if one["run"] in runs and one["points"][0] == number]
+            stage = changed_stage.changed(own, group.letter, number)
+            found += [stage] if stage else []
+    document["changed"] = found
+    shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
+    return [
+        write_report.embedded(history_plot.history(one, folder / f"judged_{place:02d}", f"{one['group']} against A"))
+        for place, one in enumerate(shown)
+    ]
+
+
+def _shown(side: RunSide) -> dict[str, Any]:
+    selections = {
+        data.table.header["selection"]["text"] for data in side.data.values() if "selection" in data.table.header
+    }
+    return {
+        "run": side.run.id,
+        "label": side.label,
+        "verdict": side.verdict,
+        "simulated": side.simulated is not False,
+        "selection": "; ".join(sorted(selections)) or None,
+    }
+
+
+def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
+    if one.number not in first.data or two.number not in other.data:
+        notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label} could not both be read")
+        return None
+    old, new = first.data[one.number], other.data[two.number]
+    before, after = latency_attribution.attribute(old), latency_attribution.attribute(new)
+    both = bool(before.n and after.n)
+    several = len(first.run.points) > 1 or len(other.run.points) > 1
+    label = f", {point_label(one, str(first.run.record.get('project') or ''))}" if several else ""
+    return {
+        "label": f"{other.letter} against {first.letter}{label}",
+        "run": other.run.id,
+        "points": [one.number, two.number],
+        "kpis": point_pairs.differences(first.kpis[one.number], other.kpis[two.number]),
+        "stages": latency_attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
+        "writers": latency_attribution.of_difference(before, after, old.resampling, new.resampling, "writers")
+        if both
+        else [],
+        "total": [_mean(old, before), _mean(new, after)],
+    }
+
+
+def _mean(data: PointData, found: latency_attribution.Attribution) -> float | None:
+    return float(data.np.nanmean(found.total)) if found.n else None
+
+
+def _draw(
+    first: RunSide, other: RunSide, one: Point, two: Point, pair: Mapping[str, Any], folder: Path, number: int
+) -> list[dict[str, Any]]:
+    label = pair["label"]
+    runs_drawn = [(first.label, first.data[one.number]), (other.label, other.data[two.number])]
+    with plot_canvas.style():
+        drawings = {
+            "attribution": comparison_plots.attribution(pair["stages"], label),
+            "distributions": comparison_plots.distributions(runs_drawn, label),
+        }
+        written = [
+            plot_canvas.write(each, folder / f"{number:02d}_{name}")
+            for name, each in drawings.items()
+            if each is not None
+        ]
+    return [write_report.embedded(each) for each in written]

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bootstrap confidence intervals from blocks of workloads in submission order.
+
+Workloads of one run are not independent: a growing queue delays neighbours together. So blocks of neighbours are drawn
+instead of single rows: the circular block bootstrap (D. N. Politis, J. P. Romano: "A circular block-resampling
+procedure for stationary data", 1992), with blocks of √N rows, which is long enough for queues. Intervals are percentile
+intervals at 95 % (B. Efron, 1979). They estimate the variation over repeated loads of the same kind within one run, not
+the variation between runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Any
+
+from .censored_quantile import Sample
+
+LEVEL = 0.95
+#: Fewer rows give too few blocks to draw from.
+LEAST_ROWS = 8
+#: Bounds of the number of samples, and the rows drawn in total: fewer rows, more samples.
+MOST_SAMPLES, LEAST_SAMPLES, DRAWN_ROWS = 1000, 200, 20_000_000
+#: Numbers processed at a time, so that they fit into the processor's caches.
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """An interval at LEVEL, in the unit of the figure; None for an unknown bound. ``method``: a description."""
+
+    low: float | None
+    high: float | None
+    method: str
+
+    def document(self) -> dict[str, Any]:
+        """Return the interval as in schema kpis/2."""
+        return {"low": self.low, "high": self.high, "level": LEVEL, "method": self.method}
+
+
+class Resampling:
+    """Bootstrap weights: ``drawn`` is an array (samples, rows) of how often each row was drawn. Seeded."""
+
+    def __init__(self, rows: int, seed: int = 1, samples: int | None = None) -> None:
+        import numpy
+
+        self.rows = rows
+        self.block = max(1, round(sqrt(rows)))
+        self.samples = samples or min(MOST_SAMPLES, max(LEAST_SAMPLES, DRAWN_ROWS // max(rows, 1)))
+        blocks = ceil(rows / self.block) if rows else 0
+        generator = numpy.random.default_rng(seed)
+        self.drawn = numpy.empty((self.samples, rows), dtype=numpy.uint8)
+        for number in range(self.samples):
+            begins = numpy.bincount(generator.integers(0, rows, blocks), minlength=rows)
+            around = numpy.concatenate([begins[rows - self.block + 1 :], begins])
+            total = numpy.concatenate([[0], numpy.cumsum(around)])
+            self.drawn[number] = total[self.block :] - total[: -self.block]
+        self.totals = self.drawn.sum(axis=1, dtype=numpy.int64)
+
+    @property
+    def method(self) -> str:
+        """Description of the method, for documents and pages."""
+        return f"block bootstrap in submission order, {self.samples} samples, blocks of {self.block}"
+
+    def quantiles(self, sample: Sample, wanted: Sequence[float]) -> Any:
+        """Return an array (samples, len(wanted)) of quantiles, in the unit of ``sample``; infinite where unknown."""
+        import numpy
+
+        found = numpy.full((self.samples, len(wanted)), numpy.inf)
+        if not sample.n:
+            return found
+        rows, order, is_event = _in_order(sample)
+        values = numpy.append(rows[order], numpy.inf)
+        least = numpy.asarray(wanted) - 1e-9
+        for begin in range(0, self.samples, step := max(1, CHUNK // max(len(order), 1))):
+            shares = self._shares(slice(begin, begin + step), order, is_event)
+            for number, share in enumerate(shares, begin):
+                found[number] = values[numpy.searchsorted(share, least, side="left")]  # shares never fall
+        return found
+
+    def _shares(self, part: slice, order: Any, is_event: Any) -> Any:
+        """Return an array (samples in ``part``, len(order)): the share of rows that came by each ordered time."""
+        import numpy
+
+        weights = self.drawn[part].take(order, axis=1)
+        totals = self.totals[part, None]
+        reached = numpy.cumsum(weights, axis=1, dtype=numpy.int64)
+        if is_event is None:
+            return reached / totals
+        at_risk = numpy.maximum(totals - (reached - weights), 1)
+        kept = numpy.where(is_event, 1.0 - weights / at_risk, 1.0)
+        return 1.0 - numpy.cumprod(numpy.maximum(kept, 0.0), axis=1)
+
+    def means(self, values: Any) -> Any:
+        """Return an array (samples,) of means over the rows with a value (not NaN); NaN where no row has one."""
+        import numpy
+
+        known = ~numpy.isnan(values)
+        filled = numpy.where(known, values, 0.0)
+        sums, counts = numpy.empty(self.samples), numpy.empty(self.samples)
+        for begin in range(0, self.samples, step := max(1, CHUNK // max(self.rows, 1))):
+            part = self.drawn[begin : begin + step].astype(numpy.float64)
+            sums[begin : begin + step] = part @ filled
+            counts[begin : begin + step] = part @ known
+        with numpy.errstate(invalid="ignore", divide="ignore"):
+            return sums / counts
+
+    def curves(self, sample: Sample, grid: Any, most: int = MOST_SAMPLES) -> tuple[Any, Any]:
+        """Return two arrays (len(grid),): the pointwise 2.5 % and 97.5 % bounds of the share of rows up to ``grid``.
+
+        most: maximum number of samples to use.
+        """
+        import numpy
+
+        rows, order, is_event = _in_order(sample)
+        samples = min(self.samples, most)
+        shares = numpy.empty((samples, len(grid)))
+        if is_event is None:  # without censoring counting suffices, and needs no order
+            bins = numpy.searchsorted(grid, rows, side="left")  # NaN sorts last
+            for number in range(samples):
+                counts = numpy.bincount(bins, weights=self.drawn[number], minlength=len(grid) + 1)
+                shares[number] = numpy.cumsum(counts[: len(grid)]) / self.totals[number]
+            low, high = numpy.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+            return low, high
+        places = numpy.searchsorted(rows[order], grid, side="right")
+        for begin in range(0, samples, step := max(1, CHUNK // max(len(order), 1))):
+            share = self._shares(slice(begin, min(begin + step, samples)), order, is_event)
+            padded = numpy.concatenate([numpy.zeros((len(share), 1)), share], axis=1)
+            shares[begin : begin + step] = padded[:, places]
+        low, high = numpy.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        return low, high
+
+
+def _in_order(sample: Sample) -> tuple[Any, Any, Any]:
+    """Return the times of all rows, the ascending order of those with a time, and which of these are events.
+
+    The last is None when no row is censored.
+    """
+    import numpy
+
+    known = ~numpy.isnan(sample.rows)
+    if not sample.censored:
+        rows = sample.rows
+        order = numpy.argsort(rows, kind="stable")[: sample.n]  # NaN sorts last
+        return rows, order, None
+    rows = numpy.where(known, sample.rows, numpy.where(sample.open, sample.waited, numpy.nan))
+    order = numpy.lexsort((~known, rows))[: sample.n + sample.censored]  # ties: the event first
+    return rows, order, known[order]
+
+
+def interval(replicates: Any, value: float | None, method: str) -> Confidence | None:
+    """Return the percentile interval of ``replicates``, extended to include ``value``; None if it is unknown.
+
+    replicates: array (samples,), NaN and infinity for unknown values.
+    """
+    import numpy
+
+    replicates = replicates[~numpy.isnan(replicates)]
+    if not len(replicates):
+        return None
+    low, high = (
+        float(numpy.quantile(replicates, q, method="inverted_cdf")) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    )
+    if not numpy.isfinite(low):
+        return None
+    if value is not None:
+        low, high = min(low, value), max(high, value)
+    return Confidence(low, high if value is not None and numpy.isfinite(high) else None, method)
+
+
+def difference(before: Any, after: Any, value: float | None) -> Confidence | None:
+    """Return the percentile interval of the difference of two figures from the replicates of both, or None."""
+    import numpy
+
+    if value is None or before is None or after is None:
+        return None
+    size = min(len(before), len(after))
+    with numpy.errstate(invalid="ignore"):
+        spread = after[:size] - before[:size]
+    if not numpy.isfinite(spread).all():
+        return None  # unknown in at least one sample
+    return interval(spread, value, "difference of two block bootstraps")

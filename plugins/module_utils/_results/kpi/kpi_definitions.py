@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read and validate KPI definitions (schema kpi_definitions/1).
+
+A definition: name, unit, direction (higher, lower, none), help, source ({function: …, further arguments} or
+{jmespath: …}), and optionally title, headline (shown first), answer (the sentence that a report leads with), labels,
+and for_each ({word: list of values, or one of LOOKED_UP}), which creates one KPI for each combination; {word} in name,
+title, help, answer, labels and the arguments is replaced by its value.
+settings ({setting: value}): the KPI exists only at points that have this value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from .timeline_functions import FUNCTIONS
+
+REQUIRED = ("name", "unit", "direction", "help", "source")
+OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
+ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
+DIRECTIONS = ("higher", "lower", "none")
+#: Values of for_each that depend on the point.
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED, TEMPLATES, CLIENTS = LOOKED_UP = (
+    "stages",
+    "reasons",
+    "queues",
+    "priorities",
+    "stepped",
+    "scaled",
+    "templates",
+    "clients",
+)
+JMESPATH = "jmespath"
+#: The definitions in a folder.
+IN_FOLDER = "kpis.yml"
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read definitions from YAML files, in this order. Raises InputError naming file, KPI and error.
+
+    Of a folder, read its ``kpis.yml``, then those of the folders in it.
+    """
+    files = [file for path in paths for file in _files_of(path)]
+    return definition_files.load(files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
+
+
+def _files_of(path: str) -> list[str]:
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    found = sorted(folder.rglob(IN_FOLDER), key=lambda one: (len(one.parts), one))
+    if not found:
+        raise InputError(f"{path}: a folder of KPI definitions has a {IN_FOLDER}, and this one has none")
+    return [str(one) for one in found]
+
+
+def at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the KPIs of a point with these settings. A setting that its version did not know may have any value."""
+    return [
+        one
+        for one in definitions
+        if all(settings.get(name, value) == value for name, value in one.get("settings", {}).items())
+    ]
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    if entry["direction"] not in DIRECTIONS:
+        raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
+    for key in ("labels", "settings"):
+        if not isinstance(entry.get(key, {}), Mapping):
+            raise InputError(f"{where}: {key} must be a dictionary")
+    _check_for_each(entry.get("for_each") or {}, where)
+    if "answer" in entry:
+        _check_answer(entry["answer"], where)
+    source = entry["source"]
+    if not isinstance(source, Mapping) or ("function" in source) == (JMESPATH in source):
+        raise InputError(f"{where}: source must be a dictionary with 'function' or '{JMESPATH}'")
+    if JMESPATH in source:
+        _check_path(source, where)
+    else:
+        _check_function(source, where)
+
+
+def _check_answer(answer: Any, where: str) -> None:
+    if not isinstance(answer, Mapping) or not answer.get("text"):
+        raise InputError(f"{where}: answer must be a dictionary with a 'text'")
+    for key in answer:
+        if key not in ANSWER:
+            raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
+    for key in ("text", "bound", "one", "one_bound"):
+        if key in answer and "{value}" not in str(answer[key]):
+            raise InputError(f"{where}: answer.{key} must contain {{value}} for the figure, not '{answer[key]}'")
+
+
+def _check_for_each(words: Any, where: str) -> None:
+    if not isinstance(words, Mapping):
+        raise InputError(f"{where}: for_each must be a dictionary of words with their values")
+    for word, values in words.items():
+        if not isinstance(values, list) and values not in LOOKED_UP:
+            raise InputError(
+                f"{where}: for_each.{word} must be a list or one of {', '.join(LOOKED_UP)}, not {values!r}"
+            )
+
+
+def _check_path(source: Mapping[str, Any], where: str) -> None:
+    import jmespath
+
+    for key in source:
+        if key != JMESPATH:
+            raise InputError(f"{where}: a source with {JMESPATH} has no '{key}'")
+    try:
+        jmespath.compile(str(source[JMESPATH]))
+    except jmespath.exceptions.JMESPathError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{where}: '{source[JMESPATH]}' is not a JMESPath expression: {reason}") from error
+
+
+def _check_function(source: Mapping[str, Any], where: str) -> None:
+    function = FUNCTIONS.get(source["function"])
+    if function is None:
+        known = ", ".join(FUNCTIONS)
+        raise InputError(
+            f"{where}: unknown function '{source['function']}'{nearest(source['function'], FUNCTIONS)}; known: {known}"
+        )
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    known_arguments = [one.name for one in parameters]
+    for key in source:
+        if key != "function" and key not in known_arguments:
+            raise InputError(
+                f"{where}: function {source['function']} has no argument '{key}'{nearest(key, known_arguments)}; "
+                f"it has {', '.join(known_arguments) or 'none'}"
+            )
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in source:
+            raise InputError(f"{where}: function {source['function']} needs the argument '{parameter.name}'")

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The labels of a point's KPIs: all that must be equal for its figures to be comparable with those of another run.
+
+They are read from the files of the run, so that the results of a run of an older version get the same labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import workload_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+
+FlatLabels = dict[str, Any]  # text, numbers, truth values
+
+#: Longer texts are replaced by their checksum: a search server does not index them.
+LONGEST = 8191
+_COLLECTION = "perfscale.seatrial"
+
+
+def labels_of(run: Run, point: Point) -> dict[str, Any]:
+    """Return the labels of a point, as in schema kpis/2. What is unknown is absent."""
+    known = {
+        "project": run.record.get("project"),
+        "presets": run.record.get("presets"),
+        "settings": point.all_settings,
+        "uuid": point.record.get("uuid"),
+    }
+    return {
+        **_present(known),
+        "matrix": point.settings,
+        "ran": _ran(run, point),
+        "attempt": {"point": point.of, "number": point.attempt},
+    }
+
+
+def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    """Return the labels of a point with what its timeline says about the nodes of its workloads."""
+    kinds = workload_nodes.kinds_of(table)
+    if kinds in (None, workload_nodes.SIMULATED):
+        return dict(labels)
+    simulated = any(one["simulated"] for one in table.stages)
+    return {**labels, "ran": {**labels["ran"], "simulated": simulated, "workload_nodes": kinds}}
+
+
+def recorded_labels(run: Run, point: Point) -> dict[str, Any]:
+    """Return the labels in kpis.json; for figures of an older version, those that the files of the run give."""
+    return labels_of(run, point) if point.labels is None else point.labels
+
+
+def _ran(run: Run, point: Point) -> dict[str, Any]:
+    """Return what ran: as recorded at the end of the point, else as recorded when the cluster was acquired."""
+    cluster = run.clusters.get("sutest") or {}
+    known = {
+        "simulated_writers": run.simulated_writers,
+        "provider": cluster.get("provider"),
+        "kubernetes": cluster.get("version"),
+        "openshift": cluster.get("openshift"),
+        "kind": cluster.get("kind"),
+        "collection": (run.record.get("versions") or {}).get(_COLLECTION),
+        "revision": (run.record.get("git") or {}).get("revision"),
+        "nodes": point.ran.get("nodes") or _nodes(cluster),
+        "operators": point.ran.get("operators", cluster.get("operators")),
+        "images": point.ran.get("images"),
+    }
+    return {"simulated": run.simulated, **_present(known)}
+
+
+def _nodes(cluster: Mapping[str, Any]) -> dict[str, Any] | None:
+    if cluster.get("nodes") is None:
+        return None
+    parts = {"count": cluster["nodes"], **{name: cluster.get(name) for name in ("cpus", "memory_gib", "gpus")}}
+    return _present({**parts, "gpu_products": cluster.get("gpu_products")})
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and value != ""}
+
+
+def flat(labels: Mapping[str, Any]) -> FlatLabels:
+    """Return labels as one level: dotted key -> text, number or truth value. Different labels stay different.
+
+    A dot in a name is written as ``\\.``. Lists, null and empty mappings become JSON; a text that looks like one of
+    these is quoted.
+    """
+    return dict(_leaves(labels, ""))
+
+
+def _leaves(labels: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str | float | bool]]:
+    for name, value in labels.items():
+        key = prefix + str(name).replace("\\", "\\\\").replace(".", "\\.")
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, _leaf(value)
+
+
+def _leaf(value: Any) -> str | float | bool:
+    if isinstance(value, (bool, int, float)):
+        return value
+    text = value if isinstance(value, str) and not _looks_like_json(value) else json.dumps(value, sort_keys=True)
+    if len(text) <= LONGEST:
+        return text
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.startswith(("[", "{", '"')) or text == "null"

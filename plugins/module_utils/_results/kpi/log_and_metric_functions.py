@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions over training figures from logs, failed attempts and captured metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from . import bootstrap_interval
+from .point_data import KpiValue, PointData
+
+STATISTICS = ("median", "mean", "sum", "min", "max")
+
+
+def errors(data: PointData, reason: str = "") -> KpiValue:
+    """Count the failed attempts (refused, to be retried, never answered), of ``reason`` if given."""
+    found = data.extras.errors
+    count = found.get(reason, 0) if reason else sum(found.values())
+    labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(found)}
+    of = data.extras.attempts
+    return KpiValue(float(count), of, of, labels=labels, writers=("api-server",))
+
+
+def training(
+    data: PointData, figure: str | Sequence[str], statistic: str = "median", per: str = "", template: str = ""
+) -> KpiValue:
+    """A statistic of a figure that trainings printed; N is the number of planned workloads.
+
+    figure: its name in the logs; of several names the first that a log contains. per: ``gpu`` divides by the GPUs of
+    the job. template: name of the template whose workloads count; all of them without it.
+    """
+    if statistic not in STATISTICS:
+        raise formats.unknown("statistic", statistic, STATISTICS)
+    if per not in ("", "gpu"):
+        raise formats.unknown("per", per, ["gpu"])
+    names = [figure] if isinstance(figure, str) else list(figure)
+    rows, values = printed(data, names, template)
+    labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
+    if template:
+        labels["template"] = template
+    note = ""
+    if per:
+        labels["per"] = per
+        gpus = _gpus(data)
+        kept = [(row, value / gpus[row["index"]]) for row, value in zip(rows, values, strict=True) if _has(gpus, row)]
+        note = "" if len(kept) == len(rows) else f"{len(rows) - len(kept):,} of {len(rows):,} used no GPU"
+        rows, values = [row for row, _value in kept], [value for _row, value in kept]
+    return _over(data, rows, values, statistic, labels, note)
+
+
+def printed(data: PointData, names: Sequence[str], template: str = "") -> tuple[list[Mapping[str, Any]], list[float]]:
+    """Return the rows that have one of these figures, in submission order, and the figure of each.
+
+    template: name of the template whose workloads count; all of them without it.
+    """
+    of = dict(zip(data.table.index, data.table.template, strict=True)) if template else {}
+    found = []
+    for row in data.extras.training:
+        if template and of.get(row["index"]) != template:
+            continue
+        name = next((one for one in names if one in row["figures"]), None)
+        if name is not None:
+            found.append((row, float(row["figures"][name])))
+    found.sort(key=lambda pair: (pair[0]["index"] is None, pair[0]["index"] or 0))
+    return [row for row, _value in found], [value for _row, value in found]
+
+
+def _gpus(data: PointData) -> dict[Any, float]:
+    return dict(zip(data.table.index, data.table.gpus, strict=True))
+
+
+def _has(gpus: Mapping[Any, float], row: Mapping[str, Any]) -> bool:
+    return gpus.get(row["index"], 0.0) > 0
+
+
+def _over(
+    data: PointData, rows: Sequence[Mapping[str, Any]], values: Sequence[float], statistic: str, labels: Any, note: str
+) -> KpiValue:
+    np = data.np
+    simulated = any(one["simulated"] for one in rows)
+    n = len({one["index"] if one["index"] is not None else one["pod"] for one in rows})
+    planned = data.table.template.count(labels["template"]) if "template" in labels else data.of
+    of = max(planned, n)
+    if not values:
+        return KpiValue(None, 0, planned, simulated, note=note or "no log contains this figure", labels=labels)
+    array = np.array(values)
+    value = float(getattr(np, statistic)(array))
+    replicates = confidence = None
+    drawing = data.resampling_of(len(values))
+    if statistic == "median":
+        sample = bootstrap_interval.Sample(array, array, array, np.zeros(len(values)))
+        replicates, confidence = data.bootstrap_quantile(sample, 0.5, value)
+    elif drawing is not None and statistic in ("mean", "sum"):
+        replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
+        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
+    return KpiValue(
+        value,
+        n,
+        of,
+        simulated,
+        note=note,
+        labels=labels,
+        confidence=confidence,
+        writers=("training",),
+        replicates=replicates,
+    )
+
+
+def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
+    """GPU-hours of all trainings per million trained tokens.
+
+    Per job: GPUs x train_runtime and train_tokens_per_second x train_runtime, from its log.
+    """
+    gpus = _gpus(data)
+    labels = {"figure": "gpu_hours_per_million_tokens"}
+    rows, spent, tokens = [], [], []
+    for row in data.extras.training:
+        runtime, speed = (row["figures"].get(name) for name in ("train_runtime", "train_tokens_per_second"))
+        if runtime and speed and _has(gpus, row):
+            rows.append(row)
+            spent.append(gpus[row["index"]] * runtime / 3600)
+            tokens.append(speed * runtime / 1e6)
+    simulated = any(one["simulated"] for one in rows)
+    if not rows:
+        note = "no log of a job with GPUs contains both run time and tokens per second"
+        return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
+    value = sum(spent) / sum(tokens)
+    confidence = replicates = None
+    drawing = data.resampling_of(len(rows))
+    if drawing is not None:
+        replicates = drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
+        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
+    return KpiValue(
+        value,
+        len(rows),
+        max(data.of, len(rows)),
+        simulated,
+        labels=labels,
+        confidence=confidence,
+        writers=("training",),
+        replicates=replicates,
+    )
+
+
+def metric(data: PointData, name: str, statistic: str = "mean", across: str = "sum") -> KpiValue:
+    """A statistic over time of a metric that role metrics captured: mean, median, min, max, last or increase.
+
+    across: aggregation of the series at each moment, ``sum``, ``mean``, ``max`` or ``min``. n of N: moments with a
+    value, of those requested.
+    """
+    statistics = ("mean", "median", "min", "max", "last", "increase")
+    if statistic not in statistics:
+        raise formats.unknown("statistic", statistic, statistics)
+    if across not in ("sum", "mean", "max", "min"):
+        raise formats.unknown("across", across, ["sum", "mean", "max", "min"])
+    labels = {"metric": name, "statistic": statistic, "across": across}
+    captured = data.extras.metrics.get(name)
+    if not captured:
+        return KpiValue(None, 0, 0, note="no metric with this name was captured", labels=labels)
+    moments, values = captured.together(across)
+    of = captured.expected
+    if not len(values):
+        return KpiValue(None, 0, of, note=captured.error or "the query returned no series", labels=labels)
+    np = data.np
+    found = {
+        "last": lambda: values[-1],
+        "increase": lambda: np.maximum(np.diff(values), 0.0).sum(),  # a counter reset is not a decrease
+    }.get(statistic, lambda: getattr(np, statistic)(values))()
+    return KpiValue(float(found), len(values), max(of, len(values)), captured.simulated, labels=labels)

@@ -1,0 +1,240 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The data of one point for KPI functions and plots: numpy views of its timeline, and further measurements.
+
+Times are [earliest, latest], narrowed by the order of stages. A figure is computed from the midpoints, its measurement
+interval from the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import stage_interval_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+
+from ..timeline.stage_order import between
+from .bootstrap_interval import LEAST_ROWS, Confidence, Resampling, interval
+from .censored_quantile import Sample
+
+#: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
+INTENDED, SENT, ENDED = "intended", "sent", "ended"
+NEEDED = "needed"  # as ``since``: the last of the stages that the stage waits for
+#: Outcome of workloads that were still waiting when the observation ended.
+WAITING = "unfinished"
+#: Samples that are kept: definitions ask for all quantiles of one before they ask for the next.
+KEPT = 4
+
+
+@dataclass(frozen=True)
+class KpiValue:
+    """The result of a function, from n of N rows; simulated: whether a simulated writer has a part in it.
+
+    interval: bounds from the measurement errors of single times. confidence: bootstrap interval. writers: of the stages
+    behind the figure. replicates: array (samples,) of the value in each bootstrap sample, for comparing runs. note: an
+    explanation to show.
+    """
+
+    value: float | None
+    n: int
+    of: int
+    simulated: bool = False
+    interval: tuple[float, float] | None = None
+    note: str = ""
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    confidence: Confidence | None = None
+    writers: tuple[str, ...] = ()
+    replicates: Any = None
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """A point of a matrix: its values of the matrix, all its settings, its rows of training.jsonl, its templates."""
+
+    values: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    training: Sequence[Mapping[str, Any]]
+    templates: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PointExtras:
+    """Measurements of a point besides its timeline.
+
+    training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
+    metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
+    second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
+    users: users.json of users in pods.
+    simulated_gpus: whether nodes have GPUs that role fake_gpu wrote into their status.
+    """
+
+    training: Sequence[Mapping[str, Any]] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    lives: Callable[[], Any] | None = None
+    steps: Sequence[tuple[float, float]] = ()
+    users: Mapping[str, Any] = field(default_factory=dict)
+    simulated_gpus: bool = False
+    matrix: MeasuredPoint | None = None
+    others: Callable[[], Sequence[MeasuredPoint]] | None = None
+
+
+class PointData:
+    """Numpy views of a timeline: arrays (rows,) of times in seconds after the start of the load."""
+
+    def __init__(self, table: Table, extras: PointExtras | None = None, resample: bool = True) -> None:
+        import numpy
+
+        self.np = numpy
+        self.table = table
+        self.extras = extras or PointExtras()
+        self.of = len(table)
+        self.start = float(table.header["start"])
+        self.end = float(table.header["end"])
+        self.needs = table.needs
+        #: Of a load that others submitted, the stage that shows when a workload was sent; empty for ours.
+        self.sent_is = str(table.header.get("sent_is") or "")
+        self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
+        self.writers = {one["name"]: one["writer"] for one in table.stages}
+        self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
+        self._narrowed: stage_interval_narrowing.Spans | None = None
+        self._spans: dict[str, tuple[Any, Any]] = {}
+        self._samples: dict[tuple[str, str], Sample] = {}
+        self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
+        #: The workloads on real nodes and the others, of a cluster with real and simulated nodes that both ran some.
+        self.parts: tuple[PointData, PointData] | None = None
+        self.gangs: Any = None  # computed by scheduler_functions when needed
+        self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
+
+    def knows(self, stage: str) -> bool:
+        """Return whether the timeline has such a stage."""
+        return stage in self.table.earliest or stage in (INTENDED, SENT) or (stage == ENDED and bool(self.ends()))
+
+    def pick(self, stages: str | Sequence[str]) -> str | None:
+        """Return the first of ``stages`` that this timeline has."""
+        return next((one for one in ([stages] if isinstance(stages, str) else stages) if self.knows(one)), None)
+
+    def ends(self) -> list[str]:
+        """Return the stages that end a workload."""
+        return [one["name"] for one in self.table.stages if one["ends"]]
+
+    def span(self, stage: str) -> tuple[Any, Any]:
+        """Return two arrays (rows,): earliest and latest times of a stage, in seconds after the start of the load."""
+        if stage not in self._spans:
+            self._spans[stage] = self._span(stage)
+        return self._spans[stage]
+
+    def _span(self, stage: str) -> tuple[Any, Any]:
+        view = self.np.frombuffer
+        if stage == SENT and self.sent_is:
+            return self.span(self.sent_is)
+        if stage in (INTENDED, SENT):
+            column = view(self.table.moments[stage]) - self.start if self.of else self.np.empty(0)
+            return column, column
+        if stage == ENDED:
+            spans = [self.span(one) for one in self.ends()]
+            least = self.np.fmin.reduce
+            return least([one[0] for one in spans]), least([one[1] for one in spans])
+        if self._narrowed is None:
+            self._narrowed = stage_interval_narrowing.spans(self.table)
+        first, last = self._narrowed[stage]
+        return first - self.start, last - self.start
+
+    def needed(self, stage: str) -> tuple[Any, Any]:
+        """Return the span of the last of the stages that ``stage`` waits for, or of sending if it waits for none."""
+        needs = [one for one in self.needs.get(stage, []) if self.knows(one)]
+        if not needs:
+            return self.span(SENT)
+        spans = [self.span(one) for one in needs]
+        # maximum, not fmax: as long as one of them is missing, the last one is missing.
+        return self.np.maximum.reduce([one[0] for one in spans]), self.np.maximum.reduce([one[1] for one in spans])
+
+    def middle(self, stage: str) -> Any:
+        """Return an array (rows,) of the midpoints of a stage's intervals, in seconds after the start of the load."""
+        earliest, latest = self.span(stage)
+        return (earliest + latest) / 2
+
+    def behind(self, stage: str, since: str = SENT) -> set[str]:
+        """Return the stages and writers that determine how long ``stage`` takes after ``since``."""
+        if since == NEEDED:
+            return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
+        since = self.sent_is if since == SENT and self.sent_is else since
+        found: set[str] = set()
+        for one in self.ends() if stage == ENDED else [stage]:
+            found |= between(since, one, self.needs)
+        return found
+
+    def simulated(self, stage: str, since: str = SENT) -> bool:
+        """Return whether a simulated writer has a part in how long ``stage`` takes after ``since``."""
+        return bool(self.simulated_stages & self.behind(stage, since))
+
+    def rests(self, stage: str, since: str = SENT) -> dict[str, Any]:
+        """Return the writers of the stages behind a figure, and whether any is simulated, as arguments of KpiValue."""
+        behind = self.behind(stage, since)
+        writers = {self.writers.get(one, one) for one in behind} - {""}
+        return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
+
+    def sample(self, stage: str, since: str) -> Sample:
+        """Return the durations of ``stage`` after ``since``, in seconds, over all planned rows."""
+        key = (stage, since)
+        if key not in self._samples:
+            first, last = self.span(stage)
+            begin_first, begin_last = self.needed(stage) if since == NEEDED else self.span(since)
+            waited = self.np.nan_to_num(self.np.maximum(self.end - self.start - begin_last, 0.0), nan=0.0)
+            middle = (first + last) / 2 - (begin_first + begin_last) / 2
+            while len(self._samples) >= KEPT:  # of a million workloads each takes some 60 MB
+                del self._samples[next(iter(self._samples))]
+            self._samples[key] = Sample(middle, first - begin_last, last - begin_first, waited, self.waiting)
+        return self._samples[key]
+
+    def resampling_of(self, rows: int) -> Resampling | None:
+        """Return the resampling of ``rows`` rows; None for too few rows or a point without resampling."""
+        if self.resampling is None or rows < LEAST_ROWS:
+            return None
+        return self.resampling if rows == self.of else Resampling(rows)
+
+    def bootstrap_quantile(self, sample: Sample, q: float, value: float | None) -> tuple[Any, Confidence | None]:
+        """Return the replicates, array (samples,), and the confidence interval of a quantile; None for extremes."""
+        drawing = self.resampling_of(sample.of) if 0 < q < 1 else None
+        if drawing is None:
+            return None, None
+        replicates = drawing.quantiles(sample, [q])[:, 0]
+        return replicates, interval(replicates, value, drawing.method)
+
+    def replicates(self, stage: str, since: str, wanted: float) -> Any:
+        """Return an array (samples,) of a quantile of these durations per bootstrap sample; None with too few rows.
+
+        The usual quantiles of a stage are computed together, which takes no longer than one.
+        """
+        if self.resampling is None:
+            return None
+        known = self._replicates.setdefault((stage, since), {})
+        if wanted not in known:
+            asked = sorted({wanted, 0.5, 0.95, 0.99} - set(known))
+            columns = self.resampling.quantiles(self.sample(stage, since), asked)
+            known.update({q: columns[:, place] for place, q in enumerate(asked)})
+        return known[wanted]
+
+
+def missing(data: PointData, stages: Any) -> KpiValue:
+    """Return the figure for stages that this timeline does not have."""
+    names = stages if isinstance(stages, str) else " or ".join(stages)
+    return KpiValue(None, 0, data.of, note=f"this timeline has no stage {names}")
+
+
+def probability(text: Any) -> float:
+    """Return a quantile (p95, p99.9, max, min, or a number from 0 to 1) as a number. Raises InputError."""
+    if text in ("max", "min"):
+        return 1.0 if text == "max" else 0.0
+    try:
+        found = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
+    return found

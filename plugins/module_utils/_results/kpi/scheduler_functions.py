@@ -1,0 +1,284 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
+
+They need the requests of each workload (parameter ``scheduling`` of its template, see gang_data.py) and all pod
+lifetimes. Without these they return no value and a note.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, isnan, nan
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..timeline.pod_lifetimes import PodLifetimes, middle
+from .censored_quantile import Sample
+from .gang_data import Gangs, jain, least_makespan, span_of, within
+from .point_data import ENDED, SENT, KpiValue, PointData, probability
+
+UNKNOWN = "the plan does not state the requests of the workloads"
+PARTS = ("held", "useful", "waiting", "lost")
+#: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
+STARVING, STARVING_LEAST = 4.0, 10.0
+
+
+def gangs_of(data: PointData) -> Gangs | None:
+    """Return the gangs of a point, computed once; None if the plan does not describe them."""
+    if data.gangs is None:
+        lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
+        data.gangs = Gangs(data, lives.plan, lives.pods) if lives is not None else False
+    return data.gangs if data.gangs and data.gangs.known else None
+
+
+def queues(data: PointData) -> list[str]:
+    """Return the queues that workloads name, sorted."""
+    gangs = gangs_of(data)
+    return sorted(set(gangs.queue)) if gangs else []
+
+
+def priorities(data: PointData) -> list[str]:
+    """Return the priorities that workloads name, sorted."""
+    gangs = gangs_of(data)
+    return sorted(set(gangs.priority)) if gangs else []
+
+
+def _unknown(data: PointData) -> KpiValue:
+    return KpiValue(None, 0, data.of, note=UNKNOWN)
+
+
+def _simulated(data: PointData) -> dict[str, Any]:
+    """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
+    stages = [one for one in ("pods_running", "running", "succeeded") if data.knows(one)]
+    rests = [data.rests(one) for one in stages]
+    writers = sorted({writer for one in rests for writer in one["writers"]})
+    return {"simulated": any(one["simulated"] for one in rests), "writers": tuple(writers)}
+
+
+def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "") -> KpiValue:
+    """A quantile of the seconds from sending a workload until its whole gang ran at once for the first time.
+
+    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see censored_quantile.
+    """
+    gangs = gangs_of(data)
+    if gangs is None:
+        return _unknown(data)
+    np = data.np
+    chosen = np.array(
+        [queue in ("", one) and priority in ("", two) for one, two in zip(gangs.queue, gangs.priority, strict=True)]
+    )
+    sample = _waits(data, gangs, chosen)
+    q = probability(quantile)
+    found = sample.quantile(q)
+    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
+    note = ""
+    if found.at_least is not None:
+        never = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
+        note = f"≥ {formats.seconds(found.at_least)}: {never}"
+    elif sample.censored:
+        note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: Kaplan-Meier estimate"
+    labels = {name: text for name, text in (("queue", queue), ("priority", priority)) if text}
+    return KpiValue(
+        found.value,
+        found.n,
+        sample.of,
+        interval=found.interval,
+        note=note,
+        labels={**labels, "quantile": str(quantile)},
+        confidence=confidence,
+        replicates=replicates,
+        **_simulated(data),
+    )
+
+
+def _waits(data: PointData, gangs: Gangs, chosen: Any) -> Sample:
+    np = data.np
+    sent = data.span(SENT)[0]
+    began = np.array([one if isfinite(one) else nan for one in gangs.began]) - sent
+    waited = np.nan_to_num(np.maximum(gangs.horizon - sent, 0.0), nan=0.0)
+    return Sample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
+
+
+def starving(data: PointData, factor: float = STARVING, least: float = STARVING_LEAST) -> KpiValue:
+    """Count the workloads that waited longer than ``factor`` times the median wait and than ``least`` seconds.
+
+    For a workload that never ran as a whole, the wait is its whole observed time.
+    """
+    gangs = gangs_of(data)
+    if gangs is None:
+        return _unknown(data)
+    np = data.np
+    sample = _waits(data, gangs, np.ones(data.of, dtype=bool))
+    waits = np.where(np.isnan(sample.rows), sample.waited, sample.rows)
+    limit = max(float(np.median(waits)) * float(factor), float(least)) if data.of else 0.0
+    count = int((waits > limit).sum())
+    note = f"longer than {formats.seconds(limit)}"
+    return KpiValue(float(count), data.of, data.of, note=note, **_simulated(data))
+
+
+def ideal_makespan(data: PointData) -> KpiValue:
+    """Lower bound of the makespan in seconds: no schedule of these jobs on this capacity is shorter.
+
+    Computed from the measured run times, as the maximum over resources of gangs.least_makespan.
+    """
+    gangs = gangs_of(data)
+    if gangs is None:
+        return _unknown(data)
+    value, n = _ideal(data, gangs)
+    note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
+    return KpiValue(value, n, data.of, note=note, **_simulated(data))
+
+
+def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
+    sent = data.span(SENT)[0]
+    rows = [(row, work) for row in range(data.of) if (work := gangs.work(row)) is not None]
+    if not rows:
+        return None, 0
+    bounds = []
+    for resource in gangs.resources() or [""]:
+        rates = [
+            gangs.request[row].get(resource, 0.0) * gangs.size[row] / gangs.capacity.get(resource, 1.0)
+            for row, _w in rows
+        ]
+        bounds.append(least_makespan([float(sent[row]) for row, _work in rows], [work for _row, work in rows], rates))
+    return max(bounds), len(rows)
+
+
+def efficiency(data: PointData) -> KpiValue:
+    """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
+    gangs = gangs_of(data)
+    if gangs is None:
+        return _unknown(data)
+    ideal, n = _ideal(data, gangs)
+    first, last = data.span(ENDED)
+    if ideal is None or n < data.of or data.np.isnan(last).any():
+        return KpiValue(None, n, data.of, note="not all workloads succeeded", **_simulated(data))
+    value = 200 * ideal / float((first + last).max())
+    interval = (100 * ideal / float(last.max()), 100 * ideal / float(first.max()))
+    return KpiValue(value, n, data.of, interval=interval, **_simulated(data))
+
+
+def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiValue:
+    """Utilisation of a resource over the time of the load, in percent: integral of the amount held over the capacity.
+
+    part: ``held``, from scheduling until the end of a pod; ``useful``, the part while the whole gang ran and succeeded;
+    ``waiting``, the part before the gang was complete; ``lost``, by pods that were preempted or failed. resource: by
+    default the one with the largest requested share.
+    """
+    if part not in PARTS:
+        raise formats.unknown("part", part, PARTS)
+    gangs = gangs_of(data)
+    name = resource or (gangs.bottleneck() if gangs else None)
+    if gangs is None or name is None:
+        return _unknown(data)
+    capacity = gangs.capacity.get(name)
+    if not capacity:
+        return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
+    length = span_of(data)
+    each = [sum(_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
+    amounts = data.np.array([one * gangs.request[row].get(name, 0.0) for row, one in enumerate(each)])
+    n = sum(1 for lives in gangs.lives if lives)
+    if length <= 0:
+        return KpiValue(None, n, data.of, note="no time passed")
+    value = 100 * float(amounts.sum()) / (capacity * length)
+    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_simulated(data))
+
+
+def _part(gangs: Gangs, row: int, life: Any, part: str) -> float:
+    """Return the seconds of a pod that belong to ``part``: held = useful + waiting + lost."""
+    held, worked = gangs.held(row, life), gangs.worked(row, life)
+    if held is None:
+        return 0.0
+    whole, useful = held[1] - held[0], (worked[1] - worked[0] if worked else 0.0)
+    lost = life.end in ("failed", "deleted")
+    return {
+        "held": whole,
+        "useful": useful,
+        "lost": whole if lost else 0.0,
+        "waiting": 0.0 if lost else whole - useful,
+    }[part]
+
+
+def fairness(data: PointData, resource: str = "") -> KpiValue:
+    """Jain's fairness index of the resource-seconds that queues held, over their weights; 1 is even.
+
+    Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
+    """
+    gangs = gangs_of(data)
+    name = resource or (gangs.bottleneck() if gangs else None)
+    if gangs is None or name is None:
+        return _unknown(data)
+    window = _contended(data, gangs)
+    if window is None:
+        return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")
+    shares: dict[str, float] = {}
+    for row, queue in enumerate(gangs.queue):
+        seconds = sum(within(gangs.held(row, life), window) for life in gangs.lives[row])
+        weight = gangs.weights.get(queue, 1.0) or 1.0
+        shares[queue] = shares.get(queue, 0.0) + seconds * gangs.request[row].get(name, 0.0) / weight
+    value = jain(shares.values())
+    note = (
+        f"in the {formats.seconds(window[1] - window[0])} in which {formats.count(len(shares), 'queue')} had workloads"
+    )
+    labels = {"resource": name, "share": {queue: round(one, 3) for queue, one in sorted(shares.items())}}
+    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated(data))
+
+
+def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
+    """Return the time from when every queue had a workload until the first queue was empty."""
+    sent = data.span(SENT)[0]
+    ended = data.middle(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
+    begin: dict[str, float] = {}
+    end: dict[str, float] = {}
+    for row, queue in enumerate(gangs.queue):
+        if data.np.isnan(sent[row]):
+            continue
+        stop = float(ended[row]) if not data.np.isnan(ended[row]) else gangs.horizon
+        begin[queue] = min(begin.get(queue, float(sent[row])), float(sent[row]))
+        end[queue] = max(end.get(queue, stop), stop)
+    if len(begin) < 2:
+        return None
+    window = max(begin.values()), min(end.values())
+    return window if window[1] > window[0] else None
+
+
+def gang_gap(data: PointData, quantile: Any) -> KpiValue:
+    """A quantile of the seconds between the first and the last pod of a gang to run, over pods that were not lost.
+
+    Over the planned workloads of more than one pod. In that time the first pod holds its node and waits.
+    """
+    gangs = gangs_of(data)
+    if gangs is None:
+        return _unknown(data)
+    rows = [row for row in range(data.of) if gangs.size[row] > 1]
+    gaps = []
+    for row in rows:
+        began = [middle(one.running) for one in gangs.lives[row] if one.end in ("", "succeeded")]
+        known = [one for one in began if not isnan(one)]
+        gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
+    values = data.np.array(gaps)
+    found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
+    note = "" if found.n == found.of else f"{found.of - found.n:,} of {found.of:,} gangs were never complete"
+    return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data))
+
+
+def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
+    """Count how often workloads were ``preempted`` or ``evicted`` by their queue, or how many pods were ``lost``.
+
+    A pod is lost if it was deleted or failed before it succeeded, for any reason.
+    """
+    known = ("preempted", "evicted", "lost")
+    if what not in known:
+        raise formats.unknown("what", what, known)
+    lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
+    gangs = gangs_of(data)
+    if lives is None or gangs is None:
+        return _unknown(data)
+    if what == "lost":
+        count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))
+        return KpiValue(float(count), data.of, data.of, **_simulated(data))
+    indices = set(data.table.index)
+    count = sum(1 for index, _span in lives.conditions[what] if index in indices)
+    return KpiValue(float(count), data.of, data.of, writers=("controller",))

@@ -1,0 +1,327 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions over a timeline. Each takes a PointData and the arguments of a definition and returns a KpiValue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.client_rows import rows_by_client
+
+from . import bootstrap_interval
+from .censored_quantile import Quantile, Sample
+from .log_and_metric_functions import errors, gpu_hours_per_million_tokens, metric, training
+from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, missing, probability
+from .saturation_knee import knee
+from .scheduler_functions import (
+    efficiency,
+    fairness,
+    gang_gap,
+    ideal_makespan,
+    preemptions,
+    starving,
+    utilisation,
+    waiting,
+)
+from .training_ratios import scaling_efficiency, speed_beside_others
+
+
+def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
+    """Count the workloads with ``outcome``; without it all planned ones."""
+    wanted = {outcome} if isinstance(outcome, str) else set(outcome)
+    if not any(wanted):
+        return KpiValue(float(data.of), data.of, data.of)
+    found = sum(1 for one in data.table.outcome if one in wanted)
+    ends = [one["name"] for one in data.table.stages if one["ends"] in wanted]
+    rests = [data.rests(one) for one in ends]
+    return KpiValue(
+        float(found),
+        data.of,
+        data.of,
+        any(one["simulated"] for one in rests),
+        writers=tuple(sorted({writer for one in rests for writer in one["writers"]})),
+    )
+
+
+def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
+    """Count the workloads that reached a stage."""
+    name = data.pick(stage)
+    if name is None:
+        return missing(data, stage)
+    found = int((~data.np.isnan(data.span(name)[1])).sum())
+    return KpiValue(float(found), data.of, data.of, labels={"stage": name}, **data.rests(name))
+
+
+def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
+    """Workloads per second that reached a stage: their number over the time from the start of the load to the last.
+
+    The confidence interval is a block bootstrap of the interarrival times.
+    """
+    name = data.pick(stage)
+    if name is None:
+        return missing(data, stage)
+    first, last = data.span(name)
+    n = int((~data.np.isnan(last)).sum())
+    rests = data.rests(name)
+    if not n:
+        return KpiValue(None, 0, data.of, note="no workload reached it", labels={"stage": name}, **rests)
+    early, late = float(data.np.nanmax(first)), float(data.np.nanmax(last))
+    middle = (early + late) / 2
+    if middle <= 0:
+        return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **rests)
+    interval = (n / late, n / early) if early > 0 else None
+    confidence = replicates = None
+    drawing = data.resampling_of(n)
+    if drawing is not None:
+        moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
+        between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
+        replicates = 1 / data.np.maximum(between, 1e-9)
+        confidence = bootstrap_interval.interval(
+            replicates, n / middle, drawing.method.replace("submission order", "time")
+        )
+    return KpiValue(
+        n / middle,
+        n,
+        data.of,
+        interval=interval,
+        labels={"stage": name},
+        confidence=confidence,
+        replicates=replicates,
+        **rests,
+    )
+
+
+def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
+    """Seconds from the start of the load until the last planned workload reached ``stage``."""
+    name = data.pick(stage)
+    if name is None:
+        return missing(data, stage)
+    first, last = data.span(name)
+    n = int((~data.np.isnan(last)).sum())
+    rests = data.rests(name)
+    if n < data.of:
+        bound = formats.seconds(max(data.end - data.start, 0.0))
+        note = f"≥ {bound}: {data.of - n:,} of {data.of:,} did not reach it"
+        return KpiValue(None, n, data.of, note=note, **rests)
+    if not n:
+        return KpiValue(None, 0, 0, note="nothing was planned", **rests)
+    early, late = float(first.max()), float(last.max())
+    return KpiValue((early + late) / 2, n, data.of, interval=(early, late), **rests)
+
+
+def duration(
+    data: PointData, stage: str | Sequence[str], quantile: Any, since: str | Sequence[str] = NEEDED
+) -> KpiValue:
+    """A quantile of the seconds that ``stage`` took after ``since``, over all planned workloads; Kaplan-Meier.
+
+    since: ``needed`` (the last of the stages that it waits for), ``sent``, ``intended``, or a stage.
+    """
+    name = data.pick(stage)
+    begin = NEEDED if since == NEEDED else data.pick(since)
+    if name is None or begin is None:
+        return missing(data, stage if name is None else since)
+    if name == data.sent_is and begin in (NEEDED, SENT):
+        return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
+    q = probability(quantile)
+    sample = data.sample(name, begin)
+    found = sample.quantile(q)
+    replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
+    confidence = None
+    if replicates is not None and data.resampling is not None:
+        confidence = bootstrap_interval.interval(replicates, found.value, data.resampling.method)
+    return KpiValue(
+        found.value,
+        found.n,
+        found.of,
+        interval=found.interval,
+        note=_note(found, q, sample.censored),
+        labels={"stage": name, "since": begin, "quantile": str(quantile)},
+        confidence=confidence,
+        replicates=replicates,
+        **data.rests(name, begin),
+    )
+
+
+def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[str]) -> KpiValue:
+    """The largest minus the smallest time that ``stage`` took after ``since``, of the workloads that reached it."""
+    name, begin = data.pick(stage), data.pick(since)
+    if name is None or begin is None:
+        return missing(data, stage if name is None else since)
+    first, last = data.span(name)
+    begin_first, begin_last = data.span(begin)
+    middle = (first + last) / 2 - (begin_first + begin_last) / 2
+    seen = ~data.np.isnan(middle)
+    n = int(seen.sum())
+    if not n:
+        return KpiValue(None, 0, data.of, note=f"no workload was seen to reach {name}", **data.rests(name, begin))
+    least, most = (first - begin_last)[seen], (last - begin_first)[seen]
+    bounds = max(0.0, float(least.max() - most.min())), float(most.max() - least.min())
+    value = float(middle[seen].max() - middle[seen].min())
+    labels = {"stage": name, "since": begin}
+    note = f"{data.of - n:,} of {data.of:,} were not seen to reach it" if n < data.of else ""
+    return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.rests(name, begin))
+
+
+def _note(found: Quantile, q: float, censored: int = 0) -> str:
+    n, of = found.n, found.of
+    if found.at_least is not None:
+        return f"≥ {formats.seconds(found.at_least)}: {of - n:,} of {of:,} were not seen to reach it"
+    if censored:
+        return f"{censored:,} of {of:,} were still waiting at the end: Kaplan-Meier estimate"
+    if 0.5 < q < 1 and of * (1 - q) < 1:
+        return f"close to the maximum, because there are few rows ({of:,}) for this quantile"
+    return ""
+
+
+def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
+    """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due.
+
+    client: of the workloads of one of several clients.
+    """
+    np = data.np
+    intended = data.span(INTENDED)[0]
+    due = ~np.isnan(intended)
+    if client is not None:
+        of_client = np.zeros(data.of, dtype=bool)
+        of_client[rows_by_client(data.table).get(int(client), [])] = True
+        due &= of_client
+    of = int(due.sum())
+    if not of:
+        return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
+    late = (data.span(SENT)[0] - intended)[due]
+    waited = np.maximum(data.end - data.start - intended[due], 0.0)
+    sample = Sample(late, late, late, waited)
+    q = probability(quantile)
+    found = sample.quantile(q)
+    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
+    note = _note(found, q).replace("were not seen to reach it", "were never sent")
+    labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
+    return KpiValue(
+        found.value,
+        found.n,
+        of,
+        interval=found.interval,
+        note=note,
+        labels=labels,
+        confidence=confidence,
+        replicates=replicates,
+    )
+
+
+def concurrency(
+    data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED, statistic: str = "max"
+) -> KpiValue:
+    """Number of workloads between two stages at one moment: the maximum, or the mean over the time of the load."""
+    name, last = data.pick(begin), data.pick(until)
+    if name is None or last is None:
+        return missing(data, begin if name is None else until)
+    known = {"max": _most, "mean": _mean}
+    if statistic not in known:
+        raise formats.unknown("statistic", statistic, known)
+    first, second = data.span(name), data.span(last)
+    n = int((~data.np.isnan(first[1])).sum())
+    value = known[statistic](data, (first[0] + first[1]) / 2, (second[0] + second[1]) / 2)
+    interval = (known[statistic](data, first[1], second[0]), known[statistic](data, first[0], second[1]))
+    interval = (min(interval[0], value), max(interval[1], value))
+    labels = {"stage": name, "until": last}
+    return KpiValue(value, n, data.of, interval=interval, labels=labels, **data.rests(last))
+
+
+def level(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[Any, Any]:
+    """Return two arrays: the ascending times at which the level between ``begin`` and ``until`` changes, and the level.
+
+    begin, until: arrays (rows,) of times, NaN for never. weight: array (rows,) of what each row counts, 1 by default.
+    """
+    np = data.np
+    weight = np.ones(len(begin)) if weight is None else weight
+    came, left = ~np.isnan(begin), ~np.isnan(begin) & ~np.isnan(until)
+    times = np.concatenate([begin[came], until[left]])
+    steps = np.concatenate([weight[came], -weight[left]])
+    order = np.lexsort((steps, times))  # ties: leaving first
+    return times[order], np.cumsum(steps[order])
+
+
+def _most(data: PointData, begin: Any, until: Any) -> float:
+    return float(level(data, begin, until)[1].max(initial=0))
+
+
+def _mean(data: PointData, begin: Any, until: Any) -> float:
+    """Return the mean from the first arrival until the last departure or the end of the observation."""
+    np = data.np
+    came = ~np.isnan(begin)
+    if not came.any():
+        return 0.0
+    stop = np.where(np.isnan(until), max(data.end - data.start, 0.0), until)[came]
+    length = float(stop.max() - begin[came].min())
+    return float(np.maximum(stop - begin[came], 0.0).sum() / length) if length > 0 else 0.0
+
+
+def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED) -> KpiValue:
+    """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended."""
+    name, last = data.pick(begin), data.pick(until)
+    if name is None or last is None:
+        return missing(data, begin if name is None else until)
+    np = data.np
+    gpus = np.asarray(data.table.gpus, dtype=float)
+    first, second = data.span(name), data.span(last)
+    began = ~np.isnan(first[1])
+    running = began & np.isnan(second[1])
+    stop = max(data.end - data.start, 0.0)
+
+    def hours(start: Any, end: Any) -> Any:
+        spent = np.where(began, np.where(running, stop, end) - start, 0.0)
+        return gpus * np.maximum(spent, 0.0) / 3600
+
+    each = hours((first[0] + first[1]) / 2, (second[0] + second[1]) / 2)
+    value = float(each.sum())
+    note = f"{int(running.sum()):,} counted until the observation ended" if running.any() else ""
+    interval = (float(hours(first[1], second[0]).sum()), float(hours(first[0], second[1]).sum()))
+    confidence = replicates = None
+    if data.resampling is not None:
+        replicates = data.resampling.means(each) * data.of
+        confidence = bootstrap_interval.interval(replicates, value, data.resampling.method)
+    return KpiValue(
+        value,
+        int(began.sum()),
+        data.of,
+        interval=interval,
+        note=note,
+        labels={"stage": name, "until": last},
+        confidence=confidence,
+        replicates=replicates,
+        **data.rests(last),
+    )
+
+
+FUNCTIONS: dict[str, Callable[..., KpiValue]] = {
+    one.__name__: one
+    for one in (
+        workloads,
+        reached,
+        rate,
+        makespan,
+        duration,
+        spread,
+        lateness,
+        concurrency,
+        gpu_hours,
+        errors,
+        training,
+        gpu_hours_per_million_tokens,
+        scaling_efficiency,
+        speed_beside_others,
+        metric,
+        waiting,
+        starving,
+        ideal_makespan,
+        efficiency,
+        utilisation,
+        fairness,
+        gang_gap,
+        preemptions,
+        knee,
+    )
+}

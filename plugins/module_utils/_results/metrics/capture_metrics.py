@@ -1,0 +1,131 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Query metrics over the time of each test point into metrics.jsonl and CSV files. Module metrics_capture calls it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+
+from . import metrics_file
+from .prometheus import Prometheus, PrometheusServer, QueryError
+
+REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: Maximum number of moments per query, and minimum step in seconds.
+MOMENTS, LEAST_STEP = 300, 1.0
+#: Default of {range}: this many steps, and at least this many seconds (four scrapes of 15 s).
+RANGE_STEPS, LEAST_RANGE = 4, 60.0
+
+
+def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
+    return definition_files.load(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    if not _NAME.fullmatch(str(entry["name"])):
+        raise InputError(
+            f"{where}: a name consists of lower-case letters, digits and _, because a file is named after it"
+        )
+
+
+def window(point: Point, now: float) -> tuple[float, float] | None:
+    """Return begin and end of a point in seconds since the epoch; ``now`` as the end of an unfinished one."""
+    begin = _moment(point.record.get("started"))
+    if begin is None:
+        return None
+    return begin, max(_moment(point.record.get("ended")) or now, begin + LEAST_STEP)
+
+
+def _moment(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def filled(query: str, names: Mapping[str, str]) -> str:
+    """Return the query with {range}, {run} and other names replaced; braces of PromQL contain no bare name and stay."""
+    for name, text in names.items():
+        query = query.replace("{" + name + "}", text)
+    return " ".join(query.split())
+
+
+def capture(
+    run_dir: str,
+    server: PrometheusServer,
+    files: Sequence[str],
+    step: float = 0.0,
+    look_back: float = 0.0,
+    points: Iterable[str] = (),
+    names: Mapping[str, str] | None = None,
+    keep: bool = False,
+) -> dict[str, Any]:
+    """Write the metrics of the points. step, look_back: in seconds, 0 for values that fit the length of the point.
+
+    keep: leave the metrics of the points that have values as they are, and add others.
+    A refused query becomes a warning and an entry without values. Raises AccessError when the server does not answer.
+    """
+    run = run_reader.read(Path(run_dir))
+    queries = load(files)
+    prometheus = Prometheus(server)
+    warnings: list[str] = []
+    rows: list[dict[str, Any]] = []
+    for point in run_reader.chosen(run, points):
+        when = window(point, time.time())
+        if when is None:
+            warnings.append(f"point {point.number} was not started: no metrics")
+            continue
+        begin, end = when
+        earlier = point.folder / metrics_file.FILE
+        kept = metrics_file.read(earlier) if keep and earlier.is_file() else {}
+        kept = {name: one for name, one in kept.items() if one.series}
+        each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
+        # One file has one step.
+        begin, end, each = next(((one.begin, one.end, one.step) for one in kept.values()), (begin, end, each))
+        back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
+        known = {"range": f"{back:.0f}s", "run": run.id, **(names or {})}
+        fresh = {
+            query["name"]: _one(prometheus, query, known, (begin, end, each), warnings)
+            for query in queries
+            if query["name"] not in kept
+        }
+        found = list({**kept, **fresh}.values())
+        header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
+        metrics_file.write(point.folder, header, found)
+        rows.append({"point": point.number, "metrics": len(found), "series": sum(len(one.series) for one in found)})
+    total = sum(row["series"] for row in rows)
+    summary = f"{formats.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
+    return {"changed": bool(rows), "points": rows, "warnings": warnings, "summary": summary}
+
+
+def _one(
+    prometheus: Prometheus,
+    query: Mapping[str, Any],
+    names: Mapping[str, str],
+    when: tuple[float, float, float],
+    warnings: list[str],
+) -> metrics_file.Captured:
+    text = filled(query["query"], names)
+    found: list[metrics_file.Series] = []
+    trouble = ""
+    try:
+        found = prometheus.range(text, *when)
+    except QueryError as error:
+        trouble = str(error)
+        warnings.append(f"metric {query['name']}: {trouble}")
+    return metrics_file.Captured(
+        query["name"], text, query["unit"], query.get("help", ""), found, *when, trouble, False, query.get("labels", ())
+    )

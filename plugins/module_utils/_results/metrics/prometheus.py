@@ -1,0 +1,170 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Range queries to a Prometheus-compatible server, read-only."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from .metrics_file import Series
+
+#: The route to OpenShift's monitoring, and the CA bundle of its routes.
+ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
+ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
+
+#: Largest answer with samples, in bytes; as Python objects they take about ten times as much.
+MOST_ANSWER = 16 << 20
+
+
+class QueryError(AccessError):
+    """The server refused this query."""
+
+
+@dataclass(frozen=True)
+class PrometheusServer:
+    """Address and credentials. authority: CAs as PEM text, default the system's. Always verified."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    authority: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"metrics address '{self.url}' is not http(s)://host:port")
+        if self.token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+            raise InputError(f"metrics address '{self.url}': a token is sent over https only")
+
+    @property
+    def shown(self) -> str:
+        """Return the address without credentials, query and fragment."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+
+
+def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, context: str = "") -> PrometheusServer:
+    """Return the server at ``url``, or else that of the OpenShift cluster of ``kubeconfig`` and its ``context``.
+
+    Raises InputError, AccessError.
+    """
+    authority = ""
+    if ca_file:
+        try:
+            authority = Path(ca_file).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"ca_file {ca_file} can't be read: {error}") from error
+    if url:
+        return PrometheusServer(url, token, authority)
+    if not kubeconfig:
+        raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
+    with Client.from_kubeconfig(kubeconfig, context) as client:
+        found = of_openshift(client)
+    return PrometheusServer(found.url, token or found.token, authority or found.authority)
+
+
+def of_openshift(client: Client) -> PrometheusServer:
+    """Return the Thanos querier of an OpenShift cluster, with the token of its kubeconfig. Raises AccessError."""
+    try:
+        host = client.request("GET", ROUTE)["spec"]["host"]
+    except (SeatrialError, KeyError, TypeError) as error:
+        raise AccessError(
+            f"{client.access.server}: there is no route thanos-querier in openshift-monitoring ({error}); "
+            "is this an OpenShift with monitoring? Name a server with metrics_url otherwise"
+        ) from error
+    kind, _space, token = client.access.authorization.partition(" ")
+    if kind != "Bearer":
+        raise AccessError(
+            f"{client.access.source} has no token, which the Thanos route requires: log in with `oc login`, or give "
+            "metrics_url and metrics_token"
+        )
+    try:
+        authority = str(client.request("GET", ROUTER_CA)["data"]["ca-bundle.crt"])
+    except (SeatrialError, KeyError, TypeError):  # not readable: use the system's CAs, or metrics_ca_file
+        authority = ""
+    return PrometheusServer(f"https://{host}", token, authority)
+
+
+class Prometheus:
+    """Requests to one server."""
+
+    def __init__(self, server: PrometheusServer) -> None:
+        self.server = server
+        self._context: ssl.SSLContext | None = None
+        if server.url.startswith("https"):
+            try:
+                self._context = ssl.create_default_context(cadata=server.authority or None)
+            except (ssl.SSLError, ValueError) as error:
+                raise InputError(f"{server.shown}: the CA certificate is not PEM text") from error
+            self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+    def range(self, query: str, begin: float, end: float, step: float) -> list[Series]:
+        """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
+        arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
+        data = self._post("/api/v1/query_range", arguments)["data"]
+        if data["resultType"] != "matrix":
+            raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
+        return [_series(one) for one in data["result"]]
+
+    def names(self, selector: str, begin: float, end: float) -> list[str]:
+        """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
+        arguments = {"match[]": selector, "start": f"{begin:.3f}", "end": f"{end:.3f}"}
+        return list(self._sent(f"/api/v1/label/__name__/values?{urllib.parse.urlencode(arguments)}")["data"])
+
+    def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
+        """Return the samples of ``selector`` as the server stores them, in the JSON format of its API.
+
+        Raises QueryError if they are refused or are more than MOST_ANSWER bytes, AccessError without an answer.
+        """
+        # In milliseconds, the resolution of the samples.
+        arguments = {"query": f"{selector}[{round((end - begin) * 1000)}ms]", "time": f"{end:.3f}"}
+        return list(self._post("/api/v1/query", arguments, MOST_ANSWER)["data"]["result"])
+
+    def _post(self, path: str, arguments: dict[str, str], most: int = -1) -> dict[str, Any]:
+        return self._sent(path, urllib.parse.urlencode(arguments).encode(), most)
+
+    def _sent(self, path: str, body: bytes | None = None, most: int = -1) -> dict[str, Any]:
+        """Send a request, by POST if it has a body; return its JSON, of at most ``most`` bytes if that is not -1."""
+        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body)
+        if self.server.token:
+            request.add_header("Authorization", f"Bearer {self.server.token}")
+        try:
+            with https_request.opened(request, self._context, self.server.shown) as answer:
+                text = answer.read() if most < 0 else answer.read(most + 1)
+                if 0 <= most < len(text):
+                    raise QueryError(f"{self.server.shown}: the answer has more than {most} bytes")
+                return dict(json.loads(text))
+        except https_request.HttpRefused as error:
+            if error.status in (400, 422) or '"errorType":"timeout"' in error.body:
+                raise QueryError(f"{self.server.shown} refused the query: {_reason(error.body)}") from error
+            hint = "; check metrics_token" if error.status in (401, 403) else ""
+            raise AccessError(f"{error}{hint}") from error
+
+
+def _reason(text: str) -> str:
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]
+
+
+def _series(one: dict[str, Any]) -> Series:
+    moments = [float(moment) for moment, _value in one["values"]]
+    numbers = [float(value) for _moment, value in one["values"]]
+    return Series(dict(one["metric"]), moments, [value if isfinite(value) else None for value in numbers])

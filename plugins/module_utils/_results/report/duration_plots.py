@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plots of stage durations: per workload in submission order, and as distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..kpi.point_data import NEEDED, SENT, PointData
+from . import plot_canvas
+from .plot_canvas import GREY, shown
+from .plotted_stages import SINGLE, StageDrawing, colours, plot_stages
+
+GROUPS = 160
+ROOM = 74  # letters of 9.5 points that fit above a panel
+QUANTILES = ((0.5, "o"), (0.95, "^"), (0.99, "s"))
+#: Number of bootstrap samples of a band; more make no visible difference.
+BAND_SAMPLES = 200
+BAND_POINTS = 240
+
+
+def durations(data: PointData, label: str) -> StageDrawing | None:
+    """Draw one panel per stage with its duration for each workload, in submission order."""
+    stages = plot_stages(data)
+    if not stages:
+        return None
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    single = data.of <= SINGLE
+    figure, axes = plot_canvas.stacked(
+        [0.88] * len(stages), top=0.66, gap=0.36, bottom=0.62 + plot_canvas.legend_height(1, 4)
+    )
+    rows: list[list[Any]] = []
+    texts = [_panel(data, axis, stage, colours(data)[stage], rows) for axis, stage in zip(axes, stages, strict=True)]
+    for axis in axes:
+        axis.set_xlim(-0.5 - 0.01 * data.of, data.of - 0.5 + 0.01 * data.of)
+        plot_canvas.whole(axis.xaxis)
+        axis.tick_params(labelbottom=axis is axes[-1])
+    axes[-1].set_xlabel("workload, in the order of submission")
+    if single:
+        handles: list[Line2D | Patch] = [Line2D([], [], color=GREY, marker="o", linewidth=1.4, label="with its error")]
+    else:
+        handles = [
+            Line2D([], [], color=GREY, label="median"),
+            Patch(color=GREY, alpha=0.45, label="P5 to P95"),
+            Patch(color=GREY, alpha=0.2, label="min to max"),
+        ]
+    handles.append(Line2D([], [], color="black", marker="x", linestyle="none", label="not seen to reach it"))
+    plot_canvas.legend(figure, None, 4, handles)
+    title = plot_canvas.titled("Stage durations over submission order", label)
+    plot_canvas.heading(figure, title)
+    names = ["stage", "first_index", "last_index", "workloads", "min_s", "p5_s", "p50_s", "p95_s", "max_s"]
+    names = ["stage", "index", "took_s", "at_least_s", "at_most_s"] if single else names
+    return StageDrawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
+
+
+def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
+    np = data.np
+    first, last = data.span(stage)
+    begin_first, begin_last = data.needed(stage)
+    lower, upper = first - begin_last, last - begin_first
+    middle = (lower + upper) / 2
+    known = ~np.isnan(middle)
+    simulated = data.simulated(stage, NEEDED)
+    n = int(known.sum())
+    factor, unit = plot_canvas.scale(float(np.nanmax(np.abs(upper))) if n else 1.0)
+    order = np.arange(data.of)
+    if data.of <= SINGLE:
+        of = data.table.index
+        rows += [[stage, of[row], middle[row], lower[row], upper[row]] for row in order[known]]
+        axis.vlines(order[known], lower[known] * factor, upper[known] * factor, color=colour, alpha=0.45, linewidth=1.4)
+        size = 20 if data.of <= 100 else 7
+        axis.scatter(
+            order[known], middle[known] * factor, s=size, color=colour, marker="D" if simulated else "o", linewidths=0
+        )
+    elif n:
+        rows += [[stage, *row] for row in _bands(data, axis, order, middle, factor, colour)]
+    if n < data.of:
+        places = order[~known]
+        edge = axis.get_xaxis_transform()
+        axis.scatter(
+            places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
+        )
+    after = formats.joined([formats.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT])
+    axis.set_title(shown(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
+    room = ROOM - 1.25 * len(shown(stage, simulated))  # in letters of the small title
+    subtitles = (
+        f"after {after}; by {formats.writer(data.writers[stage])}",
+        f"after {after}",
+        f"by {formats.writer(data.writers[stage])}",
+    )
+    fitting = next((text for text in subtitles if len(text) <= room), "")
+    axis.set_title(fitting, loc="right", fontsize=9.5, color=GREY, pad=4)
+    axis.set_ylabel(unit)
+    axis.yaxis.set_label_coords(-0.115, 0.5)
+    bottom, top = axis.get_ylim()
+    axis.set_ylim(min(bottom, 0), top + 0.12 * (top - bottom))
+    axis.locator_params(axis="y", nbins=4)
+    if simulated:
+        axis.set_facecolor(plot_canvas.SIMULATED_BACKGROUND)
+    found = data.sample(stage, NEEDED).quantile(0.5)
+    median = f"median {formats.seconds(found.value)}" if found.value is not None else "median unknown"
+    return f"{shown(stage, simulated)}: {median}, {n:,} of {data.of:,}."
+
+
+def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str) -> list[list[Any]]:
+    """Draw median, P5 to P95 and extremes of groups of neighbours, for many workloads."""
+    np = data.np
+    groups = [part for part in np.array_split(order, min(GROUPS, data.of)) if (~np.isnan(values[part])).any()]
+    middle = [part.mean() for part in groups]
+    quantiles = np.array([np.nanquantile(values[part], [0, 0.05, 0.5, 0.95, 1]) for part in groups])
+    low, p5, p50, p95, high = quantiles.T * factor
+    axis.fill_between(middle, low, high, color=colour, alpha=0.16, linewidth=0)
+    axis.fill_between(middle, p5, p95, color=colour, alpha=0.35, linewidth=0)
+    axis.plot(middle, p50, color=colour, linewidth=1.4)
+    of = data.table.index
+    return [[of[part[0]], of[part[-1]], len(part), *row] for part, row in zip(groups, quantiles.tolist(), strict=True)]
+
+
+def distributions(data: PointData, label: str) -> StageDrawing | None:
+    """Draw the cumulative distribution of each stage over all planned workloads, with 95 % bands and quantiles."""
+    stages = plot_stages(data)
+    if not stages:
+        return None
+    np = data.np
+    samples = [(stage, data.sample(stage, NEEDED)) for stage in stages]
+    # A name with "SIMULATED" and a count fills a whole row.
+    columns = 1 if any(sample.n < sample.of and data.simulated(stage, NEEDED) for stage, sample in samples) else 2
+    rows = len(stages) + len(QUANTILES)
+    figure, (axis,) = plot_canvas.stacked([3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns))
+    positive = [float(sample.middle[sample.middle > 0][0]) for _stage, sample in samples if (sample.middle > 0).any()]
+    left = max(min(positive, default=1e-3) / 2, 1e-4)  # durations of 0 are at the left edge
+    colour_of = colours(data)
+    texts: list[str] = []
+    rows_of: list[list[Any]] = []
+    for stage, sample in samples:
+        simulated = data.simulated(stage, NEEDED)
+        values, ranks = plot_canvas.thinned(np, np.maximum(sample.middle, left), sample.shares * sample.of)
+        name = shown(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
+        axis.step(
+            np.concatenate([values[:1], values]),
+            np.concatenate([[0], ranks]) * 100 / sample.of,
+            where="post",
+            color=colour_of[stage],
+            linestyle="--" if simulated else "-",
+            linewidth=1.8,
+            label=name,
+        )
+        rows_of += _band(data, axis, stage, sample, left, colour_of[stage], values, ranks)
+        quantiles = []
+        for q, marker in QUANTILES:
+            found = sample.quantile(q).value
+            if found is not None:
+                axis.plot(
+                    max(found, left),
+                    q * 100,
+                    marker,
+                    color=colour_of[stage],
+                    markersize=7,
+                    markeredgecolor="white",
+                    clip_on=False,
+                    zorder=5,
+                )
+                quantiles.append(f"P{q * 100:.0f} {formats.seconds(found)}")
+        known = ", ".join(quantiles) or "no quantile known"
+        texts.append(f"{shown(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
+    for q, marker in QUANTILES:
+        axis.plot([], [], marker, color=GREY, label=f"P{q * 100:.0f}", markersize=7, linestyle="none")
+    axis.set_xscale("log")
+    axis.set_ylim(0, 103)
+    axis.set_ylabel(f"% of {formats.count(data.of, 'planned workload')}")
+    axis.set_xlabel("took at most" + ("; bands: 95 % by block bootstrap" if data.resampling else ""))
+    plot_canvas.durations(axis.xaxis)
+    plot_canvas.legend(figure, axis, columns)
+    title = plot_canvas.titled("Distribution of stage durations", label)
+    plot_canvas.heading(figure, title)
+    band = " Bands: 95 %, by block bootstrap." if data.resampling else ""
+    names = ["stage", "took_s", "share_percent", "low_percent", "high_percent"]
+    return StageDrawing(figure, title, f"{title}, cumulative. {' '.join(texts)}{band}", names, rows_of)
+
+
+def _band(
+    data: PointData, axis: Any, stage: str, sample: Any, left: float, colour: str, values: Any, ranks: Any
+) -> list[list[Any]]:
+    """Draw the confidence band of a curve; return the rows of the CSV file."""
+    np = data.np
+    if data.resampling is None or not sample.n:
+        return [[stage, value, rank * 100 / sample.of, None, None] for value, rank in zip(values, ranks, strict=True)]
+    last = max(float(sample.middle[-1]), left * 1.001)
+    grid = np.unique(np.concatenate([np.geomspace(left, last, BAND_POINTS), [last]]))
+    low, high = data.resampling.curves(sample, grid, BAND_SAMPLES)
+    axis.fill_between(grid, low * 100, high * 100, step="post", color=colour, alpha=0.18, linewidth=0)
+    places = np.searchsorted(np.maximum(sample.middle, left), grid, side="right")
+    at = np.concatenate([[0.0], sample.shares])[places]
+    return [[stage, *row] for row in np.column_stack([grid, at * 100, low * 100, high * 100]).tolist()]

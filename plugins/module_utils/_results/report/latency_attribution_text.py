@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Format the latency attribution of a point for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from . import kpi_text
+
+
+def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the content of a page from a document attribution/1; None if it is missing or empty."""
+    if not found or not (found.get("stages") or found.get("waiting")):
+        return None
+    slowest = found.get("slowest") or 0
+    return {
+        "total": formats.seconds(found["total"]) if found.get("total") is not None else "–",
+        "n": found["n"],
+        "of": found["of"],
+        "slowest": formats.count(slowest, "slowest workload"),
+        "stages": [_row(one, stage_name(one["name"])) for one in found["stages"]],
+        "writers": [_row(one, formats.writer(one["name"])) for one in found["writers"]],
+        "waiting": [
+            f"{formats.count(one['n'], 'workload')} still waited for {formats.stage(one['name'])}, "
+            f"{formats.seconds(one['mean'])} on average"
+            for one in found.get("waiting") or []
+        ],
+    }
+
+
+def stage_name(name: str) -> str:
+    """Return the display name of a stage; the part of sending is its lateness."""
+    return "sent (lateness)" if name == "sent" else formats.stage(name)
+
+
+def _row(one: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "writer": formats.writer(one["writer"]),
+        "simulated": one["simulated"],
+        "mean": formats.seconds(one["mean"]),
+        "confidence": kpi_text.confidence({"confidence": one.get("confidence"), "unit": "s"}),
+        "percent": f"{100 * one['share']:.1f} %",
+        "width": round(max(min(100 * one["share"], 100.0), 0.0), 1),
+        "slowest": formats.seconds(one["slowest"]) if one.get("slowest") is not None else "",
+    }

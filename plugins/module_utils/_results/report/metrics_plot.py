@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plot of captured metrics over the time of a point, one panel per query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..kpi.point_data import PointData
+from ..metrics.metrics_file import Captured
+from . import plot_canvas
+from .plot_canvas import COLOURS, GREY
+from .plotted_stages import StageDrawing, axis_of_time
+
+#: Number of series with a colour and a name, those with the largest values; the others are grey.
+NAMED = 6
+
+
+def metrics(data: PointData, label: str) -> StageDrawing | None:
+    """Draw all metrics that have values."""
+    there = [one for one in data.extras.metrics.values() if any(each.moments for each in one.series)]
+    if not there:
+        return None
+    stop = max(one.end - one.begin for one in there)
+    factor, unit = axis_of_time(stop)
+    figure, axes = plot_canvas.stacked([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
+    rows: list[list[Any]] = []
+    texts = [_panel(data, axis, one, factor, rows) for axis, one in zip(axes, there, strict=True)]
+    for axis in axes:
+        axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
+        axis.tick_params(labelbottom=axis is axes[-1])
+    axes[-1].set_xlabel(f"time since the start of the test ({unit})")
+    title = plot_canvas.titled("Metrics of the cluster", label)
+    plot_canvas.heading(figure, title)
+    return StageDrawing(
+        figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows
+    )
+
+
+def _panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[list[Any]]) -> str:
+    np = data.np
+    known = []
+    for each in one.series:
+        values = np.array([np.nan if value is None else value for value in each.values], dtype=float)
+        if len(values) and not np.isnan(values).all():
+            known.append((float(np.nanmax(values)), one.title(each), np.array(each.moments) - one.begin, values))
+    known.sort(key=lambda series: -series[0])
+    for place, (_most, title, moments, values) in enumerate(known):
+        named = place < NAMED
+        axis.plot(
+            moments * factor,
+            values,
+            color=COLOURS[place % len(COLOURS)] if named else "#BBBBBB",
+            linewidth=1.5 if named else 0.8,
+            label=title[:24] if named else None,
+            marker="." if len(values) < 4 else None,
+            zorder=3 if named else 2,
+        )
+        rows += [[one.name, title, *row] for row in zip(moments.tolist(), values.tolist(), strict=True)]
+    shown = f"{one.name.replace('_', ' ')}{' – SIMULATED' if one.simulated else ''}"
+    axis.set_title(shown, loc="left", fontsize=10.5, fontweight="bold", pad=17)
+    axis.set_ylabel(one.unit)
+    axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+    axis.locator_params(axis="y", nbins=4)
+    axis.legend(
+        loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=NAMED, fontsize=8, handlelength=1.2, columnspacing=0.9
+    )
+    if len(known) > NAMED:
+        axis.set_title(f"and {len(known) - NAMED} more", loc="right", fontsize=8.5, color=GREY)
+    most = known[0] if known else None
+    maximum = f"at most {formats.value(most[0], one.unit)} ({most[1]})" if most else "no value"
+    return f"{shown}: {maximum}, {formats.count(len(known), 'series', 'series')}."

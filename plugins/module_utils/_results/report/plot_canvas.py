@@ -1,0 +1,237 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Common parts of all plots: sizes, colours, axes positioned in inches, PNG files with a small palette.
+
+Positions are computed here, since matplotlib's layout engines draw everything twice. matplotlib is imported with the
+first plot, not with this file.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+#: The colour-blind safe palette of Okabe and Ito (2008) without yellow, which is too light on white; then two colours
+#: of Tol (2021) that differ from them; then grid colours at a CIELAB distance of at least 20 from all others, also in
+#: the simulation of protanopia and deuteranopia by Machado et al. (2009).
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#882255", "#999933"),
+    *("#0000FC", "#6C2400", "#B4D890", "#000090", "#486CFC", "#90D8B4"),
+)
+#: Colours of common stages, the same in every run.
+USUAL = {
+    "created": "#0072B2",
+    "accepted": "#999933",
+    "pods_created": "#E69F00",
+    "pods_scheduled": "#009E73",
+    "running": "#CC79A7",
+    "pods_running": "#D55E00",
+    "pods_succeeded": "#56B4E9",
+    "succeeded": "#000000",
+}
+GREY = "#595959"
+#: Background of a panel whose stage is simulated.
+SIMULATED_BACKGROUND = "#F6F1E4"
+#: Sizes in inches except DPI. A plot is 650 px wide on a page and 360 px on a phone, where its text must be readable.
+WIDTH, LEFT, RIGHT, DPI = 6.6, 0.92, 0.18, 160
+LEGEND_ROW = 0.225
+#: Maximum number of steps of a curve: more cannot be distinguished at this width.
+MOST_STEPS = 3000
+STYLE: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.edgecolor": GREY,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "legend.borderaxespad": 0.2,
+    "hatch.linewidth": 0.6,
+}
+
+
+def shades() -> Iterator[str]:
+    """Yield distinct colours: the palette, then lighter tints of it except black."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    yield from COLOURS
+    for level in range(1, 5):
+        for one in COLOURS:
+            if one != "#000000":
+                red, green, blue = (1 - (1 - part) * 0.55**level for part in to_rgb(one))
+                yield to_hex((red, green, blue)).upper()
+
+
+@dataclass(frozen=True)
+class PlotCanvas:
+    """One PNG file with its title and alternative text."""
+
+    path: Path
+    title: str
+    alt: str
+    data: Path | None = None  # the CSV file with its data
+
+
+def load() -> None:
+    """Import the drawing libraries, which takes longer than drawing. Raises ImportError."""
+    import PIL.Image  # noqa: F401
+
+
+def style() -> Any:
+    """Return a context manager for drawing to files, without a display, in our style."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    return matplotlib.rc_context(STYLE)
+
+
+def stacked(
+    heights: Sequence[float], top: float, gap: float, bottom: float, left: float = LEFT
+) -> tuple[Any, list[Any]]:
+    """Return a figure and stacked axes. All sizes in inches; ``bottom`` has room for the last label and the legend."""
+    from matplotlib.figure import Figure
+
+    total = top + sum(heights) + gap * (len(heights) - 1) + bottom
+    figure = Figure(figsize=(WIDTH, total), dpi=DPI)
+    axes = []
+    edge = total - top
+    for height in heights:
+        place = (left / WIDTH, (edge - height) / total, (WIDTH - left - RIGHT) / WIDTH, height / total)
+        axes.append(figure.add_axes(place, sharex=None))
+        edge -= height + gap
+    return figure, axes
+
+
+def heading(figure: Any, text: str) -> None:
+    """Write the title of a figure at its upper left."""
+    height = figure.get_size_inches()[1]
+    figure.text(0.1 / WIDTH, 1 - 0.08 / height, text, ha="left", va="top", fontsize=12.5, fontweight="bold")
+
+
+def legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> None:
+    """Add a legend at the bottom with the handles of ``axis`` (None for none) and ``extra`` handles."""
+    handles = axis.get_legend_handles_labels()[0] if axis is not None else []
+    figure.legend(handles=[*handles, *extra], loc="lower left", ncols=columns, columnspacing=1.4, handlelength=1.8)
+
+
+def legend_height(entries: int, columns: int) -> float:
+    """Return the height of a legend in inches."""
+    return LEGEND_ROW * -(-entries // columns) + 0.06
+
+
+def write(drawing: Any, path: Path) -> PlotCanvas:
+    """Write a drawing as <path>.png and <path>.csv."""
+    picture, numbers = path.with_suffix(".png"), path.with_suffix(".csv")
+    save(drawing.figure, picture)
+    with open(numbers, "w", encoding="utf-8", newline="") as stream:
+        out = csv.writer(stream, lineterminator="\n")
+        out.writerow(drawing.columns)
+        out.writerows([_cell(value) for value in row] for row in drawing.rows)
+    return PlotCanvas(picture, drawing.title, drawing.alt, numbers)
+
+
+def _cell(value: Any) -> Any:
+    """Return a number with up to six decimals (microseconds), empty for an unknown value."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a PNG with a palette of 128 colours: a third of the size without a visible difference."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = Image.fromarray(_rgb(canvas))
+    few = picture.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.save(path, "PNG", compress_level=6)
+
+
+def _rgb(canvas: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def titled(text: str, label: str) -> str:
+    """Return a title with its label, if there is one."""
+    return f"{text} – {label}" if label else text
+
+
+def shown(stage: str, simulated: bool) -> str:
+    """Return the display name of a stage, marked if it is simulated."""
+    return f"{formats.stage(stage)}{' – SIMULATED' if simulated else ''}"
+
+
+def scale(largest: float) -> tuple[float, str]:
+    """Return factor and unit for durations of up to ``largest`` seconds."""
+    if largest < 0.5:
+        return 1e3, "ms"
+    return (1.0, "s") if largest < 600 else (1 / 60, "min") if largest < 36_000 else (1 / 3600, "h")
+
+
+#: Width of a letter in inches, at 10 points.
+LETTER = 0.085
+
+
+def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
+    """Return limits of an axis with room for each (place, text): to the right, for places < 0 to the left.
+
+    left: inches before the axis. The limits always include 0.
+    """
+    width = WIDTH - left - RIGHT
+    low, high = 0.0, 0.0
+    for _round in range(50):  # the width of a text depends on the limits, which depend on the widths
+        share = (high - low) / width * LETTER
+        lows = [place - share * len(text) for place, text in labels if place < 0]
+        highs = [place + share * len(text) for place, text in labels if place >= 0]
+        low, high = min(lows, default=0.0), max(highs, default=0.0)
+    return (low, high) if high > low else (0.0, 1.0)
+
+
+def whole(axis: Any) -> None:
+    """Format an axis with integers."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{int(value):,}"))
+
+
+def durations(axis: Any) -> None:
+    """Format a logarithmic axis with durations: 10 ms, 1 s, 2 min."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: formats.seconds(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def thinned(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
+    """Return values and ranks (1, 2, … unless given) of an ascending array, at most MOST_STEPS of them."""
+    ranks = np.arange(1, len(ordered) + 1) if ranks is None else ranks
+    if len(ordered) > MOST_STEPS:
+        keep = np.unique(np.linspace(0, len(ordered) - 1, MOST_STEPS).astype(int))
+        return ordered[keep], ranks[keep]
+    return ordered, ranks
+
+
+def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
+    """Shade the gaps of the watch."""
+    for gap in data.table.header["gaps"]:
+        for axis in axes:
+            begin, end = (gap["from"] - data.start) * factor, (gap["to"] - data.start) * factor
+            axis.axvspan(begin, end, color="#BBBBBB", alpha=0.4, linewidth=0)

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The users in pods of a point, for the report: when each was ready, released, began and ended, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+
+#: Maximum number of users shown; the folder of the point has all.
+MOST = 20
+#: Column of the page -> stages of a user; the first one that was seen counts.
+STAGES = {
+    "created": ("created",),
+    "ready": ("ready",),
+    "released": ("released",),
+    "begun": ("begun",),
+    "ended": ("command_ended", "succeeded", "failed"),
+}
+
+
+def shown(folder: Path, table: Table | None) -> dict[str, Any] | None:
+    """Return what the page shows of the users whose reports are in ``folder``/users; None if it has none.
+
+    Users that did not succeed come first, then those that began last after their release.
+    """
+    summary = point_reader.users_of(folder, [])
+    if not summary or table is None:
+        return None
+    rows = [_row(folder, table, row) for row in range(len(table))]
+    rows.sort(key=lambda one: (one["outcome"] == "succeeded", -one["reaction"], one["index"]))
+    return {
+        "rows": rows[:MOST],
+        "left": max(0, len(rows) - MOST),
+        "left_out": sum(one["left_out"] for one in rows),
+        "required": summary["required"],
+        "succeeded": summary["succeeded"],
+        "count": summary["count"],
+        "operations": _operations(summary.get("operations")),
+    }
+
+
+def _row(folder: Path, table: Table, row: int) -> dict[str, Any]:
+    try:
+        user: Mapping[str, Any] = files.read_json(folder / "users" / str(table.index[row]) / "user.json")
+    except (DataError, OSError):
+        user = {}
+    spans = {name: _span(table, row, stages) for name, stages in STAGES.items()}
+    released, begun = spans["released"], spans["begun"]
+    return {
+        "index": table.index[row],
+        "node": user.get("node") or "",
+        "outcome": table.outcome[row],
+        "exit_code": "" if user.get("exit_code") is None else user["exit_code"],
+        "why": user.get("why") or "",
+        "files": (user.get("files") or {}).get("count", 0),
+        "left_out": (user.get("files") or {}).get("left_out", 0),
+        "reaction": begun[1] - released[1] if begun and released else 0.0,
+        "after_release": formats.seconds(max(0.0, begun[1] - released[1])) if begun and released else "–",
+        "moments": [_moment(span, table.header["start"]) for span in spans.values()],
+    }
+
+
+def _span(table: Table, row: int, stages: tuple[str, ...]) -> tuple[float, float] | None:
+    for name in stages:
+        if name in table.latest and not isnan(table.latest[name][row]):
+            return table.earliest[name][row], table.latest[name][row]
+    return None
+
+
+def _moment(span: tuple[float, float] | None, start: float) -> dict[str, str]:
+    """Return the latest moment of a stage since the start, and as a title the interval in which it was."""
+    if span is None:
+        return {"text": "–", "title": ""}
+    first, last = (formats.seconds(one - start) for one in span)
+    return {"text": last, "title": f"between {first} and {last}" if first != last else ""}
+
+
+def _operations(found: Mapping[str, Any] | None) -> str:
+    """Return in one sentence what simulated users have done."""
+    if not found:
+        return ""
+    return (
+        f"They created {formats.count(found['count'], 'object')}, of which {found['succeeded']} could be used "
+        f"({formats.value(found['success_percent'], '%')})."
+    )

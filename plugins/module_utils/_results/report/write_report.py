@@ -1,0 +1,287 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the report: plots as PNG files, and one self-contained HTML file."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ProcessPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
+    run_reader,
+    schema_migration,
+    workload_nodes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+
+from ..kpi import read_point
+from ..kpi.point_data import PointData
+from . import (
+    effects_plot,
+    history_plot,
+    history_text,
+    matrix_bars,
+    matrix_heatmap,
+    page_content,
+    plot_canvas,
+    point_plots,
+    schedule_section,
+)
+from .plot_canvas import PlotCanvas
+
+
+def render_report(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path
+) -> tuple[Path, list[str]]:
+    """Write report/plots/*.png and *.csv and report/index.html; return its path, and notes on plots that failed.
+
+    template: Jinja2 template, in one directory with the files that it includes. Raises InputError if it is missing.
+    """
+    if not template.is_file():
+        raise InputError(f"report template {template} does not exist")
+    folder = run.top / "report"
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        return _write(run, verdict, tables, template, folder)
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder of a report, since a replot may write it at the same time as the run."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the process ends in any way
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path, folder: Path
+) -> tuple[Path, list[str]]:
+    plots = folder / "plots"
+    for old in [*plots.glob("*.png"), *plots.glob("*.csv")]:
+        old.unlink()
+    notes: list[str] = []
+    content = page_content.page(run, verdict, tables)
+    labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
+    drawn = _draw_all(run, tables, plots, labels, notes)
+    for point in content["points"]:
+        point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
+    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+    content["history"] = _history(verdict, content, plots, notes)
+    content |= _schedule(run, verdict, plots, notes)
+    content["missing"] = [*content["missing"], *notes]
+    path = folder / "index.html"
+    files.replace_text(path, render(template, content))
+    return path, notes
+
+
+def _label(point: Mapping[str, Any], table: Table | None) -> str:
+    """Return the second part of a plot's title: the point, and the selection of workloads."""
+    selection = table.header.get("selection") if table is not None else None
+    return ", ".join(
+        one for one in (point["label"] if point["several"] else "", selection and selection["text"]) if one
+    )
+
+
+#: What follows the number of a point: nothing, or the nodes of the workloads that are drawn.
+SUFFIXES = ("", f"-{workload_nodes.REAL}", f"-{workload_nodes.SIMULATED}")
+#: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
+BANDS = True
+#: Data of the points for the worker processes, which are forked so that it is not copied.
+_DRAWN_FROM: dict[str, PointData] = {}
+
+
+def _draw_all(
+    run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
+) -> dict[str, list[PlotCanvas]]:
+    """Return point number -> plots, drawn in parallel, since each takes some tenths of a second."""
+    gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
+    points = {point.number: point for point in run.points}
+    jobs = []
+    for number, table in tables.items():
+        if table is None or not len(table):
+            continue
+        point = points[number]
+        extras = read_point.plotted(run, point, table, notes)
+        for suffix, part in _parts(table):
+            _DRAWN_FROM[number + suffix] = PointData(part, read_point.of_part(extras, part), resample=BANDS)
+            nodes = f"on {suffix[1:]} nodes" if suffix else ""
+            label = ", ".join(one for one in (labels.get(number, ""), nodes) if one)
+            prefix = number + suffix.replace("-", "_")
+            jobs += [
+                (number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST
+            ]
+    try:
+        found = _on_all_processors(jobs)
+    finally:
+        _DRAWN_FROM.clear()
+    drawn: dict[str, dict[str, PlotCanvas]] = {}
+    for (number, name, *_rest), (plot, trouble) in zip(jobs, found, strict=True):
+        if plot is not None:
+            drawn.setdefault(number, {})[name] = plot
+        if trouble and trouble not in notes:
+            notes.append(trouble)
+    return {
+        number: [
+            plots[name]
+            for suffix in SUFFIXES
+            if (plots := drawn.get(number + suffix))
+            for name in point_plots.FUNCTIONS
+            if name in plots
+        ]
+        for number in tables
+    }
+
+
+def _parts(table: Table) -> list[tuple[str, Table]]:
+    """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
+    parts = workload_nodes.apart(table)
+    return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
+
+
+Job = tuple[str, str, Path, str, float]
+
+
+def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotCanvas | None, str]]:
+    processes = min(len(jobs), os.cpu_count() or 1)
+    if processes <= 1:
+        return [_draw(job) for job in jobs]
+    with contextlib.suppress(ImportError):
+        plot_canvas.load()  # once here, not in each process
+    with ProcessPool(processes) as pool:
+        return list(pool.map(_draw, jobs))
+
+
+def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
+    """Return a plot, or why it failed: a failing plot must not make the report fail."""
+    number, name, path, label, gpus = job
+    try:
+        return point_plots.draw(_DRAWN_FROM[number], name, path, label, gpus), ""
+    except ImportError as error:
+        return None, f"no plots: {error.name} is not installed"
+    except Exception as error:  # any exception of a drawing library on unusual data
+        return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
+
+
+def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotCanvas]:
+    labels = [point["label"] for point in content["points"]]
+    numbers = [point["number"] for point in content["points"]]
+
+    def points() -> list[PlotCanvas]:
+        varied = matrix_heatmap.grid([point.settings for point in run.points], numbers)
+        if varied is not None:
+            return matrix_heatmap.draw(content["headline"], varied, folder)
+        return matrix_bars.compare(content["headline"], labels, numbers, folder)
+
+    drawn = _unless_broken("plots across points", points, notes)
+    return drawn + _unless_broken("effects of settings", lambda: effects_plot.draw(run.points, folder), notes)
+
+
+def _unless_broken(what: str, draw: Callable[[], list[PlotCanvas]], notes: list[str]) -> list[PlotCanvas]:
+    try:
+        return draw()
+    except ImportError:
+        return []  # the plots of the points report it
+    except Exception as error:  # as above
+        notes.append(f"{what} could not be drawn: {type(error).__name__}: {error}")
+        return []
+
+
+def _history(
+    verdict: Mapping[str, Any], content: Mapping[str, Any], folder: Path, notes: list[str]
+) -> list[dict[str, Any]]:
+    """Return the pictures that explain the verdict, each with its sentences."""
+    labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
+    headline = next((one["name"] for one in content["headline"]), "")
+    found: list[dict[str, Any]] = []
+    for place, kpi in enumerate(history_text.explained(verdict.get("kpis") or (), headline)):
+        try:
+            plot = history_plot.history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
+        except ImportError:
+            return found  # the plots of the points report it
+        except Exception as error:  # as above
+            notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
+        else:
+            found.append({"plot": embedded(plot), "text": history_text.sentences(kpi), "reading": kpi["reading"]})
+    return found
+
+
+def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    """Return the sections on repeated points and on a bisection."""
+    repeated = schedule_section.repeated(run, verdict, folder, notes)
+    bisection = schedule_section.bisection(run, folder, notes)
+    if bisection and bisection["plot"]:
+        bisection["plot"] = embedded(bisection["plot"])
+    return {
+        "repeated": [{**one, "plot": embedded(one["plot"])} for one in repeated],
+        "bisection": bisection,
+        "decisions": schedule_section.decisions(run),
+    }
+
+
+def embedded(plot: PlotCanvas) -> dict[str, Any]:
+    """Return the variables of a plot in a template: embedded image, size, and relative paths of its files."""
+    data = plot.path.read_bytes()
+    # The PNG header contains the size in bytes 16 to 24, as two big-endian numbers.
+    width, height = (int.from_bytes(data[place : place + 4], "big") for place in (16, 20))
+    return {
+        "title": plot.title,
+        "alt": plot.alt,
+        "file": f"plots/{plot.path.name}",
+        "numbers": f"plots/{plot.data.name}" if plot.data else "",
+        "data": f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}",
+        "width": width,
+        "height": height,
+    }
+
+
+def render(template: Path, content: Mapping[str, Any]) -> str:
+    """Render the template; all values are escaped, and an undefined variable is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template.name).render(content)
+
+
+def write_report(run_dir: str, template: str) -> Result:
+    """Write report/index.html and its plots."""
+    run = run_reader.read(Path(run_dir))
+    notes: list[str] = []
+    loaded = tables_of(run, notes)
+    path = run.top / "verdict.json"
+    found: dict[str, Any] = {}
+    try:
+        found = schema_migration.upgraded(path, "verdict")
+    except DataError as error:
+        run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
+    page = run.top / "report" / "index.html"
+    before = digest_of(page)
+    written, trouble = render_report(run, found, loaded, Path(template))
+    plots = sorted(str(one) for one in (written.parent / "plots").glob("*.png"))
+    return {
+        "changed": before != digest_of(page),
+        "path": str(written),
+        "plots": plots,
+        "warnings": trouble,
+        "missing": [*run.missing, *notes, *trouble],
+        "summary": f"{written}, {formats.count(len(plots), 'plot')}",
+    }

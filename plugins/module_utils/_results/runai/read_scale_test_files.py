@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read submitted.json and sampled.json of the Run:ai scale-test tool into a timeline.
+
+Each timestamp is a whole second, so its stage is the interval of that second. The tool's sentinels equal another
+timestamp and are ignored. Workloads that were submitted but not sampled count as unfinished in every denominator.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+
+from . import scale_test_formats
+
+#: Stages of such a timeline in order: name, timestamp key, writer, needs.
+STAGES = (
+    ("created", scale_test_formats.CREATED, "api-server", ()),
+    ("job_created", "jobCreatedTimestamp", "controller", ("created",)),
+    ("backend_created", scale_test_formats.BACKEND, "controller", ("created",)),
+    ("persistentvolumeclaim_created", "firstPVCBindRequestTimestamp", "controller", ("created",)),
+    ("persistentvolumeclaim_bound", "firstPVCBindTimestamp", "controller", ("persistentvolumeclaim_created",)),
+    ("pods_created_first", "firstPodCreatedTimestamp", "controller", ("job_created",)),
+    ("pods_created", "lastPodCreatedTimestamp", "controller", ("pods_created_first",)),
+    ("podgroup_created", "podGroupCreatedTimestamp", "controller", ("created",)),
+    ("pods_scheduled", scale_test_formats.DECISION, "scheduler", ("pods_created", "podgroup_created")),
+    ("evicted_first", "firstEvictionTimestamp", "scheduler", ("pods_scheduled",)),
+)
+END = "pods_scheduled"
+KIND = "Run:ai workload"
+
+
+def is_here(folder: Path) -> bool:
+    """Return whether ``folder`` contains files of the tool."""
+    return (folder / scale_test_formats.SUBMITTED).is_file() and (folder / scale_test_formats.SAMPLED).is_file()
+
+
+def build(folder: Path, run: str, point: str) -> Table:
+    """Return the timeline of these files. Raises DataError naming the file and the error."""
+    sent, seen = _rows(folder / scale_test_formats.SUBMITTED), _rows(folder / scale_test_formats.SAMPLED)
+    notes = [
+        "read from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
+        "workload ends when its first pod is scheduled"
+    ]
+    by_name, twice = _by_name(seen)
+    if twice:
+        notes.append(f"{scale_test_formats.SAMPLED}: {formats.count(twice, 'row')} with a duplicate name left out")
+    table = Table({})
+    size = len(sent)
+    table.moments = {name: column(size) for name in MOMENTS}
+    table.earliest = {one[0]: column(size) for one in STAGES}
+    table.latest = {one[0]: column(size) for one in STAGES}
+    wrong = 0
+    for row, entry in enumerate(sent):
+        key = (entry.get("jobName", ""), entry.get("projectName", ""))
+        at = scale_test_formats.parse(entry.get(scale_test_formats.SUBMIT, ""))
+        if at is None:
+            wrong += 1
+        else:
+            table.moments["sent"][row] = at[0]
+        _take(table, row, key, by_name.pop(key, None))
+    if wrong:
+        notes.append(
+            f"{scale_test_formats.SUBMITTED}: {formats.count(wrong, 'row')} without a valid {scale_test_formats.SUBMIT}"
+        )
+    if by_name:
+        notes.append(
+            f"{scale_test_formats.SAMPLED}: {formats.count(len(by_name), 'row')} not submitted by this run left out"
+        )
+    stages = _stages(table)
+    table.earliest = {one["name"]: table.earliest[one["name"]] for one in stages}
+    table.latest = {one["name"]: table.latest[one["name"]] for one in stages}
+    moments = [value for value in table.moments["sent"] if not isnan(value)]
+    ends = [value for values in table.latest.values() for value in values if not isnan(value)]
+    start = min(moments, default=0.0)
+    table.header = {
+        "schema": "timeline/1",
+        "run": run,
+        "point": point,
+        "start": start,
+        "end": max(ends, default=max(moments, default=start)),
+        "planned": size,
+        "stages": stages,
+        "gaps": [],
+        "notes": notes,
+    }
+    return table
+
+
+def _stages(table: Table) -> list[dict[str, Any]]:
+    """Return the header of each stage that any workload reached."""
+    names = {name for name, latest in table.latest.items() if not all(map(isnan, latest))}
+    return [
+        {
+            "name": name,
+            "kind": KIND,
+            "writer": writer,
+            "simulated": False,
+            "ends": "succeeded" if name == END else None,
+            "needs": [need for need in needs if need in names],
+        }
+        for name, _timestamp, writer, needs in STAGES
+        if name in names
+    ]
+
+
+def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | None) -> None:
+    table.index.append(row)
+    table.name.append(key[0])
+    table.kind.append(KIND)
+    table.template.append(key[1])
+    table.uid.append(None)
+    table.attempts.append(1)
+    table.pods.append(0)
+    table.gpus.append(0.0)
+    table.nodes.append(None)
+    for name, stamp, _writer, _needs in STAGES if found else ():
+        value = str((found or {}).get(stamp, ""))
+        span = scale_test_formats.parse(value)
+        if span is None or _is_sentinel(stamp, span, found or {}):
+            continue
+        table.earliest[name][row], table.latest[name][row] = span
+    done = not isnan(table.latest[END][row])
+    table.outcome.append("succeeded" if done else "unfinished")
+    table.censored.append(not done)
+    sent, created = table.moments["sent"][row], table.latest["created"][row]
+    if not isnan(created) and created < sent:
+        table.contradictions[row] = [f"created {sent - created:.3f} s before it was sent: the two clocks differ"]
+
+
+def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -> bool:
+    """Return whether a timestamp is the tool's sentinel for a missing one: the value of another timestamp."""
+    other = scale_test_formats.SENTINELS.get(stamp)
+    return other is not None and scale_test_formats.parse(str(found.get(other, ""))) == span
+
+
+def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    twice = 0
+    for one in rows:
+        key = (str(one.get("jobName", "")), str(one.get("projectName", "")))
+        twice += key in found
+        found.setdefault(key, one)
+    return found, twice
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+        raise DataError(f"{path}: a list of objects is expected")
+    return rows
+
+
+def is_foreign(point: Point) -> bool:
+    """Return whether the point is from the Run:ai tool, whose files contain no plan and no phases."""
+    return is_here(point.folder) and not (point.folder / "plan.jsonl").exists()

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Comparison of two groups of runs of one figure: the difference, its interval, and its p-values in both directions.
+
+A run is one observation: ten thousand workloads of one run share its cluster, its day and its neighbours. The variance
+is that between runs, pooled over both groups and over ``earlier`` groups of runs, and never less than the variance
+within the runs (``errors``: standard errors from the block bootstrap of each run). So one run can be compared with one
+other if history shows how much runs differ, and not without history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+
+from . import comparison_scale, permutation_test, student_t
+from .comparison_scale import Array
+from .time_dependence import INDEPENDENT, Dependence
+
+NO_RUNS = "no run with a value"
+#: Above this p-value of Student's t the permutation test changes no reading.
+WORTH_PERMUTING = 0.05
+NO_NOISE = "not enough history to know how much runs differ"
+
+
+@dataclass(frozen=True)
+class GroupDifference:
+    """New minus old, on the scale of the comparison (logarithms when ``logarithmic``).
+
+    low, high: two-sided interval at the requested level. p_greater, p_less: one-sided p-values of "new is not greater",
+    "not less". NaN where it could not be computed; ``reason`` then says why.
+    """
+
+    difference: float
+    standard_error: float
+    df: float
+    low: float
+    high: float
+    p_greater: float
+    p_less: float
+    n_old: int
+    n_new: int
+    logarithmic: bool
+    base: float  # the mean of the old runs, in the unit of the figure
+    reason: str = ""
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation between runs that the comparison used, including the dependence of neighbours."""
+        weights = 1.0 / self.n_old + 1.0 / self.n_new if self.n_old and self.n_new else 0.0
+        return self.standard_error / sqrt(weights) if weights else nan
+
+
+def compare_groups(
+    old: Iterable[float | None],
+    new: Iterable[float | None],
+    *,
+    old_errors: Sequence[float] = (),
+    new_errors: Sequence[float] = (),
+    earlier: Sequence[Iterable[float | None]] = (),
+    dependence: Dependence = INDEPENDENT,
+    level: float = 0.95,
+) -> GroupDifference:
+    """Compare the figure of new runs with that of old ones by Student's t-test, on the scale of on_log_scale().
+
+    old, new: one value per run, in the order in which the runs were made; None and NaN are left out. old_errors,
+    new_errors: standard errors within the runs, in the unit of the figure, in any order, as far as known. earlier:
+    groups of still older runs, each of the same configuration, used only to estimate how much runs differ. dependence:
+    of runs on their time, from time_dependence.of_suite(). level: of the interval.
+    """
+    before, after, *past = [comparison_scale.finite(one) for one in (old, new, *earlier)]
+    logarithmic = comparison_scale.on_log_scale(before, after, *past)
+    base = float(before.mean()) if len(before) else nan
+    if not len(before) or not len(after):
+        return _unknown(len(before), len(after), logarithmic, base, NO_RUNS)
+    x, y, *rest = [comparison_scale.scaled(one, logarithmic) for one in (before, after, *past)]
+    difference = float(y.mean() - x.mean())
+    if abs(difference) <= comparison_scale.ROUNDING * max(abs(float(x.mean())), abs(float(y.mean()))):
+        difference = 0.0
+    own = comparison_scale.noise_of([x, y, *rest])
+    if not own.df:
+        return _unknown(len(x), len(y), logarithmic, base, NO_NOISE, difference)
+    variance = max(own.variance, within_runs((*old_errors, *new_errors), base if logarithmic else 1.0))
+    error = sqrt(variance * dependence.variance_of_difference(len(x), len(y)))
+    df = dependence.effective(own.df)
+    low, high = interval(difference, error, df, level)
+    greater, less = p_values(x, y, difference, error, df)
+    return GroupDifference(difference, error, df, low, high, greater, less, len(x), len(y), logarithmic, base)
+
+
+def unbalanced(n_old: int, n_new: int) -> bool:
+    """Return whether Student's t needs the permutation test beside it.
+
+    In groups of similar size the tails of a skewed figure cancel out; those of a few runs beside many do not.
+    """
+    return 2 * max(n_old, n_new) > 3 * min(n_old, n_new)
+
+
+def interval(difference: float, error: float, df: float, level: float) -> tuple[float, float]:
+    """Return the two-sided interval of a difference with a standard error of ``df`` degrees of freedom."""
+    if not isfinite(difference) or not isfinite(error):
+        return -inf, inf
+    reach = student_t.quantile((1.0 - level) / 2, df) * error if error else 0.0
+    return difference - reach, difference + reach
+
+
+def p_values(old: Array, new: Array, difference: float, error: float, df: float) -> tuple[float, float]:
+    """Return the one-sided p-values of "new is not greater" and "not less" than old.
+
+    If no noise was seen (error 0), no distribution is known: the p-values are those of the permutation test.
+    """
+    if not difference and not error:
+        return 1.0, 1.0
+    if not error:
+        return permutation_test.p_values(old, new)
+    greater, less = student_t.upper_tail(difference / error, df), student_t.upper_tail(-difference / error, df)
+    return at_least_permuted(old, new, greater, less)
+
+
+def at_least_permuted(old: Array, new: Array, greater: float, less: float) -> tuple[float, float]:
+    """Return the p-values, raised to those of the permutation test where groups of unequal size need it."""
+    if not unbalanced(len(old), len(new)) or min(greater, less) > WORTH_PERMUTING:
+        return greater, less
+    permuted = permutation_test.p_values(old, new)
+    return max(greater, permuted[0]), max(less, permuted[1])
+
+
+def within_runs(errors: Sequence[float], unit: float) -> float:
+    """Return the mean variance within runs on the scale of the comparison, on which one ``unit`` is 1."""
+    known = [one / unit for one in errors if isfinite(one)]
+    return sum(one * one for one in known) / len(known) if known else 0.0
+
+
+def _unknown(
+    n_old: int, n_new: int, logarithmic: bool, base: float, reason: str, difference: float = nan
+) -> GroupDifference:
+    return GroupDifference(difference, nan, 0.0, -inf, inf, nan, nan, n_old, n_new, logarithmic, base, reason)

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From intervals and p-values to readings: of figures against limits, and of a suite of figures against history.
+
+A regression needs both: a p-value that the correction for the whole suite leaves at or below the level, and a
+difference of at least the size that matters. A pass needs an interval that excludes such a difference. Everything else
+is inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, isnan
+
+from . import multiple_testing
+
+PASS, REGRESSION, IMPROVEMENT = "pass", "regression", "improvement"
+INCONCLUSIVE, NO_HISTORY, NOT_MEASURED = "inconclusive", "not enough history", "not measured"
+WITHIN, OUTSIDE, ACROSS = "within", "outside", "across"
+#: Past runs without which a figure is not judged by history.
+LEAST_HISTORY = 2
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a method found for one figure; differences are positive when the figure is higher now.
+
+    low, high: interval of the difference. p_greater, p_less: one-sided p-values; NaN when the method could not judge.
+    direction: ``lower`` when lower is better, or ``higher``. least: the smallest difference that matters. Differences
+    and ``least`` have one unit: shares of the old figure, or that of the figure when the old one is 0.
+    """
+
+    direction: str
+    difference: float
+    low: float
+    high: float
+    p_greater: float
+    p_less: float
+    least: float
+
+    @property
+    def worse(self) -> tuple[float, float, float]:
+        """The difference and the ends of its interval, positive when the figure is worse."""
+        if self.direction == "lower":
+            return self.difference, self.low, self.high
+        return -self.difference, -self.high, -self.low
+
+    @property
+    def p_worse(self) -> float:
+        """The p-value of "it is not worse"."""
+        return self.p_greater if self.direction == "lower" else self.p_less
+
+    @property
+    def p_better(self) -> float:
+        """The p-value of "it is not better"."""
+        return self.p_less if self.direction == "lower" else self.p_greater
+
+
+@dataclass(frozen=True)
+class Reading:
+    """``result``: one of the constants above. p_worse, p_better: corrected for the suite."""
+
+    result: str
+    p_worse: float
+    p_better: float
+
+
+def uncorrected(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values as they are: no correction for the number of figures."""
+    return list(p_values)
+
+
+def read_suite(
+    suite: Sequence[Evidence],
+    level: float,
+    correct: Callable[[Sequence[float]], list[float]] = multiple_testing.holm,
+) -> list[Reading]:
+    """Return a reading for each figure of a suite.
+
+    level: chance of a false regression in the whole suite, and likewise of a false improvement.
+    """
+    worse = correct([one.p_worse for one in suite])
+    better = correct([one.p_better for one in suite])
+    return [
+        Reading(_read(one, p_worse, p_better, level), p_worse, p_better)
+        for one, p_worse, p_better in zip(suite, worse, better, strict=True)
+    ]
+
+
+def _read(one: Evidence, p_worse: float, p_better: float, level: float) -> str:
+    difference, _low, high = one.worse
+    if isnan(p_worse) or isnan(difference):
+        return NO_HISTORY
+    if p_worse <= level and difference >= one.least and difference > 0:
+        return REGRESSION
+    if p_better <= level and -difference >= one.least and difference < 0:
+        return IMPROVEMENT
+    return PASS if high < one.least or high <= 0 else INCONCLUSIVE
+
+
+def read_limit(low: float | None, high: float | None, least: float | None, most: float | None) -> str:
+    """Return where the interval of a figure lies relative to its limits.
+
+    low, high: of the figure; None for an unknown end (a latency of at least 12 s has no upper end). least, most: the
+    limits, which are themselves allowed; None for none. Raises ValueError when there is no limit.
+    """
+    if least is None and most is None:
+        raise ValueError("neither a least nor a largest value is given")
+    bottom, top = -inf if low is None else low, inf if high is None else high
+    floor, ceiling = -inf if least is None else least, inf if most is None else most
+    if isnan(bottom) or isnan(top):
+        return ACROSS
+    if bottom > ceiling or top < floor:
+        return OUTSIDE
+    return WITHIN if floor <= bottom and top <= ceiling else ACROSS
+
+
+def of_suite(readings: Sequence[str]) -> str:
+    """Return the verdict from the readings of all judged figures: the gravest of them.
+
+    A figure without enough history, or one that is not judged, changes nothing.
+    """
+    if REGRESSION in readings or OUTSIDE in readings:
+        return REGRESSION
+    if {INCONCLUSIVE, ACROSS, NOT_MEASURED} & set(readings):
+        return INCONCLUSIVE
+    return IMPROVEMENT if IMPROVEMENT in readings else PASS

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much each setting of a matrix changed a figure.
+
+Each value of a setting is compared with its first value, at pairs of points that are equal in all other settings. Of
+several pairs, the effect is the mean of their differences, and its interval is Student's t over the pairs: it includes
+that the effect depends on the other settings. Of one pair, it is that of compare_groups() over the observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan, sqrt
+from typing import Any
+
+from . import comparison_scale, group_comparison
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class ObservedPoint:
+    """A point of a matrix: its values by setting, and the observations of a figure there."""
+
+    values: Mapping[str, Hashable]
+    observations: Sequence[float]
+
+
+@dataclass(frozen=True)
+class SettingEffect:
+    """The change of a figure from value ``base`` of a setting to ``value``.
+
+    change, low, high: as a share (0.1: ten percent more) if ``relative``, else in the unit of the figure; low and high
+    are NaN if nothing shows how much observations differ. pairs: of points. observations: at all of them.
+    """
+
+    setting: str
+    base: Any
+    value: Any
+    change: float
+    low: float
+    high: float
+    relative: bool
+    pairs: int
+    observations: int
+
+
+def effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[SettingEffect]:
+    """Return the effects of all settings that vary, in the order of the points. level: of each interval."""
+    known = [one for one in points if len(comparison_scale.finite(one.observations))]
+    names = dict.fromkeys(name for one in known for name in one.values)
+    relative = comparison_scale.on_log_scale(*(comparison_scale.finite(one.observations) for one in known))
+    found = []
+    for name in names:
+        values = list(dict.fromkeys(one.values[name] for one in known if name in one.values))
+        for value in values[1:]:
+            pairs = _pairs(known, name, values[0], value)
+            if pairs:
+                found.append(_effect(name, values[0], value, pairs, relative, level))
+    return found
+
+
+Pair = tuple[ObservedPoint, ObservedPoint]
+
+
+def _pairs(points: Sequence[ObservedPoint], name: str, base: Hashable, value: Hashable) -> list[Pair]:
+    def rest(point: ObservedPoint) -> frozenset[tuple[str, Hashable]]:
+        return frozenset((key, one) for key, one in point.values.items() if key != name)
+
+    others = {rest(one): one for one in points if one.values.get(name) == value}
+    first = [one for one in points if one.values.get(name) == base]
+    return [(one, others[rest(one)]) for one in first if rest(one) in others]
+
+
+def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: bool, level: float) -> SettingEffect:
+    scaled = [
+        tuple(comparison_scale.scaled(comparison_scale.finite(one.observations), relative) for one in pair)
+        for pair in pairs
+    ]
+    differences = [float(new.mean() - old.mean()) for old, new in scaled]
+    mean = sum(differences) / len(differences)
+    low = high = nan
+    if len(pairs) > 1:
+        variance = sum((one - mean) ** 2 for one in differences) / (len(pairs) - 1)
+        low, high = group_comparison.interval(mean, sqrt(variance / len(pairs)), len(pairs) - 1, level)
+    else:
+        # The scale of all points is that of this pair, unless only other points have zero or negative observations.
+        old, new = pairs[0]
+        alone = group_comparison.compare_groups(old.observations, new.observations, level=level)
+        if alone.logarithmic == relative and isfinite(alone.low) and isfinite(alone.high):
+            low, high = alone.low, alone.high
+    if relative:
+        mean, low, high = (comparison_scale.relative(one, True, 0.0) for one in (mean, low, high))
+    number = sum(len(one) for pair in scaled for one in pair)
+    return SettingEffect(name, base, value, mean, low, high, relative, len(pairs), number)

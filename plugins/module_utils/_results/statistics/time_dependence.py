@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How runs depend on the time at which they were made: on the run before, and by a drift over all of them.
+
+Either makes the mean of a group vary more than the mean of independent runs, and so causes false alarms. Ten runs of
+one figure are too few to estimate it. The figures of a suite share their runs, so both are estimated over the whole
+suite, and used if the estimate exceeds what independent runs show: an autocorrelation of neighbours, AR(1), by its
+expectation after the means are subtracted (Marriott and Pope 1954 give the bias); and slopes whose squares exceed those
+that noise causes (the method of moments for a random slope, as in DerSimonian and Laird 1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+from typing import Any
+
+from . import comparison_scale
+from .comparison_scale import Array
+
+#: Values without which nothing is estimated, and standard errors by which an estimate has to exceed its expectation.
+LEAST_VALUES, LEAST_ERRORS = 100, 2.5
+#: Least number of runs of a group that is used, and the autocorrelations among which the estimate is chosen.
+LEAST_RUNS, _GRID = 4, tuple(step / 50 for step in range(46))
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """phi: correlation of neighbouring runs. drift: standard deviation of slopes per run, in that between runs."""
+
+    phi: float = 0.0
+    drift: float = 0.0
+
+    def variance_of_difference(self, n_old: int, n_new: int) -> float:
+        """Return the variance of the difference of two means, new runs after old ones, in units of ``seen()``."""
+        own = _of_mean(n_old, self.phi) + _of_mean(n_new, self.phi) + (self.drift * (n_old + n_new) / 2) ** 2
+        return own / self.seen(n_old, n_new)
+
+    def seen(self, *sizes: int) -> float:
+        """Return what share of the variance of single runs the variance within groups of these sizes shows."""
+        df = sum(max(0, n - 1) for n in sizes)
+        if not self.phi or not df:
+            return 1.0
+        return sum(n - n * _of_mean(n, self.phi) for n in sizes) / df
+
+    def effective(self, df: float) -> float:
+        """Return the degrees of freedom that are left of ``df``."""
+        return df * (1.0 - self.phi) / (1.0 + self.phi)
+
+
+INDEPENDENT = Dependence()
+
+
+def of_suite(suite: Sequence[Sequence[Array]]) -> Dependence:
+    """Return how the runs of a suite depend on their time.
+
+    suite: of each figure its groups of runs, arrays [run] in the order of the runs on the scale of the comparison.
+    Groups of fewer than 4 runs are left out; with fewer than 100 values in all, runs count as independent.
+    """
+    chosen = [[one for one in groups if len(one) >= LEAST_RUNS] for groups in suite]
+    chosen = [groups for groups in chosen if groups and comparison_scale.noise_of(groups).variance]
+    if sum(len(one) for groups in chosen for one in groups) < LEAST_VALUES:
+        return INDEPENDENT
+    phi = _autocorrelation(chosen)
+    return Dependence(phi, _drift(chosen, phi))
+
+
+def _autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
+    import numpy
+
+    observed = expected = variance = 0.0
+    curves = numpy.zeros(len(_GRID))
+    for groups in suite:
+        rests = [one - one.mean() for one in groups]
+        squares = sum(float(rest @ rest) for rest in rests)
+        if not squares:
+            continue
+        observed += sum(float(rest[1:] @ rest[:-1]) for rest in rests) / squares
+        products, totals = (sum(_expectations(len(one), False)[row] for one in groups) for row in (0, 1))
+        curves += products / totals
+        df = sum(len(one) - 1 for one in groups)
+        trace, square = (sum(_moments(len(one))[row] for one in groups) for row in (0, 1))
+        variance += 2.0 * (df * square - trace**2) / (df**2 * (df + 2))
+    expected = curves[0]
+    if observed - expected <= LEAST_ERRORS * sqrt(variance):
+        return 0.0
+    return float(_GRID[min(int(numpy.searchsorted(curves, observed)), len(_GRID) - 1)])
+
+
+def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
+    """Return the standard deviation of slopes beyond what noise makes, in deviations between runs."""
+    excess = []
+    for groups in suite:
+        times = [_times(len(one)) for one in groups]
+        total = sum(float(t @ t) for t in times)
+        slope = sum(float(t @ one) for t, one in zip(times, groups, strict=True)) / total
+        rest = sum(float(((_projection(len(one)) @ one) ** 2).sum()) for one in groups)
+        df = sum(len(one) - 2 for one in groups)
+        seen = sum(float(_expectations(len(one), True)[1][_place(phi)]) for one in groups) / df
+        of_slope = sum(float(t @ _correlations(len(t), phi) @ t) for t in times) / total**2
+        if rest and df > 4:
+            # The mean of 1/χ² is larger than 1/mean: without (df - 2)/df every slope would look too large.
+            # The variance is that of the F distribution with 1 and df degrees of freedom, over its squared mean.
+            found = (slope**2 * seen * df / rest) * (df - 2) / df
+            excess.append((found - of_slope, of_slope**2 * 2.0 * (df - 1) / (df - 4)))
+    if not excess:
+        return 0.0
+    mean = sum(one for one, _variance in excess) / len(excess)
+    error = sqrt(sum(variance for _one, variance in excess)) / len(excess)
+    return sqrt(mean) if mean > LEAST_ERRORS * error else 0.0
+
+
+def _of_mean(n: int, phi: float) -> float:
+    """Return the variance of a mean of ``n`` runs, over that of one run."""
+    if not n:
+        return 0.0
+    return (1.0 + 2.0 * sum((1.0 - k / n) * phi**k for k in range(1, n))) / n if phi else 1.0 / n
+
+
+def _place(phi: float) -> int:
+    return min(range(len(_GRID)), key=lambda index: abs(_GRID[index] - phi))
+
+
+def _times(n: int) -> Array:
+    import numpy
+
+    return numpy.arange(n) - (n - 1) / 2
+
+
+@lru_cache(maxsize=256)
+def _projection(n: int) -> Any:
+    """Return the matrix that takes mean and slope out of ``n`` runs."""
+    import numpy
+
+    t = _times(n)
+    return numpy.eye(n) - 1.0 / n - numpy.outer(t, t) / (t @ t)
+
+
+def _correlations(n: int, phi: float) -> Array:
+    import numpy
+
+    steps = numpy.abs(numpy.arange(n)[:, None] - numpy.arange(n)[None, :])
+    return numpy.where(steps == 0, 1.0, float(phi) ** steps)
+
+
+@lru_cache(maxsize=256)
+def _moments(n: int) -> tuple[float, float]:
+    """Return trace, and trace of the square, of the form that sums the products of neighbours of independent runs.
+
+    For a ratio of this form to the sum of squares the variance is exact: both depend on directions only.
+    """
+    import numpy
+
+    rest = numpy.eye(n) - 1.0 / n
+    form = rest @ (numpy.eye(n, k=1) + numpy.eye(n, k=-1)) @ rest / 2
+    return float(numpy.trace(form)), float((form * form).sum())
+
+
+@lru_cache(maxsize=64)
+def _expectations(n: int, lines: bool) -> tuple[Array, Array]:
+    """Return for each autocorrelation of the grid the expected sums of products of neighbours, and of squares.
+
+    lines: after the slope is subtracted too, not only the mean.
+    """
+    import numpy
+
+    rest = _projection(n) if lines else numpy.eye(n) - 1.0 / n
+    covariances = [rest @ _correlations(n, phi) @ rest for phi in _GRID]
+    products = numpy.array([float(numpy.trace(one, offset=1)) for one in covariances])
+    return products, numpy.array([float(numpy.trace(one)) for one in covariances])

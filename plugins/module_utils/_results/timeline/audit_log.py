@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read an API server's audit log, which states to the microsecond when each write was received and answered.
+
+Its times are of the server's clock. Our own creates relate that clock to ours: the server received each of them after
+we had sent it and before we had its answer. Between them, the rates of both clocks may differ
+(clock_offset.py). Where nothing fits all creates, for example because several API servers have different
+clocks, the log is not used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+
+from .client_clocks import ClientClocks
+from .clock_offset import ClockOffset
+
+#: (resource, namespace, name)
+Key = tuple[str, str, str]
+_VERBS = frozenset(("create", "update", "patch", "delete"))
+
+
+@dataclass
+class AuditLog:
+    """Writes of a run by object, as (received, answered) in seconds on the server's clock; shifted() converts them."""
+
+    writes: dict[Key, list[tuple[float, float]]] = field(default_factory=dict)
+    creates: dict[Key, float] = field(default_factory=dict)  # when each object's create was received
+
+    def narrow(self, key: Key, earliest: float, latest: float) -> tuple[float, float] | None:
+        """Return the part of an interval that writes to the object overlap; None if none does."""
+        overlapping = [one for one in self.writes.get(key, ()) if one[0] <= latest and one[1] >= earliest]
+        if not overlapping:
+            return None
+        return max(earliest, min(one[0] for one in overlapping)), min(latest, max(one[1] for one in overlapping))
+
+
+def resource_of(kind: str) -> str:
+    """Return the plural resource name of a kind, by the rule that all measured kinds follow."""
+    low = kind.lower()
+    return f"{low[:-1]}ies" if low.endswith("y") else f"{low}s"
+
+
+def read(paths: Iterable[Path], run: str) -> AuditLog:
+    """Read the writes to objects whose names contain the id of a run. Truncated and other lines are skipped."""
+    log = AuditLog()
+    for record in _records(paths, run.encode()):
+        ref = record.get("objectRef") or {}
+        code = (record.get("responseStatus") or {}).get("code") or 0
+        if record.get("verb") not in _VERBS or not 200 <= code < 300 or "dryRun=" in record.get("requestURI", ""):
+            continue
+        key = (ref.get("resource", ""), ref.get("namespace", ""), ref.get("name", ""))
+        received = _seconds(record["requestReceivedTimestamp"])
+        log.writes.setdefault(key, []).append((received, _seconds(record["stageTimestamp"])))
+        if record["verb"] == "create" and not ref.get("subresource"):
+            log.creates[key] = received
+    return log
+
+
+def _records(paths: Iterable[Path], needle: bytes) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        with open(path, "rb") as stream:
+            for raw in stream:
+                if needle in raw:
+                    try:
+                        record = json.loads(raw)
+                    except ValueError:
+                        continue
+                    if record.get("stage") == "ResponseComplete":
+                        yield record
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def own_clock(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> ClockOffset | None:
+    """Return our clock as a function of the server's, from our creates: (key, sent, answered).
+
+    None when nothing fits all of them within MAX_DRIFT.
+    """
+    known = [(log.creates[key], before, after) for key, before, after in sent if key in log.creates]
+    found = ClockOffset(
+        [(received, before) for received, before, _after in known],
+        [(received, after) for received, _before, after in known],
+    )
+    return found if known and not found.widened and not found.contradictory else None
+
+
+def shifted(log: AuditLog, ours: ClockOffset) -> AuditLog:
+    """Return the log on our clock; each write's interval is widened by what is not known of the clocks."""
+    writes = {key: [(ours.earliest(begin), ours.latest(end)) for begin, end in of] for key, of in log.writes.items()}
+    return AuditLog(writes, log.creates)
+
+
+class IntervalNarrower:
+    """Narrows intervals to the writes in an audit log."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    def narrowed(self, event: dict[str, Any], earliest: float, latest: float, start: float) -> tuple[float, float, str]:
+        """Return the part of an event's interval in which its object was written, and a contradiction or "".
+
+        Only watch events are narrowed, because each of them is one write. With generateName the audit entry of the
+        create lacks the name, so the first event of such an object keeps its interval.
+        """
+        key = (resource_of(event["kind"]), event["namespace"], event["name"])
+        known = key in self._log.writes and (event["event"] == "MODIFIED" or key in self._log.creates)
+        if not known or event["how"] != "watch":
+            return earliest, latest, ""
+        found = self._log.narrow(key, earliest, latest)
+        if found is None:
+            span = f"between {earliest - start:.6f} s and {latest - start:.6f} s"
+            return earliest, latest, f"the audit log has no write to {event['kind']} {event['name']} {span}"
+        return *found, ""
+
+
+def narrower(
+    path: Path,
+    run: str,
+    inputs: point_reader.PointInputs,
+    clocks: ClientClocks,
+    rows: list[point_reader.WorkloadRow],
+    notes: list[str],
+) -> IntervalNarrower | None:
+    """Read a log for the workloads in ``rows``; None, and a note, when it cannot be used."""
+    if inputs.follows is not None:
+        notes.append(f"the audit log {path.name} was not used: others submitted the load, without names of ours")
+        return None
+    try:
+        log = read([path], run)
+    except OSError as error:
+        notes.append(f"the audit log {path.name} cannot be read: {error.strerror}")
+        return None
+    kept = {one["name"]: (one["kind"], one.get("namespace") or "") for one in inputs.plan.get("templates", [])}
+    sent = []
+    for row in rows:
+        kind, namespace = kept.get(row.template, ("", ""))
+        found = inputs.sent.get(row.index)
+        if found is not None and found.created:
+            key, (_version, began, answered) = found.answered_clock, found.created
+            bounds_of_create = clocks.earliest(key, began), clocks.latest(key, answered)
+            sent.append(((resource_of(kind), namespace, row.name), *bounds_of_create))
+    ours = own_clock(log, sent)
+    if ours is None:
+        notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")
+        return None
+    return IntervalNarrower(shifted(log, ours))

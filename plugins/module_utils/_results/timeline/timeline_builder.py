@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One row for each planned workload: plan, ledger and observations joined, each stage as [earliest, latest].
+
+One pass over the events, with dictionary look-ups only: the time grows linearly with the number of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs, WorkloadRow
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.workload_nodes import (
+    NODE,
+    REAL,
+    WorkloadNodes,
+    kinds_of,
+)
+
+from . import audit_log as audit_logs
+from . import workload_outcome
+from .client_clocks import ClientClocks
+from .event_assignment import EventReader, Witness
+from .foreign_load import ForeignLoad
+from .interval_assignment import IntervalAssignment
+from .stage_order import OWN, Stage, from_definitions
+
+#: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
+CREATED = Stage("created", "", "created", OWN, "API server", False)
+#: The stage of a workload that waited for its release, from our request to its answer.
+RELEASED = "released"
+#: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
+STOPPED = "stopped"
+#: Maximum number of workloads that a note names.
+_NAMED = 10
+
+
+def build(
+    folder: Path,
+    run: str,
+    point: str,
+    simulated_writers: Iterable[str] = (),
+    audit_log: Path | None = None,
+    real_nodes: Collection[str] = (),
+) -> Table:
+    """Return the timeline of the point in ``folder``. The notes in its header list missing and damaged records.
+
+    simulated_writers: those of the cluster, used when the observations do not name them.
+    audit_log: of the API server, to narrow the intervals. real_nodes: of a cluster that also has simulated ones.
+    """
+    return build_from(point_reader.read(folder), run, point, simulated_writers, audit_log, real_nodes=real_nodes)
+
+
+def build_from(
+    inputs: PointInputs,
+    run: str,
+    point: str,
+    simulated_writers: Iterable[str] = (),
+    audit_log: Path | None = None,
+    witness: Witness | None = None,
+    real_nodes: Collection[str] = (),
+) -> Table:
+    """Return the timeline of a point whose files were read already, as build() does.
+
+    witness: called with every event of a workload: its index, the event, and the bounds of its moment.
+    """
+    rows = point_reader.rows(inputs)
+    own_kinds = {row.kind for row in rows if row.kind} or set(list(inputs.kinds)[:1])
+    simulated = set(inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers)
+    stages = _stages(inputs, own_kinds, simulated)
+    clocks = ClientClocks(inputs)
+    table = _empty_table(inputs, clocks, rows, stages, run, point)
+    audit = audit_logs.narrower(audit_log, run, inputs, clocks, rows, table.header["notes"]) if audit_log else None
+    intervals = IntervalAssignment(inputs, table, stages, clocks, audit)
+    intervals.take_ledger(rows)
+    nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
+    reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
+    last = reader.read(table.header["end"])
+    if clocks.ended is None:
+        table.header["end"] = last
+    _take_releases(table, inputs, clocks)
+    _take_stops(table, inputs, clocks)
+    workload_outcome.finish(reader, intervals)
+    intervals.date_found()
+    if intervals.foreign is not None:
+        _describe_foreign(table, intervals.foreign)
+    if nodes is not None:
+        table.nodes = nodes.kinds()
+        table.header["simulated_writers"] = sorted(simulated)
+        if inputs.kinds and kinds_of(table) == REAL:
+            stages = _stages(inputs, own_kinds, set(simulated) - {NODE})
+            table.header["stages"] = [stage.header() for stage in stages]
+    return table
+
+
+def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[Stage]:
+    """Return the defined stages, and that of the end of a lifetime if the ledger shows one."""
+    found = from_definitions(_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
+    if inputs.stops and all(stage.name != STOPPED for stage in found):
+        complete = tuple(stage.name for stage in found if stage.ends == "succeeded")
+        found.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
+    return found
+
+
+def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
+    """Fill the stage of the end of a lifetime. The stages before it are filled."""
+    complete = next(
+        (one["needs"] for one in table.stages if one["name"] == STOPPED and one["writer"] == "client"), None
+    )
+    if complete is None:
+        return
+    for row, index in enumerate(table.index):
+        if index in inputs.stops:
+            began, answered, clock = inputs.stops[index]
+            first = _before(table, row, complete) if began is None else clocks.earliest(clock, began)
+            table.earliest[STOPPED][row], table.latest[STOPPED][row] = first, clocks.latest(clock, answered)
+
+
+def _before(table: Table, row: int, stages: Collection[str]) -> float:
+    """Return the lower bound of a request of which the first may not be recorded: one of ``stages`` was seen before.
+
+    If none of them is dated, any stage is taken, else the start.
+    """
+    known = [moment for name in stages if not isnan(moment := table.earliest[name][row])]
+    known = known or [moment for column in table.earliest.values() if not isnan(moment := column[row])]
+    return min(known, default=table.header["start"])
+
+
+def _clients(inputs: PointInputs) -> int:
+    """Return the number of clients among which the plan was divided."""
+    known = [one.client + 1 for one in inputs.clocks.values() if one.client is not None]
+    return max(known + [one["clients"] for one in inputs.lost])
+
+
+def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
+    """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
+    notes = []
+    for one in inputs.lost:
+        of = [row.index for row in rows if row.index % one["clients"] == one["client"]]
+        unknown = [index for index in of if index not in inputs.sent]
+        named = ", ".join(str(index) for index in unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
+        notes.append(
+            f"client {one['client']} of {one['clients']} was lost ({one['reason']}): nothing is known of "
+            f"{formats.count(len(unknown), 'workload')} ({named})"
+        )
+    return notes
+
+
+def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
+    """Return the definitions of stages, and in those of the workloads that of their release, if there was one.
+
+    It stands before the first stage that waits for it.
+    """
+    kinds = dict(inputs.kinds)
+    for kind in own_kinds & kinds.keys() if inputs.releases else ():
+        stages = list(kinds[kind].get("stages") or [])
+        after = [number for number, one in enumerate(stages) if RELEASED in (one.get("depends_on") or ())]
+        if after:
+            needs = [one["name"] for one in stages[: after[0]]][-1:]
+            stages.insert(after[0], {"name": RELEASED, "writer": "client", "depends_on": needs})
+            kinds[kind] = {**kinds[kind], "stages": stages}
+    return kinds
+
+
+def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
+    """Fill the stage of the release: the write that first covered the index. The stages before it are filled."""
+    if RELEASED not in table.earliest:
+        return
+    for row, index in enumerate(table.index):
+        for until, began, answered, clock in inputs.releases:
+            if index < until:
+                # Not all have to be ready, but all were created.
+                first = _before(table, row, ()) if began is None else clocks.earliest(clock, began)
+                table.earliest[RELEASED][row], table.latest[RELEASED][row] = first, clocks.latest(clock, answered)
+                break
+
+
+def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
+    """Complete the header of a load that others submitted: it starts with the first creation."""
+    sent_is = next((one["name"] for one in table.stages if foreign.shows_creation(one["kind"], one["name"])), "")
+    table.header["sent_is"] = sent_is
+    table.header["notes"] += foreign.notes
+    table.header["dated_by"] = {stage: dict(found) for stage, found in foreign.dated_by.items()}
+    created = [moment for moment in table.earliest.get(sent_is, ()) if not isnan(moment)]
+    table.header["start"] = min(created, default=table.header["start"])
+
+
+def _empty_table(
+    inputs: PointInputs, clocks: ClientClocks, rows: list[WorkloadRow], stages: list[Stage], run: str, point: str
+) -> Table:
+    size = len(rows)
+    moments = [clocks.middle(sent.clock, sent.sent) for sent in inputs.sent.values() if sent.sent is not None]
+    start = next(
+        (one for one in (clocks.started, min(moments, default=None), clocks.watched_from) if one is not None), 0.0
+    )
+    header: dict[str, Any] = {
+        "schema": "timeline/1",
+        "run": run,
+        "point": point,
+        "start": start,
+        "end": clocks.ended if clocks.ended is not None else start,
+        "planned": size,
+        "stages": [stage.header() for stage in stages],
+        "gaps": [clocks.gap(gap, clock) for gap, clock in inputs.gaps],
+        "notes": [*inputs.notes, *clocks.notes, *_of_lost(inputs, rows)],
+    }
+    if clocks.several:
+        header["clocks"] = clocks.header(inputs)
+        header["clients"] = _clients(inputs)
+    table = Table(header)
+    for name in ("index", "name", "kind", "template"):
+        setattr(table, name, [getattr(row, name) for row in rows])
+    table.pods, table.gpus, table.nodes = [0] * size, [0.0] * size, [None] * size
+    table.moments = {name: column(size) for name in MOMENTS}
+    table.earliest = {stage.name: column(size) for stage in stages}
+    table.latest = {stage.name: column(size) for stage in stages}
+    return table

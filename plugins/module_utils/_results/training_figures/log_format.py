@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a training program prints its figures: ``log_format`` of a flavour, described in docs/fine_tuning.md.
+
+A record is a Python or JSON dictionary within a line, or a table of names and values. A *summary* is a record of the
+whole training, a *step* one of several. Figures have the names of the Hugging Face Trainer, so that KPIs do not depend
+on the program. Units are seconds, bytes, and items per second.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+Record = Mapping[str, float]
+
+#: Statistics over the values of all steps. rate: values per second, if they are durations.
+STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
+    "median": statistics.median,
+    "mean": statistics.fmean,
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "last": lambda values: values[-1],
+    "count": lambda values: float(len(values)),
+    "rate": lambda values: len(values) / sum(values),
+}
+RECORDS = ("dictionary", "table")
+_FORMULA = re.compile(r"[\w.-]+( [*/] [\w.-]+)*")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class StepFigure:
+    """A figure over the steps of a training.
+
+    of: formulas such as ``samples / seconds``, of which the first counts that a step has all names of. without_first:
+    leave out the first step, which compiles and fills caches, if there is another.
+    """
+
+    of: tuple[str, ...]
+    statistic: str
+    without_first: bool = False
+
+    def over(self, steps: Sequence[Record]) -> float | None:
+        """Return the figure, None if no step has it."""
+        chosen = steps[1:] or steps if self.without_first else steps
+        values = [value for one in chosen if (value := first_of(self.of, one)) is not None]
+        try:
+            result = STATISTICS[self.statistic](values) if values else math.nan
+        except (ZeroDivisionError, OverflowError):
+            return None
+        return result if math.isfinite(result) else None
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """The format of a log.
+
+    records: kinds of records. summary: a record with one of these names is a summary; names: other names of its
+    figures, and ours; per_process: figures, by our names, that count what one process did. steps: a record with one of
+    these names is a step; figures: their figures. loss, over: names of the loss in records during the training, and of
+    their position (step or epoch). lines: figures that stand alone in a line, found by the group of a regular
+    expression. derived: formulas of further figures. expected: formulas of what a figure must be, by the settings.
+    """
+
+    records: tuple[str, ...] = ("dictionary",)
+    summary: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    per_process: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    figures: Mapping[str, StepFigure] = field(default_factory=dict)
+    loss: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+    lines: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> LogFormat:
+        """Return the format that ``log_format`` describes. Raises InputError for a wrong description."""
+        _check_keys(given, ("records", "summary", "steps", "loss", "lines", "derived", "expected"), "log_format")
+        summary, steps, loss = (_part(given, name, keys) for name, keys in _PARTS.items())
+        if not summary and not steps:
+            raise InputError("log_format describes neither a summary nor steps")
+        for one in given.get("records", ()):
+            if one not in RECORDS:
+                raise InputError(f"log_format.records: '{one}' is none of {', '.join(RECORDS)}{nearest(one, RECORDS)}")
+        return cls(
+            tuple(given.get("records", cls.records)),
+            tuple(summary.get("has", ())),
+            dict(summary.get("names", {})),
+            tuple(summary.get("per_process", ())),
+            tuple(steps.get("has", ())),
+            {name: _figure(name, one) for name, one in steps.get("figures", {}).items()},
+            tuple(loss.get("of", ())),
+            tuple(loss.get("over", ())),
+            {name: _pattern(name, one) for name, one in given.get("lines", {}).items()},
+            *(
+                {name: _formulas(f"log_format.{part}.{name}", one) for name, one in given.get(part, {}).items()}
+                for part in ("derived", "expected")
+            ),
+        )
+
+    def expected_of(self, settings: Record) -> dict[str, float]:
+        """Return what figures must be, of those whose formula has all its names in ``settings``."""
+        return _values(self.expected, settings)
+
+    def derived_of(self, figures: Record) -> dict[str, float]:
+        """Return the derived figures whose formula has all its names in ``figures``."""
+        return _values(self.derived, figures)
+
+
+def _values(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str, float]:
+    found = {name: first_of(one, record) for name, one in formulas.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+_OPTIONAL = ("names", "per_process")
+_PARTS = {"summary": ("has", "names", "per_process"), "steps": ("has", "figures"), "loss": ("of", "over")}
+
+
+def first_of(formulas: Sequence[str], record: Record) -> float | None:
+    """Return the value of the first formula whose names are all in the record; None without one, or beyond numbers."""
+    for formula in formulas:
+        terms = formula.split(" ")
+        values = [record.get(one) if not _NUMBER.fullmatch(one) else float(one) for one in terms[::2]]
+        if None in values:
+            continue
+        result = float(values[0] or 0.0)
+        for sign, value in zip(terms[1::2], values[1:], strict=True):
+            if sign == "/" and not value:
+                return None
+            result = result * float(value or 0.0) if sign == "*" else result / float(value or 0.0)
+        return result if math.isfinite(result) else None
+    return None
+
+
+def _part(given: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+    part = given.get(name) or {}
+    _check_keys(part, keys, f"log_format.{name}")
+    for key in keys if part else ():
+        if key not in _OPTIONAL and not part.get(key):
+            raise InputError(f"log_format.{name}: '{key}' is missing")
+    return part
+
+
+def _figure(name: str, given: Mapping[str, Any]) -> StepFigure:
+    where = f"log_format.steps.figures.{name}"
+    _check_keys(given, ("of", "statistic", "without_first"), where)
+    formulas, statistic = _formulas(where, given.get("of", ())), given.get("statistic", "")
+    if statistic not in STATISTICS:
+        raise InputError(
+            f"{where}: statistic '{statistic}' is none of {', '.join(STATISTICS)}{nearest(statistic, STATISTICS)}"
+        )
+    if not formulas:
+        raise InputError(f"{where}: 'of' is missing")
+    return StepFigure(formulas, statistic, bool(given.get("without_first", False)))
+
+
+def _formulas(where: str, given: Sequence[str]) -> tuple[str, ...]:
+    for one in given:
+        if not _FORMULA.fullmatch(one):
+            raise InputError(f"{where}: '{one}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
+    return tuple(given)
+
+
+def _pattern(name: str, given: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(given)
+    except re.error as error:
+        raise InputError(f"log_format.lines.{name}: '{given}' is no regular expression: {error}") from error
+    if pattern.groups != 1:
+        raise InputError(f"log_format.lines.{name}: '{given}' has {pattern.groups} groups, and one must be the figure")
+    return pattern
+
+
+def _check_keys(given: Any, known: Sequence[str], where: str) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where} is a {type(given).__name__}, and it must be a dictionary")
+    for key in given:
+        if key not in known:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}; known: {', '.join(known)}")

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One row of training.jsonl for each log of a point."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from .log_format import LogFormat
+from .read_log import LogFigures, parse
+
+_POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
+
+#: Figures of a summary, by the names of the Hugging Face Trainer.
+SUMMARY = (
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+    "train_tokens_per_second",
+    "train_loss",
+)
+NOTHING: Mapping[str, float] = MappingProxyType({})
+#: The format of simulated logs, whatever the flavour (_training_simulation).
+SIMULATED = LogFormat(summary=SUMMARY, loss=("loss",), over=("epoch",))
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """One log to read: its pod, the index and name of the workload, its node, or why there is no log."""
+
+    pod: str
+    index: int | None = None
+    workload: str = ""
+    path: str = ""
+    error: str | None = None
+    node: str = ""
+
+
+def logs_in(folder: str | Path) -> list[TrainingLog]:
+    """Return the logs <pod>.log in ``folder``; index and workload follow from the name of the pod."""
+    logs: list[TrainingLog] = []
+    for path in sorted(Path(folder).glob("*.log")):
+        found = _POD.search(path.stem)
+        index = int(found["index"]) if found else None
+        workload = path.stem[: found.start("replica") - 1] if found else ""
+        logs.append(TrainingLog(path.stem, index, workload, str(path)))
+    return logs
+
+
+def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
+    """Return the logs of ``pods``, a result of module pod_logs."""
+    logs: list[TrainingLog] = []
+    for one in collected:
+        path = str(Path(folder) / one["log"]) if one.get("log") else ""
+        workload, node = one.get("workload") or "", one.get("node") or ""
+        logs.append(TrainingLog(one["pod"], one.get("index"), workload, path, one.get("error"), node))
+    return logs
+
+
+def rows(
+    logs: Iterable[TrainingLog],
+    log_format: LogFormat,
+    simulated: bool,
+    root: str | Path,
+    real_nodes: Collection[str] = (),
+    settings: Mapping[str, float] = NOTHING,
+) -> list[dict[str, Any]]:
+    """Return one row of training.jsonl (schema training/1) for each log; paths are relative to ``root``.
+
+    log_format: of the program. simulated: whether logs are simulated, except those of pods on ``real_nodes``.
+    settings: the hyper-parameters that are numbers, and ``processes``, those of a training in all its pods.
+    """
+    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root), settings) for log in logs]
+
+
+def _row(
+    log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, settings: Mapping[str, float]
+) -> dict[str, Any]:
+    processes = settings.get("processes", 1.0)
+    figures = LogFigures(error=log.error)
+    if not log.error:
+        try:
+            with open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream:
+                figures = parse(stream, SIMULATED if simulated else log_format)
+        except OSError as error:
+            figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
+    if not simulated:
+        for name in figures.values.keys() & log_format.per_process:
+            figures.values[name] *= processes
+        figures.values.update(log_format.derived_of(figures.values))
+    row: dict[str, Any] = {
+        "index": log.index,
+        "pod": log.pod,
+        "figures": figures.values,
+        "simulated": simulated,
+        "error": figures.error,
+    }
+    if log.workload:
+        row["workload"] = log.workload
+    if log.path:
+        path = Path(log.path)
+        row["log"] = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    several = processes > 1 and not simulated and not figures.error
+    if several and (why := _unchecked(figures.values, log_format, settings)):
+        row["unchecked"] = why
+    if figures.loss:
+        row["loss"] = {"over": figures.over, "points": [list(one) for one in figures.loss]}
+    return row
+
+
+def _unchecked(figures: Mapping[str, float], log_format: LogFormat, settings: Mapping[str, float]) -> str:
+    """Return why it is unknown whether the processes of a training worked together, an empty string if it is known."""
+    expected = log_format.expected_of(settings)
+    if not log_format.expected:
+        return "the flavour does not describe how its program prints it"
+    if not expected:
+        return f"the settings do not give {' or '.join(log_format.expected)}"
+    if not expected.keys() & figures.keys():
+        return f"the log does not have {' or '.join(expected)}"
+    return ""
+
+
+def write(
+    point_dir: str | Path,
+    logs: list[TrainingLog],
+    log_format: LogFormat,
+    simulated: bool,
+    real_nodes: Collection[str] = (),
+    settings: Mapping[str, float] = NOTHING,
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Write training.jsonl of a point; return whether it changed, and its rows.
+
+    Raises InputError if the directory of the point does not exist.
+    """
+    folder = Path(point_dir)
+    if not folder.is_dir():
+        raise InputError(f"point directory {folder} does not exist")
+    target = folder / "training.jsonl"
+    written = rows(logs, log_format, simulated, folder, real_nodes, settings)
+    before = target.read_bytes() if target.exists() else None
+    files.write_lines(target, written, "training/1")
+    return target.read_bytes() != before, written
+
+
+def unexpected(written: list[dict[str, Any]], expected: Mapping[str, float]) -> list[str]:
+    """Return the figures of logs, except simulated ones, that are not as expected."""
+    return [
+        f"{name} is {_shown(row['figures'][name])} in the log of {row['pod']}, and the settings give {_shown(value)}"
+        for row in written
+        if not row["simulated"]
+        for name, value in expected.items()
+        if row["figures"].get(name, value) != value
+    ]
+
+
+def unchecked(written: list[dict[str, Any]]) -> str:
+    """Return how many trainings were not checked for working together, and why; an empty string if all were."""
+    reasons = [row["unchecked"] for row in written if "unchecked" in row]
+    if not reasons:
+        return ""
+    which = "" if len(reasons) == len(written) else f" of {len(reasons)} of {formats.count(len(written), 'job')}"
+    return f"whether the processes{which} trained together was not checked: {reasons[0]}"
+
+
+def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the number of logs, of logs with figures, and the median of each figure."""
+    good = [row for row in written if not row["error"]]
+    names = sorted({name for row in good for name in row["figures"]})
+    medians = {
+        name: statistics.median(row["figures"][name] for row in good if name in row["figures"]) for name in names
+    }
+    return {"logs": len(written), "with_figures": len(good), "medians": medians}
+
+
+def text(written: list[dict[str, Any]]) -> str:
+    """Return the summary in one sentence, the headline figure first."""
+    found = summary(written)
+    medians = found["medians"]
+    shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
+    units = {"train_runtime": " s", "train_loss": ""}
+    figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
+    simulated = [row["simulated"] for row in written]
+    words = "simulated, not measured" if all(simulated) else "partly simulated"
+    remark = f" ({words})" if any(simulated) and figures else ""
+    tail = f": median {', '.join(figures)}{remark}" if figures else ""
+    reasons = [row["error"] for row in written if row["error"]]
+    missing = f" ({formats.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
+    doubt = unchecked(written)
+    doubt = f"; {doubt}" if doubt else ""
+    return f"training figures in {found['with_figures']} of {formats.count(found['logs'], 'log')}{tail}{missing}{doubt}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Call a function for each point of a run: a damaged point becomes a warning and never stops the others."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
+
+from . import run_reader, timeline_table
+from .counted_attempts import NOT_BEGUN
+from .run_reader import Point, Run
+from .timeline_table import Table
+
+Result = dict[str, Any]
+
+
+def each_point(
+    run: Run, numbers: Iterable[str], written: tuple[str, ...], one: Callable[[Point, list[str]], Result]
+) -> Result:
+    """Call ``one`` for each point. An error becomes a warning, and the files ``written`` of that point are deleted."""
+    warnings: list[str] = []
+    rows: list[Result] = []
+    changed = False
+    for point in run_reader.chosen(run, numbers):
+        if _nothing(point):
+            continue
+        before = [digest_of(point.folder / name) for name in written]
+        try:
+            with without_gc():
+                rows.append(one(point, warnings))
+        except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
+            text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+            warnings.append(f"point {point.number}: no {written[0]}: {text}")
+            for name in written:
+                (point.folder / name).unlink(missing_ok=True)
+        changed = changed or before != [digest_of(point.folder / name) for name in written]
+    if not run.points:
+        warnings.append(f"{run.top} has no test point")
+    return {"changed": changed, "points": rows, "warnings": warnings}
+
+
+def _nothing(point: Point) -> bool:
+    """Return whether a point has no data because it was not begun. The verdict states whether it should have been."""
+    return point.status in NOT_BEGUN
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Disable the collection of cyclic garbage: millions of records are created here, and none is part of a cycle.
+
+    Each collection visits all live objects, so that the time would grow faster than the number of rows.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None for a missing one."""
+    return files.sha256_of(path) if path.exists() else None
+
+
+def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
+    """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
+    found: dict[str, Table | None] = {}
+    for point in run.points:
+        if _nothing(point):
+            found[point.number] = None
+            continue
+        try:
+            with without_gc():
+                found[point.number] = timeline_table.read(point.folder / "timeline.jsonl")
+        except DataError as error:
+            found[point.number] = None
+            warnings.append(f"point {point.number}: {error}")
+    return found

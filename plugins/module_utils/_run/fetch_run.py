@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetch a run to report on from a directory, an archive, s3://bucket/prefix or https://host/archive.
+
+The input files of the results are copied to a new run directory; the source is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+
+from . import schema_migration
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
+#: The files to copy; all others are written again or are useless without a cluster.
+TOP = (
+    "request.yml",
+    "settings.yml",
+    "provenance.yml",
+    "run.yml",
+    "cluster.yml",
+    "schedule.jsonl",
+    "bisection.json",
+    "FAILURES",
+    "metrics_dump.json",
+    "metrics_dump.om.gz",
+)
+POINT = (
+    "point.yml",
+    "settings.yml",
+    "ran.json",
+    "plan.jsonl",
+    "ledger.jsonl",
+    "observations.jsonl",
+    "training.jsonl",
+    "metrics.jsonl",
+)
+#: Files of a run of the Run:ai scale-test tool: both in one folder, which becomes the only test point.
+FOREIGN = ("submitted.json", "sampled.json")
+#: Limit of the unpacked size of an archive, against archive bombs.
+MOST_BYTES = 64 * 2**30
+
+
+@dataclass(frozen=True)
+class FetchedRun:
+    """A fetched run directory. ``migrated``: sentences on files that were migrated to a newer schema."""
+
+    path: Path
+    source: str
+    migrated: list[str]
+
+
+def fetch(
+    source: str,
+    parent: Path,
+    download: Callable[[str, Path], None] | None = None,
+    authority: str = "",
+    suffix: str = "-replot",
+) -> FetchedRun:
+    """Copy the run at ``source`` to a new directory below ``parent``, named like the run plus ``suffix``.
+
+    download: fetches s3://bucket/prefix into a folder. authority: PEM file of CAs of an https server.
+    Raises InputError, AccessError, DataError.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".source-", dir=parent) as scratch:
+        found = _there(source, Path(scratch), download, authority)
+        name = name_of(source, found)
+        target = _free(parent, f"{name}{suffix}")
+        half = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
+        try:
+            _take(found, half)
+            done = schema_migration.migrate(half)
+            half.chmod(0o755)
+            os.rename(half, target)
+        except BaseException:
+            shutil.rmtree(half, ignore_errors=True)
+            raise
+    return FetchedRun(target, source, done)
+
+
+def with_timelines(source: str) -> FetchedRun | None:
+    """Return a directory unchanged if all of its points have timelines, None otherwise."""
+    path = Path(source).expanduser()
+    points = [one for one in (path / "points").glob("[0-9]*") if one.is_dir()] if path.is_dir() else []
+    there = points and all((one / "timeline.jsonl").is_file() for one in points)
+    return FetchedRun(path.resolve(), source, []) if there else None
+
+
+def name_of(source: str, found: Path) -> str:
+    """Return the name of the run directory without archive suffixes."""
+    name = found.name if Path(source).is_dir() or not found.name.startswith(".") else ""
+    if source.startswith("s3://") or name in ("", "unpacked"):
+        name = source.rstrip("/").rpartition("/")[2]
+    for end in sorted(ARCHIVES, key=len, reverse=True):
+        name = name.removesuffix(end)
+    return name.removesuffix("-replot") or "run"
+
+
+def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
+    """Return the local folder of the run. Raises InputError naming what was found instead."""
+    scheme = urlsplit(source).scheme
+    if scheme == "s3":
+        if download is None:
+            raise InputError(f"{source}: s3:// sources cannot be read here")
+        folder = scratch / "unpacked"
+        folder.mkdir()
+        download(source, folder)
+        only = [one for one in folder.iterdir() if one.name.endswith(ARCHIVES)]
+        if only and not is_run(folder):
+            return run_in(unpacked(only[0], scratch / "inside"), source)
+        return run_in(folder, source)
+    if scheme in ("http", "https"):
+        return run_in(unpacked(_downloaded(source, scratch, authority), scratch / "unpacked"), source)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return run_in(path, source)
+    if path.is_file():
+        return run_in(unpacked(path, scratch / "unpacked"), source)
+    raise InputError(f"source {source}: no such file or directory")
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is a run directory, possibly of an interrupted run or of another tool."""
+    return (folder / "run.yml").is_file() or (folder / "points").is_dir() or is_foreign(folder)
+
+
+def is_foreign(folder: Path) -> bool:
+    """Return whether a folder contains a run of the Run:ai scale-test tool."""
+    return all((folder / name).is_file() for name in FOREIGN)
+
+
+def run_in(folder: Path, source: str) -> Path:
+    """Return ``folder`` if it is a run directory, else the only one below it. Raises InputError."""
+    inner = folder
+    for _depth in range(4):
+        if is_run(inner):
+            return inner
+        runs = [one for one in sorted(inner.iterdir()) if one.is_dir() and not one.name.startswith(".")]
+        several = [one.name for one in runs if is_run(one)]
+        if len(several) > 1:
+            names = formats.listed(several)
+            raise InputError(f"source {source}: it contains {len(several)} runs, name one of: {names}")
+        if not several and len(runs) != 1:
+            break
+        inner = inner / several[0] if several else runs[0]
+    raise InputError(
+        f"source {source}: not a run directory: it contains neither run.yml, points/ nor {' and '.join(FOREIGN)}"
+    )
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """Unpack an archive; members outside of ``folder``, links and devices are refused. Raises DataError."""
+    folder.mkdir()
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                _check_size(archive, (one.file_size for one in packed.infolist()))
+                packed.extractall(folder)  # drops drives, roots and .. of names
+        else:
+            with tarfile.open(archive) as tar:
+                members = [one for one in tar.getmembers() if not one.issym() and not one.islnk()]
+                _check_size(archive, (one.size for one in members))
+                tar.extractall(folder, members, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise DataError(f"{archive.name}: cannot be unpacked as {' '.join(ARCHIVES)}: {error}") from error
+    return folder
+
+
+def _check_size(archive: Path, sizes: Iterable[int]) -> None:
+    total = sum(sizes)
+    if total > MOST_BYTES:
+        raise DataError(f"{archive.name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
+
+
+def _downloaded(url: str, scratch: Path, authority: str) -> Path:
+    parts = urlsplit(url)
+    if parts.scheme == "http":
+        raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
+    name = Path(parts.path).name or "run.tar"
+    target = scratch / name
+    context = https_request.tls_context(authority)
+    with (
+        https_request.opened(urllib.request.Request(url), context, f"source {url}") as answer,
+        open(target, "wb") as stream,
+    ):
+        shutil.copyfileobj(answer, stream)
+    return target
+
+
+def _free(parent: Path, name: str) -> Path:
+    number = 1
+    while (target := parent / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return target
+
+
+def _take(source: Path, target: Path) -> None:
+    """Copy the input files of the results."""
+    for name in TOP:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+    (target / "points").mkdir()
+    if is_foreign(source) and not (source / "points").is_dir():
+        (target / "points" / "001").mkdir()
+        for name in FOREIGN:
+            shutil.copyfile(source / name, target / "points" / "001" / name)
+    for point in sorted((source / "points").glob("[0-9]*")) if (source / "points").is_dir() else []:
+        (target / "points" / point.name).mkdir()
+        for name in (*POINT, *FOREIGN):
+            if (point / name).is_file():
+                shutil.copyfile(point / name, target / "points" / point.name / name)

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read the top-level files of a run directory and its points, as far as they exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+
+from . import attempt_names
+from .point_reader import lines
+
+_RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
+#: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
+_AT_END = re.compile(r"[a-z][0-9]{4}-[a-z0-9]{6}$")
+
+
+@dataclass
+class Point:
+    """One test point. ``number`` is the name of its folder; ``kpis`` is None until they are computed."""
+
+    number: str
+    folder: Path
+    record: dict[str, Any] = field(default_factory=dict)  # point.yml
+    kpis: list[dict[str, Any]] | None = None
+    attribution: dict[str, Any] = field(default_factory=dict)  # attribution.json
+    all_settings: dict[str, Any] | None = None  # settings.yml; None if it is missing or unreadable
+    ran: dict[str, Any] = field(default_factory=dict)  # ran.json
+    labels: dict[str, Any] | None = None  # of kpis.json; None until they are written as in kpis/2
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values that the matrix set for this point."""
+        return self.record.get("settings") or {}
+
+    @property
+    def status(self) -> str:
+        """planned, running, passed, failed or skipped; empty if it is unknown."""
+        return str(self.record.get("status") or "")
+
+    @property
+    def resumed(self) -> bool:
+        """Whether its load was begun by a session that was killed, so that its times include the interruption."""
+        return bool(self.record.get("resumed"))
+
+    @property
+    def of(self) -> str:
+        """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
+        return attempt_names.point_of(self.number)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, 1 for the first."""
+        return attempt_names.split(self.number)[1]
+
+    @property
+    def max_lateness(self) -> float | None:
+        """Limit of lateness in its settings, in seconds."""
+        allowed = (self.all_settings or {}).get("workload_max_lateness")
+        return float(allowed) if isinstance(allowed, (int, float)) else None
+
+
+@dataclass
+class Run:
+    """The readable files of a run. ``missing``: sentences on files that are missing or unreadable."""
+
+    top: Path
+    record: dict[str, Any] = field(default_factory=dict)  # run.yml
+    clusters: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # settings.yml
+    points: list[Point] = field(default_factory=list)
+    failures: str = ""
+    schedule: list[dict[str, Any]] = field(default_factory=list)  # lines of schedule.jsonl
+    bisection: dict[str, Any] = field(default_factory=dict)  # bisection.json
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether points are repeated until their figures are decided."""
+        return bool(self.word("repeat"))
+
+    def word(self, name: str) -> dict[str, Any]:
+        """Return the word ``repeat`` or ``bisect`` as the last session was given it, empty without it."""
+        return last_word(self.schedule, name)
+
+    @property
+    def session(self) -> str:
+        """When the last session began, as in run.yml; empty if it is unknown."""
+        sessions = self.record.get("sessions") or [self.record]
+        return str(sessions[-1].get("started") or "")
+
+    @property
+    def id(self) -> str:
+        """The run id from run.yml, else from a plan, else from the name of the directory."""
+        if _RUN_ID.fullmatch(str(self.record.get("id") or "")):
+            return str(self.record["id"])
+        for point in self.points:
+            for header in islice(lines(point.folder / "plan.jsonl", []), 1):
+                if _RUN_ID.fullmatch(str(header.get("run") or "")):
+                    return str(header["run"])
+        named = _AT_END.search(self.top.name)
+        return named[0] if named else "unknown"
+
+    @property
+    def simulated_writers(self) -> list[str]:
+        """Writers of stages that are simulated on the cluster under test."""
+        return list(self.clusters.get("sutest", {}).get("simulated_writers") or [])
+
+    @property
+    def real_nodes(self) -> list[str]:
+        """Nodes of the cluster under test that are not simulated, if it has simulated ones."""
+        return list(self.clusters.get("sutest", {}).get("real_nodes") or [])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether anything on the cluster under test is simulated."""
+        return bool(self.clusters.get("sutest", {}).get("simulated"))
+
+
+def read(top: Path) -> Run:
+    """Read a run directory. Raises InputError if the directory does not exist; nothing else is an error."""
+    if not top.is_dir():
+        raise InputError(f"run directory {top} does not exist")
+    run = Run(top)
+    run.record = _document(run, top / "run.yml")
+    clusters = _document(run, top / "cluster.yml", needed=False).get("clusters")
+    run.clusters = clusters if clusters else run.record.get("clusters") or {}
+    run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
+    run.settings = _document(run, top / "settings.yml", needed=False)
+    run.schedule = list(lines(top / "schedule.jsonl", []))
+    run.bisection = _document(run, top / "bisection.json", needed=False)
+    failures = top / "FAILURES"
+    run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
+    for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
+        point = Point(folder.name, folder, _document(run, folder / "point.yml"))
+        point.all_settings = _document(run, folder / "settings.yml", needed=False) or None
+        point.ran = _document(run, folder / "ran.json", needed=False)
+        if (folder / "kpis.json").exists():
+            found = _document(run, folder / "kpis.json")
+            point.kpis = found.get("kpis")
+            point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
+        point.attribution = _document(run, folder / "attribution.json", needed=False)
+        run.points.append(point)
+    run.points.sort(key=lambda point: (*attempt_names.order(point.of, point.attempt), point.number))
+    return run
+
+
+def last_word(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Return a word of the last session. schedule: lines of schedule.jsonl."""
+    words = [one.get(name) for one in schedule if one.get("type") == "session"]
+    return (words[-1] if words else None) or {}
+
+
+def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
+    where = path.relative_to(run.top)
+    if not path.exists():
+        if needed:
+            run.missing.append(f"{where} is missing")
+        return {}
+    try:
+        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+    except (DataError, OSError, UnicodeDecodeError) as error:
+        run.missing.append(f"{where} cannot be read: {error}")
+        return {}
+    if not isinstance(found, dict):
+        run.missing.append(f"{where} is empty or not a mapping")
+        return {}
+    return found
+
+
+def chosen(run: Run, numbers: Iterable[str]) -> list[Point]:
+    """Return the points with these numbers, all without numbers. Raises InputError for an unknown number."""
+    wanted = [str(one) for one in numbers]
+    known = {point.number: point for point in run.points}
+    for one in wanted:
+        if one not in known:
+            raise InputError(f"{run.top} has no test point '{one}'; it has {', '.join(known) or 'none'}")
+    return [known[one] for one in wanted] if wanted else run.points

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Migrate the files of runs written by other versions to the current schemas; unknown versions are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
+    NO_HISTORY,
+    VERDICTS,
+)
+
+#: Input files of the results, and their schemas (without version).
+DOCUMENTS = {
+    "run.yml": "run",
+    "cluster.yml": "cluster",
+    "provenance.yml": "provenance",
+    "points/*/point.yml": "point",
+    "points/*/ran.json": "ran",
+}
+#: The schema is in a header line, or in session lines (one per session).
+LINES = {
+    "points/*/plan.jsonl": "plan",
+    "points/*/ledger.jsonl": "ledger",
+    "points/*/observations.jsonl": "observations",
+    "points/*/metrics.jsonl": "metrics",
+}
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _same(document: dict[str, Any]) -> dict[str, Any]:
+    return document
+
+
+def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
+    """Only a workload that did not succeed was called a failure of the product; the others cannot be distinguished."""
+    verdict = {"fail": "regression"}.get(document["verdict"], document["verdict"])
+    results = {"fail": "outside", "no baseline": NO_HISTORY}
+    checks = [{**one, "result": results.get(one["result"], one["result"])} for one in document["checks"]]
+    code, status = VERDICTS[verdict]
+    added = {"code": code, "exit_status": status, "kpis": [], "answer": [], "warnings": []}
+    return {**added, **document, "verdict": verdict, "checks": checks}
+
+
+#: (schema, version) -> function that converts a document or line to the next version. kpis/1 has none: its labels are
+#: those of the run and of the point, see _results/kpi/labels.py.
+MIGRATIONS: dict[tuple[str, int], Change] = {
+    ("cluster", 1): _same,
+    ("comparison", 1): _same,
+    ("point", 1): lambda document: {**document, "attempt": 1},
+    ("verdict", 1): _verdict_2,
+}
+
+
+def current(name: str) -> int:
+    """Return the version of a schema that this collection reads and writes."""
+    return max(int(one.partition("/")[2]) for one in schemas.SCHEMAS if one.partition("/")[0] == name)
+
+
+def migrate(top: Path) -> list[str]:
+    """Migrate the files of a run directory in place; return one sentence per migrated file.
+
+    Raises DataError for a file of a newer or unknown version. Unreadable files are skipped, since a run may have been
+    interrupted; run_reader.read() reports them.
+    """
+    done = []
+    for pattern, name in DOCUMENTS.items():
+        for path in sorted(top.glob(pattern)):
+            done += _document(path, name)
+    for pattern, name in LINES.items():
+        for path in sorted(top.glob(pattern)):
+            done += _lines(path, name)
+    return done
+
+
+def upgraded(path: Path, name: str) -> dict[str, Any]:
+    """Return a JSON document in the current version of schema ``name``; the file stays as it is.
+
+    A document without a schema is returned unchanged. Raises DataError for an unreadable file and, as migrate() does,
+    for another schema or version.
+    """
+    found = files.read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not a JSON object")
+    if "schema" not in found:
+        return found
+    version = version_of(path, name, str(found["schema"]))
+    for change in _chain(path, name, version):
+        found = change(found)
+    return {**found, "schema": f"{name}/{current(name)}"}
+
+
+def _document(path: Path, name: str) -> list[str]:
+    try:
+        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+    except (DataError, OSError, UnicodeDecodeError):
+        return []
+    if not isinstance(found, dict) or "schema" not in found:
+        return []
+    version = version_of(path, name, str(found["schema"]))
+    if version == current(name):
+        return []
+    for change in _chain(path, name, version):
+        found = change(found)
+    write = files.write_json if path.suffix == ".json" else files.write_yaml
+    write(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
+    return [f"{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
+
+
+def _lines(path: Path, name: str) -> list[str]:
+    version = next((version_of(path, name, found) for found in _schemas_of(path)), current(name))
+    if version == current(name):
+        return []
+    chain = _chain(path, name, version)
+
+    def changed() -> Iterator[dict[str, Any]]:
+        for record in files.read_lines(path):
+            for change in chain:
+                record = change(record)
+            yield {**record, "schema": f"{name}/{current(name)}"} if "schema" in record else record
+
+    files.write_lines(path, changed())
+    return [f"{path.parent.name}/{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
+
+
+def _schemas_of(path: Path) -> Iterator[str]:
+    """Yield the schemas that the first lines name."""
+    with open(path, "rb") as stream:
+        for raw, _number in zip(stream, range(5), strict=False):
+            try:
+                record = json.loads(raw)
+            except ValueError:
+                return
+            if isinstance(record, dict) and "schema" in record:
+                yield str(record["schema"])
+
+
+def version_of(path: Path, name: str, found: str) -> int:
+    """Return the version in a schema's name, such as ``kpis/2``. Raises DataError for another or a newer schema."""
+    kind, _slash, version = found.partition("/")
+    newest = current(name)
+    if kind != name or not version.isdecimal():
+        raise DataError(f"{path}: schema '{found}', expected {name}/{newest}; this is not a file of a run")
+    if int(version) > newest:
+        raise DataError(
+            f"{path}: written by a newer version of perfscale.seatrial: {found}; this version reads up to "
+            f"{name}/{newest}. Update the collection"
+        )
+    return int(version)
+
+
+def _chain(path: Path, name: str, version: int) -> list[Change]:
+    changes = []
+    for step in range(version, current(name)):
+        if (name, step) not in MIGRATIONS:
+            raise DataError(
+                f"{path}: {name}/{version} is too old: no migration from {name}/{step} to {name}/{step + 1}. "
+                "Create its report with the version that wrote it (run.yml: versions)"
+            )
+        changes.append(MIGRATIONS[name, step])
+    return changes

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Causes of a failed installation, from the state of OLM, catalogs, Deployments, Pods and Events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import Gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_files import cleaned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
+    at,
+    conditions,
+    event_time,
+    title,
+)
+
+from .watch_cache import WatchCache
+
+if TYPE_CHECKING:
+    from .operator_installation import OperatorInstallation
+
+#: Maximum number of events, and of bytes of each pod's log, that are saved.
+EVENTS = 50
+LOG_BYTES = 200_000
+
+#: Kinds whose objects in an operator's namespace are saved.
+_KINDS = (
+    ("operators.coreos.com/v1alpha1", "Subscription"),
+    ("operators.coreos.com/v1alpha1", "InstallPlan"),
+    ("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+    ("operators.coreos.com/v1", "OperatorGroup"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "Pod"),
+)
+
+
+def causes(client: Client, cache: WatchCache, installation: OperatorInstallation, step: Step) -> list[str]:
+    """Return the causes as sentences, the most direct one first, and save the objects that they were read from.
+
+    A failed request adds no cause: it must not hide the original failure.
+    """
+    found: list[str] = []
+    found += _subscription(cache, installation)
+    found += _catalog(cache, installation)
+    found += _plan(cache, installation)
+    found += requirements(installation.csv())
+    try:
+        namespace, catalogs = installation.namespace, installation.operator.catalog_namespace
+        pods = _objects(client, "v1", "Pod", namespace)
+        found += workload(_objects(client, "apps/v1", "Deployment", namespace), pods)
+        known = " ".join(found)
+        found += [one for one in warnings(_objects(client, "v1", "Event", namespace)) if _text(one) not in known]
+        keep(client, namespace, pods, step)
+        if installation.operator.brings_catalog and catalogs != namespace:
+            keep(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
+    except (SeatrialError, OSError) as error:
+        step.log(f"can't look for further causes: {error}")
+    return list(dict.fromkeys(found))
+
+
+def _objects(client: Client, api_version: str, kind: str, namespace: str) -> list[dict[str, Any]]:
+    return client.list(client.kind(api_version, kind), namespace)[0]
+
+
+def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+    if installation.existing is None:
+        return []
+    meta = installation.existing.subscription["metadata"]
+    found = cache.get("Subscription", meta["namespace"], meta["name"])
+    bad = ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed", "InstallPlanFailed")
+    return [
+        f"{name}: {one.get('message') or one.get('reason')}"
+        for name, one in conditions(found).items()
+        if name in bad and one.get("status") == "True" and str(one.get("message")) not in installation.waits
+    ]
+
+
+def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+    name = installation.operator.catalog or (installation.offer.catalog if installation.offer else "")
+    namespace = installation.offer.catalog_namespace if installation.offer else installation.operator.catalog_namespace
+    if not name:
+        return []
+    found = cache.get("CatalogSource", namespace, name)
+    if found is None:
+        return [f"catalog {namespace}/{name} does not exist"]
+    state = at(found, "status.connectionState.lastObservedState", "not checked yet")
+    message = at(found, "status.message", "")
+    if state == "READY":
+        return []
+    return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {message}".strip()]
+
+
+def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+    lines: list[str] = []
+    for plan in cache.all("InstallPlan"):
+        if plan["metadata"]["namespace"] != installation.namespace:
+            continue
+        for one in conditions(plan).values():
+            if one.get("status") == "False" and one.get("message"):
+                lines.append(f"{title(plan)}: {one['message']}")
+        for look in at(plan, "status.bundleLookups", []):
+            for one in look.get("conditions") or []:
+                if one.get("message") and one.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
+                    lines.append(f"{title(plan)}: {one['message']}")
+    return lines
+
+
+def requirements(csv: dict[str, Any] | None) -> list[str]:
+    """Return up to three requirements that a ClusterServiceVersion reports as not met."""
+    bad = [
+        f"{one.get('kind')} {one.get('name')}: {one.get('message') or one.get('status')}"
+        for one in at(csv, "status.requirementStatus", [])
+        if one.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
+        or (one.get("status") == "PresentNotSatisfied" and one.get("kind") != "ServiceAccount")
+    ]
+    return bad[:3]
+
+
+def workload(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any]]) -> list[str]:
+    """Return messages of unavailable Deployments and of pods that do not run, six at most."""
+    lines: list[str] = []
+    for one in deployments:
+        wanted = at(one, "spec.replicas", 1)
+        if at(one, "status.availableReplicas", 0) < wanted:
+            message = conditions(one).get("Available", {}).get("message", "")
+            lines.append(
+                f"{title(one)} has {at(one, 'status.availableReplicas', 0)} of {wanted} pods: {message}".rstrip(": ")
+            )
+    for one in pods:
+        lines += [f"{title(one)}: {text}" for text in pod_trouble(one)]
+    return lines[:6]
+
+
+def pod_trouble(pod: dict[str, Any]) -> list[str]:
+    """Return why a pod does not run: it is not scheduled, or a container waits or failed."""
+    scheduled = conditions(pod).get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
+    found = []
+    for one in at(pod, "status.containerStatuses", []) + at(pod, "status.initContainerStatuses", []):
+        waiting, ended = at(one, "state.waiting"), at(one, "state.terminated")
+        if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
+            found.append(f"container {one['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": "))
+        elif ended and ended.get("exitCode"):
+            found.append(
+                f"container {one['name']} exited with {ended['exitCode']}: {ended.get('message', '')}".rstrip(": ")
+            )
+    return found
+
+
+def warnings(events: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the two newest warnings."""
+    bad = [one for one in events if one.get("type") == "Warning"]
+    bad.sort(key=event_time)
+    return [
+        f"event of {at(one, 'involvedObject.kind')} {at(one, 'involvedObject.name')}: {one.get('message', '')}".rstrip()
+        for one in bad[-2:]
+    ]
+
+
+def _text(sentence: str) -> str:
+    return sentence.partition(": ")[2]
+
+
+def keep(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: Step) -> None:
+    """Write objects, events and pod logs of a namespace into the step's directory, with secrets masked."""
+    if step.path is None:
+        return
+    import yaml
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+
+    folder = step.path / "artifacts" / namespace
+    folder.mkdir(parents=True, exist_ok=True)
+    objects: list[dict[str, Any]] = []
+    for api_version, kind in _KINDS:
+        objects += _objects(client, api_version, kind, namespace)
+    gate = Gate({})
+    text = yaml.safe_dump_all([files.plain(cleaned(one)) for one in objects])
+    files.replace_text(folder / "objects.yml", gate.masked(text))
+    events = sorted(_objects(client, "v1", "Event", namespace), key=event_time)[-EVENTS:]
+    lines = [f"{event_time(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
+    files.replace_text(folder / "events.log", gate.masked("".join(f"{line}\n" for line in lines)))
+    pod_kind = client.kind("v1", "Pod")
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        try:
+            text = client.text(pod_kind.path(namespace, name, "log"), {"limitBytes": LOG_BYTES})
+        except (SeatrialError, OSError) as error:
+            text = f"no log: {error}\n"
+        files.replace_text(folder / f"{name}.log", gate.masked(text))

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State machine of one operator's installation: the next action, and what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
+
+from . import existing_olm_objects, manifests, operand
+from .existing_olm_objects import ExistingSubscription
+from .object_writer import Say, Writer
+from .operator_specs import Offer, Operator, choose
+from .watch_cache import WatchCache
+
+#: Reasons for which a ClusterServiceVersion fails permanently.
+HOPELESS = frozenset(
+    {
+        "InvalidInstallModes",
+        "UnsupportedOperatorGroup",
+        "TooManyOperatorGroups",
+        "NoOperatorGroup",
+        "InterOperatorGroupOwnerConflict",
+        "OwnerConflict",
+        "InvalidStrategy",
+        "CannotModifyStaticOperatorGroupProvidedAPIs",
+    }
+)
+
+
+@dataclass
+class OperatorInstallation:
+    """One operator's installation. ``step`` does what is possible now and returns what it waits for, "" when done."""
+
+    client: Client
+    cache: WatchCache
+    operator: Operator
+    run_id: str
+    say: Say
+    mine: set[str]  # packages that this call installs
+    existing: ExistingSubscription | None = None
+    offer: Offer | None = None
+    waits: str = ""
+    operand: dict[str, Any] | None = None
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.client, self.cache, self.operator, self.run_id, self.say)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another run or a person installed it."""
+        return self.existing is not None and not self.existing.ours
+
+    @property
+    def namespace(self) -> str:
+        """Namespace that it is or will be installed in."""
+        return self.existing.namespace if self.existing is not None else self.operator.namespace
+
+    def step(self) -> str:
+        """Advance as far as possible. Raises SeatrialError if the installation can't succeed."""
+        for part in (
+            self._catalog,
+            self._choice,
+            self._place,
+            self._subscribed,
+            self._plan,
+            self._csv,
+            self._operand,
+            self._expected,
+        ):
+            self.waits = part()
+            if self.waits:
+                return self.waits
+        return ""
+
+    def predict(self) -> bool:
+        """Let a writer in check mode record what is known to change; return whether anything would.
+
+        What an operator that is not installed yet would get later is known only from its catalog and its CSV.
+        """
+        for part in (self._catalog, self._choice, self._place, self._subscribed):
+            part()
+        installed = at(self.csv(), "status.phase") == "Succeeded"
+        if installed:
+            self._operand()
+        return bool(self.writer.changes) or not (installed or self.foreign)
+
+    # Parts
+
+    def _catalog(self) -> str:
+        if not self.operator.brings_catalog or self.foreign:
+            return ""
+        wanted = manifests.catalog_source(self.operator, self.run_id)
+        wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
+        if wait:
+            return wait
+        found = existing_olm_objects.check_catalog(self.cache, self.operator, self.run_id)
+        if self.operator.catalog_pull_secret:
+            self.writer.ensure_pull_secret()
+        if found is None:
+            self.writer.create(wanted)
+        elif other := manifests.differences(found, wanted):
+            self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
+        found = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
+        state = at(found, "status.connectionState.lastObservedState", "not checked yet")
+        if state == "READY":
+            return ""
+        return f"catalog {self.operator.catalog} ({state}) to be READY"
+
+    def _choice(self) -> str:
+        if self.offer is not None or self.foreign:
+            return ""
+        items = existing_olm_objects.offered(self.client, self.operator)
+        if not items:
+            return f"a catalog in {self.operator.catalog_namespace} to provide package {self.operator.package}"
+        self.offer = choose(self.operator, items)
+        existing_olm_objects.check_other_providers(self.cache, self.operator, self.offer)
+        return ""
+
+    def _place(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        wait = self.writer.ensure_namespace(self.operator.namespace)
+        if wait:
+            return wait
+        if existing_olm_objects.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
+            self.writer.create(manifests.operator_group(self.operator, self.offer, self.run_id))
+        for one in self.operator.objects:
+            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.operator.namespace)
+            if wait:
+                return wait
+            self.writer.ensure(one, self.namespace)
+        return ""
+
+    def _subscribed(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        wanted = manifests.subscription(self.operator, self.offer, self.run_id)
+        if self.existing is None:
+            made = self.writer.create(wanted)
+            if not self.writer.check:
+                self.existing = ExistingSubscription(made, True)
+        elif other := manifests.differences(self.existing.subscription, wanted):
+            spec = dict(wanted["spec"])
+            spec.setdefault("config", None)
+            self.writer.patch(self.existing.subscription, {"spec": spec}, f"{' and '.join(other)} of")
+        return ""
+
+    def _subscription(self) -> dict[str, Any]:
+        if self.existing is None:
+            raise AssertionError("no Subscription yet")
+        meta = self.existing.subscription["metadata"]
+        found = self.cache.get("Subscription", meta["namespace"], meta["name"])
+        if found is None:
+            raise SeatrialError(f"{title(self.existing.subscription)} was deleted during the installation")
+        return found
+
+    def _target(self, subscription: dict[str, Any]) -> str:
+        """Return the name of the CSV to wait for: the requested one, or the Subscription's current one.
+
+        A Subscription of somebody else may stay at the version that is installed.
+        """
+        if self.foreign and at(subscription, "status.installedCSV"):
+            return str(at(subscription, "status.installedCSV"))
+        if self.operator.version and self.offer is not None:
+            return self.offer.csv
+        return str(at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
+
+    def _plan(self) -> str:
+        found = self._subscription()
+        target = self._target(found)
+        if at(found, "status.installedCSV") == target and target:
+            return ""
+        wanted = at(found, "status.currentCSV")
+        if not wanted:
+            return f"OLM to resolve {title(found)}{self._trouble(found)}"
+        name = at(found, "status.installPlanRef.name") or at(found, "status.installplan.name")
+        plan = self.cache.get("InstallPlan", self.namespace, name or "")
+        if plan is None:
+            return f"an InstallPlan for {target}"
+        if at(plan, "status.phase") == "Failed":
+            message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
+            raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
+        if not at(plan, "spec.approved", False):
+            return self._approve(plan, target)
+        return f"{title(plan)} ({at(plan, 'status.phase', 'not begun')}) to install {target}"
+
+    def _trouble(self, subscription: dict[str, Any]) -> str:
+        """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
+        for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
+            one = conditions(subscription).get(name, {})
+            if one.get("status") == "True":
+                return f" ({name}: {one.get('message') or one.get('reason')})"
+        return ""
+
+    def _approve(self, plan: dict[str, Any], target: str) -> str:
+        """Approve the InstallPlan of the requested version, unless it would upgrade an operator of somebody else."""
+        brings = at(plan, "spec.clusterServiceVersionNames", [])
+        if target not in brings:
+            return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
+        if self.foreign:
+            return f"the owner of {self.operator.package} to approve {title(plan)} for {target}"
+        for each in self.cache.all("Subscription"):
+            if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
+                continue
+            if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
+                raise OwnershipError(
+                    f"{self.operator.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
+                    f" create, from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}. It was not"
+                    " approved. Install into another namespace"
+                )
+        self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
+        return f"{title(plan)} to install {target}"
+
+    def csv(self) -> dict[str, Any] | None:
+        """Return the ClusterServiceVersion of the Subscription, None if there is none yet."""
+        if self.existing is None:
+            return None
+        found = self._subscription()
+        name = at(found, "status.installedCSV") or at(found, "status.currentCSV") or ""
+        return self.cache.get("ClusterServiceVersion", self.namespace, name)
+
+    def _csv(self) -> str:
+        found = self.csv()
+        if found is None:
+            return f"ClusterServiceVersion {self._target(self._subscription())}"
+        phase, reason = at(found, "status.phase", "not started"), at(found, "status.reason", "")
+        if phase == "Succeeded":
+            return ""
+        if phase == "Failed" and reason in HOPELESS:
+            raise SeatrialError(
+                f"{self.operator.package}: {title(found)} failed: {reason}: {at(found, 'status.message', '')}"
+            )
+        return f"{title(found)} ({phase}: {at(found, 'status.message', reason)}) to succeed"
+
+    def _operand(self) -> str:
+        asked, csv = self.operator.operand, self.csv()
+        if asked is None:
+            return ""
+        if csv is None:
+            raise AssertionError("an operand is created after its operator")
+        found, waits = operand.ensure(self.writer, asked, csv, self.namespace)
+        self.operand = found or self.operand
+        return waits
+
+    def _expected(self) -> str:
+        return operand.expected(self.cache, self.operator)

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether an object matches its specification and is ready, and its state if it is not. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
+
+from .operator_specs import ExpectedObjects, ReadyCondition
+
+
+def covers(found: Any, wanted: Any) -> bool:
+    """Return whether ``found`` contains everything in ``wanted``; it may contain more, since servers add defaults."""
+    if isinstance(wanted, dict):
+        have = {} if found is None else found
+        return isinstance(have, dict) and all(covers(have.get(name), value) for name, value in wanted.items())
+    return found == wanted
+
+
+def is_meant(item: dict[str, Any], one: ExpectedObjects) -> bool:
+    """Return whether an object is one of the expected ones."""
+    meta = item["metadata"]
+    if one.namespace and meta.get("namespace") != one.namespace:
+        return False
+    if one.names and meta["name"] not in one.names:
+        return False
+    return all(label(item, name) == value for name, value in one.labels.items())
+
+
+def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
+    """Return whether an object is ready; for metrics always True, see served_metrics.py."""
+    if ready.metrics:
+        return True
+    if ready.condition:
+        return conditions(item).get(ready.condition, {}).get("status") == "True"
+    if ready.available:
+        has, wants = pods(item)
+        return at(item, "status.observedGeneration", 0) >= at(item, "metadata.generation", 0) and has >= wants
+    value = str(at(item, ready.field, ""))
+    return value == ready.equals if ready.equals else value not in ("", "0")
+
+
+def pods(item: dict[str, Any]) -> tuple[int, int]:
+    """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
+    if item.get("kind") == "DaemonSet":
+        # The field is missing until the controller has seen the object.
+        return int(at(item, "status.numberAvailable", 0)), int(at(item, "status.desiredNumberScheduled", 1))
+    return int(at(item, "status.availableReplicas", 0)), int(at(item, "spec.replicas", 1))
+
+
+def not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
+    """Return the state of an object that is not ready, in parentheses."""
+    if ready.condition:
+        one = conditions(item).get(ready.condition, {})
+        message = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
+        return f" ({ready.condition}={one.get('status', 'unknown')}{': ' + message if message else ''})"
+    if ready.available:
+        has, wants = pods(item)
+        return f" ({has} of {wants} pods are available)"
+    wanted = f", not {ready.equals}" if ready.equals else ""
+    return f" ({ready.field} is {at(item, ready.field, 'not set')}{wanted})"

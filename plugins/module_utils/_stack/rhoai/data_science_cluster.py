@@ -1,0 +1,281 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Create, change or remove a DataScienceCluster and the DSCInitialization that it requires."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title
+
+from ..olm import failure_causes
+from ..olm.delete_and_wait import Deletion, delete_all
+from ..olm.manifests import V1ALPHA1, ours
+from ..olm.readiness import covers, pods
+from ..olm.removable_resources import CRD
+from ..olm.watch_cache import WatchCache
+from . import component_states
+
+DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
+DSCI_NAME = "dscinitializations.dscinitialization.opendatahub.io"
+PACKAGES = ("rhods-operator", "opendatahub-operator")
+
+#: The label that the operator puts on the Deployments of a component.
+PART_OF = "platform.opendatahub.io/part-of"
+
+#: The label that the operator puts on namespaces that it creates.
+GENERATED = "opendatahub.io/generated-namespace"
+
+#: Seconds between two polls, and between two progress lines.
+_POLL, _REPORT = 2.0, 10.0
+
+
+@dataclass(frozen=True)
+class DataScienceSpec:
+    """The requested DataScienceCluster. timeout: seconds."""
+
+    run_id: str
+    name: str = "default-dsc"
+    components: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    initialisation_settings: Mapping[str, Any] = field(default_factory=dict)
+    adopt: bool = False
+    applications_namespace: str = "redhat-ods-applications"
+    monitoring_namespace: str = "redhat-ods-monitoring"
+    monitoring: bool = False
+    timeout: float = 900
+
+
+class DataScience:
+    """One DataScienceCluster on one cluster."""
+
+    def __init__(self, client: Client, cache: WatchCache, wanted: DataScienceSpec, say: Say) -> None:
+        self.client, self.cache, self.wanted, self.say = client, cache, wanted, say
+        self.changes: list[str] = []
+        self.diff = ObjectDiff()
+        self.deadline = time.monotonic() + wanted.timeout
+        self.definition = self._definition(DSC_NAME)
+        for name in (DSC_NAME, DSCI_NAME):
+            crd = self._definition(name)
+            stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
+            cache.follow(f"{at(crd, 'spec.group')}/{stored}", at(crd, "spec.names.kind"))
+        cache.follow(V1ALPHA1, "Subscription")
+
+    def _definition(self, name: str) -> dict[str, Any]:
+        found = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
+        if found is None:
+            raise InputError(
+                f"{self.client.access.server} has no {name}: OpenShift AI or Open Data Hub is not installed"
+            )
+        return found
+
+    def _mine(self, item: dict[str, Any]) -> bool:
+        """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
+        if ours(item, self.wanted.run_id):
+            return True
+        return not label(item, run_labels.RUN) and any(
+            ours(one, self.wanted.run_id)
+            and at(one, "spec.name") in PACKAGES
+            and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
+            for one in self.cache.all("Subscription")
+        )
+
+    def _one(self, kind: str) -> dict[str, Any] | None:
+        """Return the object of a kind that has at most one."""
+        return next(iter(self.cache.all(kind)), None)
+
+    # Present
+
+    def present(self, check: bool) -> None:
+        """Create or change the objects that do not match. Raises InputError, OwnershipError."""
+        wanted = self.wanted
+        known = component_states.known(self.definition)
+        component_states.check(wanted.components, known)
+        self._initialisation(check)
+        found = self._one("DataScienceCluster")
+        if found is not None and not self._mine(found):
+            lacking = component_states.missing(found, wanted.components)
+            component_states.check_adoption(found, lacking, wanted.settings, wanted.adopt)
+            if lacking:
+                patch = component_states.adding(lacking, component_states.noted(found, wanted.run_id), wanted.run_id)
+                self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
+            return
+        spec = component_states.with_settings(
+            {"components": component_states.exact(wanted.components, known)}, wanted.settings
+        )
+        if found is None:
+            self._create("DataScienceCluster", wanted.name, spec, check)
+        elif not covers(found.get("spec"), spec) or not ours(found, wanted.run_id):
+            patch = {"metadata": {"labels": {run_labels.RUN: wanted.run_id}}, "spec": spec}
+            self._patch(found, patch, "changed", check)
+
+    def _initialisation(self, check: bool) -> None:
+        """Ensure that a DSCInitialization exists. The operator creates one itself unless one exists."""
+        wanted = self.wanted
+        monitoring = {
+            "managementState": component_states.MANAGED if wanted.monitoring else component_states.REMOVED,
+            "namespace": wanted.monitoring_namespace,
+        }
+        more = component_states.with_settings({}, wanted.initialisation_settings)
+        asked = {"monitoring": monitoring, **more}
+        found = self._one("DSCInitialization")
+        if found is None:
+            spec = {"applicationsNamespace": wanted.applications_namespace, **asked}
+            self._create("DSCInitialization", "default-dsci", spec, check)
+        elif self._mine(found):
+            if not covers(found.get("spec"), asked):
+                self._patch(found, {"spec": asked}, "changed", check)
+        elif not covers(found.get("spec"), more):
+            raise OwnershipError(
+                f"{title(found)}, which this run did not create, does not have the requested"
+                f" {', '.join(sorted(wanted.initialisation_settings))}: left unchanged"
+            )
+
+    def wait(self, step: Step) -> dict[str, Any]:
+        """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""
+        self.cache.follow("apps/v1", "Deployment")
+        reported = time.monotonic()
+        while True:
+            generation = self.cache.generation
+            found = self._one("DataScienceCluster")
+            bad = self._trouble(found)
+            if found is not None and not bad:
+                return found
+            now = time.monotonic()
+            if now >= self.deadline:
+                raise WaitTimeout(self._why(bad, step))
+            if now - reported >= _REPORT:
+                reported = now
+                self.say(f"waiting for DataScienceCluster: {bad[0]}")
+            self.cache.wait(generation, min(_POLL, self.deadline - now))
+
+    def _trouble(self, found: dict[str, Any] | None) -> list[str]:
+        if found is None:
+            return ["it does not exist"]
+        bad = component_states.trouble(found, self.wanted.components)
+        for one in self._deployments():
+            has, wants = pods(one)
+            if has < wants:
+                bad.append(f"{title(one)} has {has} of {wants} pods")
+        return bad
+
+    def _deployments(self) -> list[dict[str, Any]]:
+        return [one for one in self.cache.all("Deployment") if label(one, PART_OF) in self.wanted.components]
+
+    def _applications(self) -> str:
+        found = self._one("DSCInitialization")
+        return str(at(found, "spec.applicationsNamespace", self.wanted.applications_namespace))
+
+    def _why(self, bad: Sequence[str], step: Step) -> str:
+        namespace = self._applications()
+        found, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
+        causes = failure_causes.workload([], found)
+        failure_causes.keep(self.client, namespace, found, step)
+        kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
+        return f"DataScienceCluster: not ready after {self.wanted.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
+
+    # Absent
+
+    def absent(self, check: bool) -> list[str]:
+        """Remove the objects of this run and its additions to those of others. Return what is kept, with the reason."""
+        kept, going = [], []
+        self._claim_namespaces(check)
+        for kind in ("DataScienceCluster", "DSCInitialization"):
+            for found in self.cache.all(kind):
+                if self._mine(found):
+                    going.append(found)
+                    continue
+                added = component_states.noted(found, self.wanted.run_id)
+                if added:
+                    patch = component_states.taking_back(added, self.wanted.run_id)
+                    self._patch(found, patch, f"removed {', '.join(sorted(added))} from", check)
+                kept.append(f"{title(found)}: this run did not create it")
+        for one in going:
+            self.changes.append(f"removed {title(one)}")
+            self.diff.deleted(one)
+            if not check:
+                delete_all(self.client, [one], self.deadline, Deletion(), self.say)
+        return kept
+
+    def _claim_namespaces(self, check: bool) -> None:
+        """Label the namespaces that the operator created for this run, so that they are removed with the operator."""
+        self.cache.follow("v1", "Namespace")
+        for one in self.cache.all("Namespace"):
+            if label(one, GENERATED) == "true" and not label(one, run_labels.RUN) and self._mine(one):
+                labels = {run_labels.RUN: self.wanted.run_id, run_labels.PART: "operators"}
+                self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
+
+    # Writing
+
+    def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
+        group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
+        crd = self._definition(group)
+        stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
+        manifest = {
+            "apiVersion": f"{at(crd, 'spec.group')}/{stored}",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {run_labels.RUN: self.wanted.run_id}},
+            "spec": spec,
+        }
+        self.changes.append(f"created {kind} {name}")
+        self.diff.created(manifest)
+        if check:
+            return
+        # Apply instead of create: the operator may create its own one at the same moment.
+        self.cache.note(kind, self.client.apply(manifest))
+        self.say(f"created {kind} {name}")
+
+    def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
+        self.changes.append(f"{what} {title(found)}")
+        self.diff.patched(found, patch)
+        if check:
+            return
+        path = self.client.kind_of(found).path("", found["metadata"]["name"])
+        self.cache.note(found["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        self.say(f"{what} {title(found)}")
+
+
+def ensure(
+    client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
+) -> dict[str, Any]:
+    """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
+    with WatchCache(client) as cache:
+        try:
+            one = DataScience(client, cache, wanted, say)
+        except InputError:
+            # The product is not installed (or, in check mode, not yet).
+            if state == "absent":
+                return {"changed": False, "changes": [], "kept": [], "diff": ObjectDiff().shown()}
+            if check:
+                change = f"DataScienceCluster {wanted.name}"
+                diff = {"before": {}, "after": {change: {"components": list(wanted.components)}}}
+                return {"changed": True, "changes": [f"created {change}"], "components": [], "diff": diff}
+            raise
+        if state == "absent":
+            kept = one.absent(check)
+            for text in kept:
+                say(f"left unchanged: {text}")
+            return {"changed": bool(one.changes), "changes": one.changes, "kept": kept, "diff": one.diff.shown()}
+        one.present(check)
+        found = one.wait(step) if not check else {}
+        managed = [
+            name
+            for name, value in at(found, "spec.components", {}).items()
+            if value.get("managementState") == component_states.MANAGED
+        ]
+        result = {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}
+        return {**result, "diff": one.diff.shown()}

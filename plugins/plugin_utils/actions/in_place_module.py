@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a module of this collection from its own file, if it runs on this machine with Ansible's Python.
+
+For each task Ansible packs a module with everything that it imports, and the module's process unpacks and compiles it:
+about two seconds of processor time for our larger modules. On the local machine the files are there already. The
+module gets the same arguments in the same way. In all other cases (another machine, another Python, another user)
+Ansible packs the module as usual.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ansible import constants
+from ansible.plugins.action import ActionBase
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import user_path
+
+from . import temp_folder_check
+from .action_base import ansible_errors
+
+_PROFILE = "legacy"
+#: Variable with the full names of modules that a role's task does not run but returns, for one task side_by_side.
+DEFERRED = "run_deferred"
+_PROGRAM = """{shebang}
+import runpy
+import sys
+import types
+
+for name, roots in (("ansible_collections", {roots!r}), ("ansible_collections.perfscale", {roots!r}[:1])):
+    # Created explicitly: where Ansible's own collections are installed, a package of this name hides others.
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = [root + "/" + name.replace(".", "/") for root in roots]
+from ansible.module_utils import basic
+
+basic._ANSIBLE_ARGS = {arguments!r}
+basic._ANSIBLE_PROFILE = {profile!r}
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+
+
+def root() -> Path | None:
+    """Return the folder that holds ansible_collections, if this file lies in a collection below it."""
+    found = Path(__file__).parents
+    below = [parent.name for parent in reversed(found[:6])]
+    ours = ["ansible_collections", "perfscale", "seatrial", "plugins", "plugin_utils", "actions"]
+    return found[6] if below == ours else None
+
+
+def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
+    """Return the program that runs ``module`` (its full name) from ``folder``, as an object that Ansible would make.
+
+    Raises ImportError, TypeError if Ansible's internals are not those of ansible-core 2.19 to 2.21.
+    """
+    from ansible.executor.module_common import _BuiltModule
+    from ansible.module_utils.common.json import Direction, get_module_encoder
+
+    encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
+    given = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder).encode()
+    namespace, collection, name = module.split(".")
+    full = f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
+    shebang = f"#!{sys.executable}"
+    roots = [str(folder), *(path for path in _others() if path != str(folder))]
+    text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=given, profile=_PROFILE, module=full)
+    return _BuiltModule(
+        b_module_data=text.encode(), module_style="new", shebang=shebang, serialization_profile=_PROFILE
+    )
+
+
+def _others() -> list[str]:
+    """Return all folders in which Ansible looks for collections: our modules may use other collections."""
+    from ansible.utils.collection_loader import AnsibleCollectionConfig
+
+    try:
+        paths = AnsibleCollectionConfig.collection_paths
+    except NotImplementedError:  # no playbook runs here
+        return []
+    return [str(path).removesuffix("/ansible_collections") for path in paths]
+
+
+class InPlaceAction(ActionBase):
+    """Base of actions that run the module of their task, in place where that is possible.
+
+    PATHS: arguments that are paths of the user, or lists or dictionaries of them. PROGRESS: whether the module has an
+    option progress_file.
+    """
+
+    PATHS: ClassVar[tuple[str, ...]] = ()
+    PROGRESS: ClassVar[bool] = False
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that the module gets, with absolute paths. May raise SeatrialError."""
+        return {
+            name: user_path.absolute_all(value) if name in self.PATHS else value for name, value in arguments.items()
+        }
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module and return its result."""
+        self._replace_unusable_temp_folder(task_vars or {})
+        result = super().run(tmp, task_vars)
+        with ansible_errors():
+            arguments = self.prepare(dict(self._task.args), task_vars or {})
+        result.update(self._deferred(arguments, task_vars or {}) or self.execute(arguments, task_vars))
+        return result
+
+    def _deferred(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the call for a later task side_by_side if the variable run_deferred names the module, else nothing.
+
+        Only what installs or creates something is deferred. The arguments may contain secrets.
+        """
+        if not task_vars.get(DEFERRED):
+            return {}
+        module = self._task.resolved_action or self._task.action
+        if module not in self._templar.template(task_vars[DEFERRED]) or arguments.get("state", "present") != "present":
+            return {}
+        call = {"module": module, "arguments": arguments, "progress": self.PROGRESS}
+        return {"changed": False, "deferred": call, "_ansible_no_log": True}
+
+    def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
+        """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
+        if "ansible_remote_tmp" not in task_vars and temp_folder_check.configured(self)[1]:
+            self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the module with these arguments and return its result.
+
+        Where meta/runtime.yml routes a module to an action of another name, ``resolved_action`` is the module.
+        """
+        name = self._task.resolved_action or self._task.action
+        found: dict[str, Any] = self._execute_module(
+            module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
+        )
+        return found
+
+    def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
+        folder = root()
+        if folder is not None and module_name.startswith("perfscale.seatrial.") and self._is_local(task_vars):
+            path = folder / "ansible_collections" / "perfscale" / "seatrial" / "plugins" / "modules"
+            try:
+                return payload(module_name, module_args, folder), str(path / f"{module_name.split('.')[2]}.py")
+            except (ImportError, TypeError):
+                pass  # an unknown version of Ansible
+        return super()._configure_module(module_name, module_args, task_vars)
+
+    def _is_local(self, task_vars: dict[str, Any]) -> bool:
+        """Return whether the module would run on this machine, as this user, with this Python."""
+        if self._connection.transport != "local" or self._connection.become or self._task.async_val:
+            return False
+        delegated = self._task.delegate_to
+        known = (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {}) if delegated else task_vars
+        python = known.get("ansible_python_interpreter")
+        return bool(python) and self._templar.template(python) == sys.executable

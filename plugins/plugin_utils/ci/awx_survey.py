@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The survey of a job template of AWX: presets of a project, and those of its settings that may be set from outside.
+
+No question has a default. AWX sends defaults as extra variables, even "" for an unanswered text, and these override
+every preset. The description of a question states the default instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_settings, preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ProjectRole
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
+
+#: Type of a setting -> type of its question.
+_TYPES = {"int": "integer", "float": "float", "str": "text", "bool": "multiplechoice"}
+#: Ansible's markup, such as V(value).
+_MARKUP = re.compile(r"\b[A-Z]\(([^)]*)\)")
+
+
+def survey(
+    role: ProjectRole, catalogue: Catalogue, presets: Mapping[str, Any], settings: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Return the survey of a project as AWX's API takes it.
+
+    settings: names of settings to ask for; by default those that meta/outside.yml of the role lists. Raises InputError
+    for a setting that does not exist, and for one that a survey can't ask for.
+    """
+    spec = [_presets(presets)] if presets else []
+    if settings is None:
+        names = [name for name in outside_settings.load(role.root).patterns if name in catalogue.settings]
+        mine = [name for name in names if catalogue.settings[name].role == role.project]
+        spec += [_question(catalogue.settings[name]) for name in mine if _asked(catalogue.settings[name])]
+    else:
+        spec += [_question(_checked(name, catalogue)) for name in settings]
+    return {"name": "", "description": "", "spec": spec}
+
+
+def presets(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+    """Return the presets that the project can use, by name. loader: Ansible's."""
+    known = {**preset_definitions.installed(role, variables, loader), **variables}
+    return dict(preset_definitions.by_name(preset_definitions.of(known, role.project)))
+
+
+def _presets(presets: Mapping[str, Any]) -> dict[str, Any]:
+    text = "Presets to apply, in this order. Without one, the settings have their defaults."
+    return _entry("preset", text, "multiselect", {"choices": sorted(presets)})
+
+
+def _asked(setting: Setting) -> bool:
+    return setting.type in _TYPES
+
+
+def _checked(name: str, catalogue: Catalogue) -> Setting:
+    setting = catalogue.settings.get(name)
+    if setting is None:
+        raise InputError(f"survey: '{name}' is no setting{nearest(name, catalogue.settings)}")
+    if setting.secret:
+        raise InputError(f"survey: {name} is a secret, which belongs in a credential")
+    if not _asked(setting):
+        raise InputError(f"survey: {name} is a {setting.type}, which a survey can't ask for; set it in a preset")
+    return setting
+
+
+def _question(setting: Setting) -> dict[str, Any]:
+    choices = setting.spec.get("choices")
+    if setting.type == "bool":
+        more: dict[str, Any] = {"choices": ["true", "false"]}
+    else:
+        more = {"choices": [str(one) for one in choices]} if choices else {}
+    kind = "multiplechoice" if more else _TYPES[setting.type]
+    return _entry(setting.name, _description(setting), kind, more)
+
+
+def _entry(variable: str, description: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "question_name": variable,
+        "question_description": description,
+        "variable": variable,
+        "type": kind,
+        "required": False,
+        **more,
+    }
+
+
+def _description(setting: Setting) -> str:
+    given = setting.spec.get("description") or ""
+    first = str(given[0] if isinstance(given, list) else given).strip()
+    default = setting.default
+    shown = "" if default is None or (isinstance(default, str) and "{{" in default) else f" Default: {_shown(default)}"
+    return _MARKUP.sub(r"\1", first) + (f"{shown}, unless a preset sets it." if shown else "")
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value) or "empty"

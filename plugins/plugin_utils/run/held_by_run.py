@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The resources that a run holds, from its files: each counts until a server has confirmed that it is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_of
+
+from .run_directory import read_optional
+
+
+def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
+    """Return the resources as run.yml lists them: clusters, objects on clusters of others, scaled nodes, machines.
+
+    since: when the run began.
+    """
+    records = run_cluster_records.read(run_dir)
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(what: str, until: str | None = None, ends: str = "") -> None:
+        found.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
+
+    held = run_cluster_records.held(records)
+    for one in records.values():
+        if one in held:
+            add(
+                f"{one['provider']} cluster {run_cluster_records.name_of(one)}",
+                one.get("expires"),
+                provider_of(one["provider"]).expires_by,
+            )
+        elif one.get("objects") and not one["owned"]:
+            add(f"objects on cluster {run_cluster_records.name_of(one)}")
+    if _is_there(records.get("driver", {})):
+        for entry in read_optional(run_dir / "scaling-driver.json").get("sets") or ():
+            add(f"scaled MachineSet {entry['name']} of the driver")
+    if _is_there(records.get("sutest", {})):
+        scaling = read_optional(run_dir / "scaling.json")
+        for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
+            for entry in scaling.get(part) or ():
+                add(f"{text} {entry['name']}")
+        _add_registry(read_optional(run_dir / "registry.json") or {}, add)
+        if (run_dir / "monitoring.json").exists():
+            add("monitoring of user workloads, which this run switched on")
+    lease = read_optional(run_dir / "lease.yml")
+    if lease and lease["state"] in ("asking", "held"):
+        clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
+        what = f"lease {lease['lease_id']}: {formats.count(len(lease['hosts']), 'machine')} in {clouds}"
+        add(what, lease["expires_at"], "the lab takes them back")
+    return list(found.values())
+
+
+def _add_registry(inventory: Mapping[str, Any], add: Callable[[str], None]) -> None:
+    for one in inventory.get("mirrors") or ():
+        add(f"{one['manifest']['kind']} {one['manifest']['metadata']['name']}")
+    if inventory.get("secret"):
+        add(f"credentials of {', '.join(inventory['secret']['registries'])} in the pull secret of the cluster")
+
+
+def _is_there(record: Mapping[str, Any]) -> bool:
+    """Return whether a cluster may hold what the run has changed on it."""
+    return not (record.get("owned") and record.get("state") == "released")
+
+
+def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str) -> None:
+    """Raise OwnershipError if the session's tag release would leave a cluster that is kept (cluster_keep).
+
+    This is checked before the session begins, because its phase cleanup runs before its phase release.
+    """
+    if "release" not in tags or not settings.get("cluster_keep"):
+        return
+    for one in run_cluster_records.held(run_cluster_records.read(run_dir)):
+        if one["owned"]:
+            until = f" until {one['expires']}" if one.get("expires") else ""
+            raise OwnershipError(
+                f"{one['provider']} cluster {one.get('name', '')} is kept (cluster_keep){until} and stays, so "
+                f"nothing was touched. To remove it: {give_back}"
+            )

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interrupted runs: the process of ansible-playbook gives back what they hold before it exits.
+
+On SIGINT, SIGTERM, SIGHUP, and if localhost is unreachable, Ansible runs neither ``rescue`` nor ``always`` tasks. If a
+run is still open when the process exits, this code waits for its tasks, starts another ansible-playbook that gives back
+what this one would have given back at its end, and prints the give-back command as the last line.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressTail
+
+from . import held_by_run, run_record
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_close"
+
+#: Phases that acquire or create something.
+TAKING = {"lease", "cluster", "prepare", "test"}
+
+#: Seconds that interrupted tasks may take to end in order; a lease, for example, is released by its own module.
+PATIENCE = 120.0
+#: Seconds that an interrupted give-back may take to end.
+LAST_PATIENCE = 20.0
+#: One Ctrl-C may arrive several times (make, timeout and a terminal all pass it on): seconds until another one counts.
+SAME = 1.0
+_LOOK = 0.2
+
+Say = Callable[[str], None]
+
+
+def phases(chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
+    """Return the phases that give back what a session of the ``chosen`` phases would give back at its end.
+
+    Empty if resources stay on purpose: by --tags, by a setting, or because the playbook acquires something that stays.
+    every: all phases of the playbook.
+    """
+    if "cleanup" not in every or not TAKING & set(chosen):
+        return []
+    keeps = {"cleanup": ("cleanup_keep",), "release": ("cluster_keep", "quads_lease_keep")}
+    return [one for one in keeps if one in chosen and not any(settings.get(name) for name in keeps[one])]
+
+
+class RunWatch:
+    """The open runs of this process, which must be ansible-playbook itself; ends them when the process exits."""
+
+    def __init__(self, say: Say) -> None:
+        self._print = say
+        self._open: dict[Path, dict[str, Any]] = {}
+        self._pid = os.getpid()
+        self._groups: set[int] = set()
+        self._signal = 0
+        self._at = 0.0
+        self._ending = False
+        self._enough = False
+
+    # During the run
+
+    def note(self, action: str, result: Mapping[str, Any]) -> None:
+        """Record the result of a task that opens or closes a run."""
+        if action == OPENS and result.get("run_dir") and not (result.get("only_settings") or result.get("beside")):
+            if not self._open:
+                self._install()
+            self._open[Path(result["run_dir"])] = dict(result)
+        elif action == CLOSES and result.get("closed"):
+            self._open.pop(Path(result["closed"]), None)
+
+    def _install(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        atexit.unregister(self.end)
+        atexit.register(self.end)
+        for number in SIGNALS:
+            # A SIGHUP that nohup has turned off stays off.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        if os.getpid() != self._pid:  # a worker that has just been forked
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        now = time.monotonic()
+        again, self._at = now - self._at > SAME, now
+        if self._ending:
+            self._enough = self._enough or (again and number == signal.SIGINT)
+            return
+        first, self._signal = not self._signal, self._signal or number
+        if not first and not again:
+            return
+        self._groups |= _workers()
+        for child in _children():
+            _send(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+        raise KeyboardInterrupt
+
+    # When the process exits
+
+    def end(self) -> None:
+        """End the runs that are still open."""
+        if os.getpid() != self._pid:
+            return
+        self._ending = True
+        for directory, opened in list(self._open.items()):
+            command = ""
+            try:
+                record = run_record.read(directory)
+                command = record["give_back"]
+                self._end(directory, opened, record)
+            except (SeatrialError, OSError, KeyError) as error:
+                self._say(f"run {directory.name} could not be ended in order: {error}")
+            finally:
+                self._say(f"  give back {command or directory / 'GIVE_BACK'}")
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+
+    def _end(self, directory: Path, opened: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        why = f" ({signal.Signals(self._signal).name})" if self._signal else ""
+        self._say(f"\nRun {record['id']} was cut short{why}")
+        self._await_tasks()
+        with contextlib.suppress(SeatrialError, OSError):
+            _interrupted(directory)
+        wanted = list(opened.get("gives_back") or ())
+        if opened.get("keep_failed") and any(
+            one["state"] == "failed" for one in run_cluster_records.read(directory).values()
+        ):
+            wanted = [one for one in wanted if one != "release"]
+        if wanted and not self._enough and (_held(directory, record) or _locked(directory)):
+            self._give_back(directory, str(record["project"]), wanted)
+        held = _held(directory, record)
+        for what in held:
+            self._say(f"  held      {what}")
+        if not held:
+            self._say("  held      nothing that is known of; the command below is safe to run and checks again")
+
+    def _await_tasks(self) -> None:
+        """Wait until the processes of the workers have ended in order: giving back must not run beside them."""
+        self._groups |= _workers()
+        deadline, announced = time.monotonic() + PATIENCE, False
+        while (left := _of_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
+            if not announced:
+                announced = True
+                still = formats.count(len(left), "process", "processes")
+                self._say(f"waiting for its task to end ({still}, at most {PATIENCE:g} s)")
+            time.sleep(_LOOK)
+
+    def _give_back(self, directory: Path, project: str, wanted: list[str]) -> None:
+        words = run_record.CommandLine(sys.argv, context.CLIARGS, []).again(directory, project, wanted)
+        self._say(f"giving back what it holds ({', '.join(wanted)}); Ctrl-C leaves it to the command below")
+        with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
+            log = Path(folder) / "log"
+            # The usual folders may be full or read-only; this one is writable.
+            environment = {**os.environ, "ANSIBLE_LOCAL_TEMP": folder, "ANSIBLE_REMOTE_TMP": folder}
+            environment.pop("ANSIBLE_STDOUT_CALLBACK", None)  # that of ansible-runner writes for a program
+            with open(log, "wb") as stream:
+                # A separate session: Ctrl-C reaches it only through us, and it survives if we are killed.
+                process = subprocess.Popen(
+                    words,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._follow(process, ProgressTail(str(log)))
+        if process.returncode:
+            self._say(f"it could not all be given back: ansible-playbook ended with {process.returncode}")
+
+    def _follow(self, process: subprocess.Popen[bytes], tail: ProgressTail) -> None:
+        deadline = 0.0
+        while process.poll() is None:
+            self._relay(tail)
+            if self._enough and not deadline:
+                deadline = time.monotonic() + LAST_PATIENCE
+                process.terminate()
+            if deadline and time.monotonic() > deadline:
+                process.kill()
+            time.sleep(_LOOK)
+        self._relay(tail)
+
+    def _relay(self, tail: ProgressTail) -> None:
+        """Print new lines of the give-back. One that was ended says what is held, and so do we."""
+        for line in tail.lines():
+            if not self._enough:
+                self._say(line)
+
+    def _say(self, line: str) -> None:
+        # A closed terminal must not stop giving back.
+        with contextlib.suppress(OSError, ValueError):
+            self._print(line)
+            sys.stdout.flush()
+
+
+def _workers() -> set[int]:
+    """Return Ansible's workers. Each leads a process group, which contains the module that it runs."""
+    return {one.pid for one in multiprocessing.active_children() if one.pid}
+
+
+def _children() -> list[int]:
+    """Return all children, including a worker that is being forked at this moment."""
+    return [pid for pid in processes.pids() if processes.parent_of(pid) == os.getpid()]
+
+
+def _send(child: int, number: int) -> None:
+    """Send a signal to a child and, if it leads a process group, to the group, so also to the module that it runs.
+
+    A worker passes signals on to its group, but the second of two that arrive together ends it before it has done so.
+    """
+    send = os.killpg if processes.group_of(child) in (child, None) else os.kill  # None: it has just ended
+    with contextlib.suppress(OSError):
+        send(child, number)
+
+
+def _of_groups(groups: set[int]) -> list[int]:
+    return [pid for pid in processes.pids() if processes.group_of(pid) in groups]
+
+
+def _held(directory: Path, record: Mapping[str, Any]) -> list[str]:
+    return [one["what"] for one in held_by_run.of(directory, record["started"])]
+
+
+def _locked(directory: Path) -> bool:
+    found = [held_lock_file.read(path) for path in directory.glob(held_lock_file.PATTERN)]
+    return any(one is not None and one["state"] == held_lock_file.HELD for one in found)
+
+
+def _interrupted(directory: Path) -> None:
+    """Write the state of the run into run.yml, for a session that continues it."""
+
+    def edit(record: dict[str, Any]) -> None:
+        for phase in record["phases"].values():
+            if phase["status"] == "running":
+                phase["status"] = "interrupted"
+        record["status"] = "interrupted"
+        record["ended"] = run_record.stamp()
+        record["clusters"] = run_cluster_records.read(directory)
+        record["held"] = held_by_run.of(directory, record["started"])
+
+    run_record.change(directory, edit)

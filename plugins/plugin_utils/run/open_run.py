@@ -1,0 +1,347 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A session that resolves the settings of a run: it opens a run, continues one, or applies cluster profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    cluster_profiles,
+    collect_settings_layers,
+    point_load_estimates,
+    read_secret_settings,
+    resolve_settings,
+    schedule_words,
+    settings_display,
+    settings_preflight,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import preset_names
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import TREE_WORDS
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+
+from . import (
+    held_by_run,
+    interrupted_run,
+    point_attempts,
+    point_states,
+    points_to_redo,
+    resumed_extra_vars,
+    run_directory,
+    run_record,
+    settings_files,
+)
+
+
+@dataclass
+class SettingsSession:
+    """One call of module settings.
+
+    phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
+    Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check. skip: phases that are left
+    out although the tags select them.
+    """
+
+    context: SettingsContext
+    phases: list[str]
+    loader: Any
+    templar: Any
+    argv: list[str]
+    cliargs: Mapping[str, Any]
+    say: Callable[[str], None]
+    predicts: bool = False
+    skip: Sequence[str] = ()
+    #: Secret setting -> its value, None where none is given.
+    secrets: dict[str, str | None] = field(default_factory=dict)
+
+    def begin(self) -> dict[str, Any]:
+        """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
+        extra, given = self.context.extra, self.context.variables.get("run_dir")
+        self.context.check_names()
+        if shown := self.context.preset_list():
+            self.say("\n".join(shown))
+            return {"only_settings": True, "run_dir": None}
+        chosen = self._chosen()
+        if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
+            raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
+        if "redo" in extra and not given:
+            raise InputError(
+                f"-e redo={extra['redo']} measures points of an earlier run again: name it, -e run_dir=<directory>"
+            )
+        if "run_dir" in extra and not extra["run_dir"]:
+            raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
+        if given:
+            return self._continue(str(self.templar.template(given)), chosen)
+        name = self.templar.template(self.context.variables.get("run_name"))
+        return self._open(chosen) if name in (None, "") else self._named(str(name), chosen)
+
+    def apply_profiles(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
+        """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
+        variables = self.context.variables
+        directory = Path(str(self.templar.template(variables["run_dir"])))
+        request = self._read(directory / "request.yml")
+        profiles = self.templar.template(variables.get("cluster_profiles") or {})
+        matching = cluster_profiles.matching(profiles, cluster)
+        if not matching:
+            for line in cluster_profiles.without_match(profiles, cluster):
+                self.say(line)
+            return self._result(directory, self.context.effective(request), request)
+        layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
+        wanted = [name for presets in matching.values() for name in presets]
+        changed = request.with_layers(*self.context.preset_layers(wanted), *layers)
+        found = self.context.effective(changed)
+        resolve_settings.refuse_heavy(changed, found.settings)
+        self._read_secrets(found, [])
+        point_attempts.refuse_changed(directory, found.matrix_values())
+        self._write(directory, found, changed)
+        run_record.change(directory, lambda record: record.update(points=list(found.matrix_values())))
+        self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
+        self._show(found, changed)
+        return {**self._result(directory, found, changed), "changed": changed != request}
+
+    def _named(self, name: str, chosen: list[str]) -> dict[str, Any]:
+        """Open the run of a name that is known beforehand, or continue it in a session that only reports or gives back.
+
+        A caller of such a session knows only the name, so it may not know whether the run was ever opened.
+        """
+        directory = run_directory.given_name(self.context.project, name)
+        settings = self.context.effective(self.context.request()).settings
+        parent = Path(settings["run_artifacts_dir"])
+        there = (parent / directory / "request.yml").exists()
+        if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
+            if there and chosen != ["settings"]:
+                raise InputError(
+                    f"run_name={name}: this run exists, {parent / directory}: "
+                    f"continue it with -e run_dir={parent / directory}, or give another name"
+                )
+            return self._open(chosen, directory)
+        if there:
+            return self._continue(str(parent / directory), chosen)
+        if not parent.is_dir():
+            raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
+        why = f"There is no run {directory} in {parent}: it was never opened, so it holds nothing."
+        if settings.get("run_repeat_failure"):
+            raise InputError(f"{why} The job that was to open it shows why.")
+        self.say(why)
+        return {"only_settings": True, "run_dir": None}
+
+    def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:
+        project = self.context.project
+        request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
+        found = self._checked(request, chosen, None)
+        self._show(found, request)
+        for line in [*self.context.replaced(request), *self._preflight(request, found, chosen).unused()]:
+            self.say(f"  warning: {line}")
+        if chosen == ["settings"]:
+            self._show_points(found)
+            return self._result(None, found, request, only_settings=True)
+        run_id = run_directory.new_id()
+        presets = list(request.presets)
+        name = given_name or run_directory.name_of(project, presets, run_id)
+        parent = Path(found.settings["run_artifacts_dir"])
+        command = self._command()
+
+        def fill(directory: Path) -> None:
+            self._write(directory, found, request)
+            record = run_record.new(run_id, self.context.role, presets, [point.name for point in found.points], command)
+            tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
+            record["give_back"] = command.give_back(parent / name, project, tags)
+            record["sessions"].append(self._session(record, record["started"], command, chosen))
+            run_record.write(directory, record)
+            files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
+
+        directory = run_directory.create(parent, name, fill)
+        self.say(f"Run {run_id} in {directory}")
+        self.say(f"  interrupted? {directory / 'GIVE_BACK'} holds the command that gives back")
+        return self._result(directory, found, request)
+
+    def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
+        context = self.context
+        directory = run_directory.existing(path)
+        request = self._read(directory / "request.yml")
+        self._refuse_other_run(path, directory, request)
+        if chosen == ["report"] and run_record.at_work(directory) is not None:
+            return self._beside(directory, request)
+        run_record.refuse_while_running(directory)
+        words = {word: context.extra[word] for word in TREE_WORDS if word in context.extra}
+        if "bisect" in words:  # a later session may change a part of it, such as the budget
+            words["bisect"] = {**schedule_words.bisection_of(request), **words["bisect"]}
+        more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
+        earlier = run_record.read(directory)
+        interrupted = _interrupted(directory, earlier)
+        request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
+        found = self._checked(request, chosen, directory)
+        redone = self._redo(directory, found, chosen)
+        if chosen == ["settings"]:
+            self._show(found, request)
+            self._show_points(found, directory, redone)
+            return self._result(directory, found, request, only_settings=True)
+        held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
+        command = self._command()
+        self._write(directory, found, request)
+        for one in redone:
+            self._create_attempt(directory, one, found)
+
+        def edit(record: dict[str, Any]) -> None:
+            for phase in record["phases"].values():
+                if phase["status"] == "running":
+                    phase["status"] = "interrupted"
+            record["status"] = "running"
+            record["points"] = list(found.matrix_values())
+            session = self._session(record, run_record.stamp(), command, chosen)
+            record["sessions"] = [*record.get("sessions", []), session]
+
+        run_record.change(directory, edit)
+        (directory / "FINISHED").unlink(missing_ok=True)
+        if dropped:
+            self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
+        return {**self._result(directory, found, request), "interrupted": interrupted}
+
+    def _redo(self, directory: Path, found: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
+        """Return the further attempts that ``-e redo`` demands."""
+        if "redo" not in self.context.extra:
+            return []
+        if "test" not in chosen and chosen != ["settings"]:
+            raise InputError(f"-e redo= needs phase test, and --tags {','.join(chosen)} leaves it out")
+        wanted = points_to_redo.of(directory, self.context.extra["redo"], list(found.matrix_values()))
+        if not wanted:
+            self.say(f"redo={self.context.extra['redo']}: no point is to be measured again")
+        return wanted
+
+    def _refuse_other_run(self, path: str, directory: Path, request: RequestedSettings) -> None:
+        project = self.context.project
+        if request.project != project:
+            raise InputError(f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {project}")
+        asked = preset_names(self.context.variables.get("preset"))
+        if asked and asked != list(request.presets):
+            had = ", ".join(request.presets) or "no preset"
+            raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
+
+    def _beside(self, directory: Path, request: RequestedSettings) -> dict[str, Any]:
+        """Report on a run while another session works on it, without changing that session's record."""
+        if collect_settings_layers.extra_layer(self.context.extra, self.context.catalogue, {}).values:
+            raise InputError(
+                f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
+            )
+        self.say(f"Run {run_record.read(directory)['id']} is still running; this is the report of the results so far.")
+        return {**self._result(directory, self.context.effective(request), request), "beside": True}
+
+    def _read(self, path: Path) -> RequestedSettings:
+        document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
+        return RequestedSettings.read(collect_settings_layers.raw(document), str(path))
+
+    def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
+        """Resolve a request and check everything that its phases need before one of them runs."""
+        context = self.context
+        found = context.effective(request)
+        self._read_secrets(found, chosen)
+        if "test" in chosen:
+            resolve_settings.refuse_heavy(request, found.settings)
+        self._preflight(request, found, chosen).check(run_dir)
+        if run_dir:
+            point_attempts.refuse_changed(run_dir, found.matrix_values())
+        return found
+
+    def _preflight(
+        self, request: RequestedSettings, found: EffectiveSettings, chosen: list[str]
+    ) -> settings_preflight.Preflight:
+        known = self.context
+        context = (known.catalogue, known.render, chosen, known.variables)
+        return settings_preflight.Preflight(request, found, *context, self.phases)
+
+    def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
+        context = self.context
+        self.secrets = read_secret_settings.required(
+            context.catalogue, context.variables, found.settings, chosen, context.render, self.templar.template
+        )
+
+    def _tags(self) -> tuple[list[str], list[str]]:
+        given = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
+        run, skip = (list(one or []) for one in given)
+        return run, skip
+
+    def _chosen(self) -> list[str]:
+        run, skip = self._tags()
+        return collect_settings_layers.chosen(self.phases, run, [*skip, *self.skip])
+
+    def _command(self) -> run_record.CommandLine:
+        return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)
+
+    def _session(
+        self, record: Mapping[str, Any], started: str, command: run_record.CommandLine, chosen: list[str]
+    ) -> dict[str, Any]:
+        # An action runs in a worker of ansible-playbook.
+        session = run_record.session(started, command, self._tags()[0], os.getppid())
+        return {**session, **resumed_extra_vars.held_before(record, chosen)}
+
+    def _given_secrets(self) -> list[str]:
+        return [name for name, value in self.secrets.items() if value]
+
+    def _write(self, directory: Path, found: EffectiveSettings, request: RequestedSettings) -> None:
+        settings_files.write(directory, found, request, self.context.catalogue.secrets, self._given_secrets())
+
+    def _create_attempt(self, directory: Path, one: PlannedPoint, found: EffectiveSettings) -> None:
+        """Create the folder of a further attempt, with the settings of this session."""
+        values = next(point.settings for point in found.points if point.name == one.of)
+        hidden = self.context.catalogue.secrets
+        point_attempts.repeat(directory, one, lambda path: settings_files.dump(path, values, hidden))
+
+    def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
+        document = settings_display.provenance(found, request, self._given_secrets())
+        defaults = self.context.defaults
+        shown = [name for name in document["settings"] if name in defaults]
+        rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
+        rows = settings_display.rows(document, rendered)
+        for line in settings_display.table(rows, list(request.presets), len(found.points)):
+            self.say(line)
+
+    def _show_points(
+        self, found: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
+    ) -> None:
+        loads = point_load_estimates.durations(self.context.role.folder, found.measured, self.context.render)
+        states = point_states.of(directory, found.points, redone)
+        for line in settings_display.points(found, loads, states, point_states.time_left(directory, states.values())):
+            self.say(line)
+        if most := schedule_words.most_text(found):
+            self.say(f"  {most}")
+
+    def _result(
+        self, directory: Path | None, found: EffectiveSettings, request: RequestedSettings, only_settings: bool = False
+    ) -> dict[str, Any]:
+        return {
+            "only_settings": only_settings,
+            "beside": False,
+            "run_dir": str(directory) if directory else None,
+            "run_id": run_record.read(directory)["id"] if directory else None,
+            "points": [point.name for point in found.points],
+            "repeat": found.repeat,
+            "bisect": found.bisect,
+            "most_points": schedule_words.most_rounds(directory, found),
+            "presets": list(request.presets),
+            "late": list(found.late),
+            "pre_cleanup": found.pre_cleanup,
+            "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
+            "keep_failed": bool(found.settings.get("cluster_keep_failed")),
+            "interrupted": None,
+        }
+
+
+def _interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the point that the last session was measuring (or '') if it was cut short, None if it was closed."""
+    last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
+    if record["status"] not in ("running", "interrupted") or "ended" in last:
+        return None
+    return {"point": point_states.running(directory)}

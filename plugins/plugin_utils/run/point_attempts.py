@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folders of the attempts at the points of a run, and the decision which of them is measured next.
+
+A folder appears whole or not at all, and always before the line of schedule.jsonl that decides on it. Whatever a
+killed session has written, the next one finds in the folders what is left to measure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points, schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import (
+    FAILED,
+    PASSED,
+    PLANNED,
+    SKIPPED,
+    Attempt,
+    Finished,
+    PlannedPoint,
+    ScheduleState,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import folder_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import NOT_BEGUN
+
+from . import run_record, schedule_choosers
+
+#: Writes the settings of a point to a file.
+WriteSettings = Callable[[Path], None]
+#: Replaces the settings of the verdict in the file of a point with this name.
+JudgeSettings = Callable[[str, Path], None]
+
+
+@dataclass(frozen=True)
+class ScheduleWords:
+    """The words of a session that decide on further attempts, and the judged figures (verdict/2) of all attempts."""
+
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+    bisect: Mapping[str, Any] = field(default_factory=dict)
+    kpis: Sequence[Mapping[str, Any]] = ()
+
+    def given(self) -> dict[str, Mapping[str, Any]]:
+        """Return the words that are not empty."""
+        return {name: word for name, word in (("repeat", self.repeat), ("bisect", self.bisect)) if word}
+
+
+NO_WORDS = ScheduleWords()
+
+
+def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
+    """Return the state of the schedule in the last session of a run."""
+    return _state(run_dir, _session(run_record.read(run_dir)), stop_on_error)
+
+
+def _state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
+    return ScheduleState(planned_points.read(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
+
+
+def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> PlannedPoint | Finished:
+    """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
+    record = run_record.read(run_dir)
+    run, session = str(record["id"]), _session(record)
+    state = replace(_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
+    found = next_point(state, schedule_choosers.choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
+    if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
+        repeat(run_dir, found)
+    schedule_log.note(run_dir, run, session, found, words.given())
+    return found
+
+
+def answer(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> dict[str, Any]:
+    """Return the decision as the result of module run_next_point."""
+    found = decide(run_dir, stop_on_error, words)
+    if isinstance(found, Finished):
+        return {"finished": True, "point": "", "attempt": 0, "why": found.why, "failures": failures(run_dir)}
+    result = {"finished": False, "point": found.name, "attempt": found.attempt, "last": found.last}
+    return {**result, "why": found.why, "failures": []}
+
+
+def failures(run_dir: Path) -> list[str]:
+    """Return why the test has not passed: failures of this session, and points that failed in an earlier one."""
+    state = state_of(run_dir)
+    now = {one.name: one for one in state.failed_now()}
+    earlier = {one.name: one for one in state.counted() if one.status == FAILED and one.name not in now}
+    return [
+        *(_error(one) for one in now.values()),
+        *(f"{_error(one)} (in an earlier session; -e redo=failed measures it again)" for one in earlier.values()),
+    ]
+
+
+def _error(one: Attempt) -> str:
+    return str(one.record.get("error") or f"point {one.name}: no reason was recorded")
+
+
+def _session(record: Mapping[str, Any]) -> str:
+    """Return the start of the session that works on the run. record: run.yml."""
+    sessions = record.get("sessions") or [record]
+    return str(sessions[-1]["started"])
+
+
+def repeat(run_dir: Path, found: PlannedPoint, write: WriteSettings | None = None) -> None:
+    """Create the folder of a further attempt, with the settings of the first one unless ``write`` writes others."""
+    first = run_dir / "points" / found.of
+    values = files.read_yaml(first / "point.yml")["settings"]
+    _create(run_dir, found.of, found.attempt, values, write or (lambda path: _copy(first, path)), why=found.why)
+
+
+def _copy(first: Path, path: Path) -> None:
+    shutil.copyfile(first / "settings.yml", path)
+
+
+def write_points(
+    run_dir: Path, points: Iterable[tuple[str, Mapping[str, Any], str, WriteSettings]], judge: JudgeSettings
+) -> None:
+    """Write the points of the matrix: (name, matrix values, why it is skipped or "", its settings).
+
+    The settings of an attempt that has ended are those that it was measured with; only ``judge`` changes them. Points
+    that the matrix no longer has are removed; refuse_changed() has refused it if one of them was begun.
+    """
+    for half in (run_dir / "points").glob(".*"):  # left by a killed session
+        shutil.rmtree(half)
+    there: dict[str, list[Attempt]] = {}
+    for one in planned_points.read(run_dir):
+        there.setdefault(one.of, []).append(one)
+    wanted = list(points)
+    for name in set(there) - {point[0] for point in wanted}:
+        shutil.rmtree(run_dir / "points" / name)
+    for name, values, skipped, write in wanted:
+        if name not in there:
+            _create(run_dir, name, 1, values, write, SKIPPED if skipped else PLANNED, skipped)
+        for one in there.get(name, ()):
+            folder = run_dir / "points" / one.name
+            if one.status in (PASSED, FAILED):
+                judge(name, folder / "settings.yml")
+                continue
+            write(folder / "settings.yml")
+            if one.attempt == 1 and one.status in (PLANNED, SKIPPED):
+                record = _record(name, 1, values, SKIPPED if skipped else PLANNED, skipped)
+                files.write_yaml(folder / "point.yml", {**record, "uuid": one.record["uuid"]}, "point/2")
+
+
+def refuse_changed(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise InputError if a point that was begun would change or go. points: name -> matrix values."""
+    for one in planned_points.read(run_dir):
+        if one.status in NOT_BEGUN or one.attempt > 1:
+            continue
+        had = one.record["settings"]
+        if one.name not in points:
+            raise InputError(f"point {one.name} was measured with {_text(had)}, and the matrix lacks it now: {_KEEPS}")
+        now = files.plain(points[one.name])
+        if had != now:
+            raise InputError(f"point {one.name} was measured with {_text(had)}, and now has {_text(now)}: {_KEEPS}")
+
+
+_KEEPS = "a run keeps the points that it has measured; begin another run"
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values.items()) or "no matrix"
+
+
+def _record(of: str, attempt: int, values: Mapping[str, Any], status: str, why: str) -> dict[str, Any]:
+    record = {"schema": "point/2", "point": folder_name(of, attempt), "attempt": attempt, "uuid": str(uuid.uuid4())}
+    more = {**({"of": of} if attempt > 1 else {}), **({"why": why} if why else {})}
+    return {**record, "settings": dict(values), "status": status, **more}
+
+
+def _create(
+    run_dir: Path,
+    of: str,
+    attempt: int,
+    values: Mapping[str, Any],
+    write: WriteSettings,
+    status: str = PLANNED,
+    why: str = "",
+) -> None:
+    """Create the folder of an attempt, whole. Raises InputError if it is there."""
+    parent = run_dir / "points"
+    parent.mkdir(exist_ok=True)
+    name = folder_name(of, attempt)
+    half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+    write(half / "settings.yml")
+    files.write_yaml(half / "point.yml", _record(of, attempt, values, status, why), "point/2")
+    half.chmod(0o755)
+    try:
+        os.rename(half, parent / name)
+    except OSError as error:
+        shutil.rmtree(half, ignore_errors=True)
+        raise InputError(f"can't create {parent / name}: {error.strerror or error}") from error

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which ``-e`` values of earlier sessions apply when a run is continued.
+
+The values belong to the resources that were created with them. If a session failed and left nothing (neither a held
+resource nor a measured point), its values are dropped, so that a wrong value does not apply again. A session that only
+gives back, reports or exports uses all values ever given, since the objects that it looks for may have been created
+with them. request.yml keeps the values from before the last session as a layer of kind ``before``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+    RequestedSettings,
+    SettingsLayer,
+)
+
+from .run_directory import read_optional
+
+#: Phases that create nothing.
+QUIET = {"settings", "report", "cleanup", "release", "export"}
+#: Values that define the points of a run: they stay, as the folders of the points do.
+STAYS = ("matrix", "matrix_points", "matrix_skip_if", "repeat", "bisect")
+
+
+def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
+    """Return the request of a new run, with the ``-e`` values that stay even if this session fails."""
+    given = _values(request, "extra")
+    origins = {"overrides": "-e"} if "overrides" in extra else {}
+    return request.with_layers(
+        SettingsLayer("before", "-e", {name: given[name] for name in STAYS if name in given}, origins)
+    )
+
+
+def continued(
+    request: RequestedSettings, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
+) -> tuple[RequestedSettings, list[str]]:
+    """Return the request of a session that continues a run, and the names of the values that it drops.
+
+    more: the ``-e`` of this session. sessions: records of the earlier ones. chosen: the phases of this one.
+    """
+    given = _values(request, "extra")
+    if set(chosen) <= QUIET:
+        return (_with(request, {**given, **more.values}, more), []) if more.values else (request, [])
+    last: Mapping[str, Any] = next((one for one in reversed(list(sessions)) if "held" in one), {})
+    dropped: list[str] = []
+    if last.get("kept") is False:
+        before = next(iter(request.of("before")), SettingsLayer("before", "-e", {}))
+        dropped = [name for name in given if name not in more.values and given[name] != before.values.get(name)]
+        if "overrides" in before.origins and request.of("overrides"):
+            request = replace(request, layers=tuple(one for one in request.layers if one.kind != "overrides"))
+            dropped.append("overrides")
+        given = before.values
+    request = request.with_layers(SettingsLayer("before", "-e", dict(given)))
+    return _with(request, {**given, **more.values}, more), dropped
+
+
+def _with(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
+    origins = {**next((one.origins for one in request.of("extra")), {}), **more.origins}
+    return request.with_layers(
+        SettingsLayer("extra", "-e", values, {name: at for name, at in origins.items() if name in values})
+    )
+
+
+def _values(request: RequestedSettings, kind: str) -> dict[str, Any]:
+    return next((one.values for one in request.of(kind)), {})
+
+
+def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
+    """Return ``held`` for the record of a session: what the run held before. Empty if it creates nothing."""
+    return {} if set(chosen) <= QUIET else {"held": [one["what"] for one in record["held"]]}
+
+
+def note_result(record: dict[str, Any], failures: list[str], directory: Path) -> None:
+    """Record whether the ``-e`` values of the last session stay. Those of a killed session stay: it records nothing."""
+    session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
+    if "held" in session:
+        new = {one["what"] for one in record["held"]} - set(session["held"])
+        session["kept"] = not failures or bool(new) or _measured(directory, session["started"])
+
+
+def _measured(directory: Path, since: str) -> bool:
+    """Return whether a point passed after ``since`` (UTC, in the format of the files)."""
+    points = [read_optional(path) for path in directory.glob("points/*/point.yml")]
+    return any(one.get("status") == "passed" and str(one.get("ended") or "") >= since for one in points)

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One role call in its numbered directory: its arguments without secrets, how to run it again, and its failure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, Gate
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    project_role,
+    read_secret_settings,
+    unsafe_text,
+)
+
+from . import run_record
+
+ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
+#: Keys of a dictionary whose values are secrets, such as hub_token.
+_SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|credentials|access_key|secret_key)$", re.IGNORECASE)
+
+
+def options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
+    """Return the options of a role's entry point; empty without argument_specs."""
+    path = role_path / "meta" / "argument_specs.yml"
+    if not path.exists():
+        return {}
+    entries = (files.read_yaml(path) or {}).get("argument_specs") or {}
+    return (entries.get(entry) or entries.get("main") or {}).get("options") or {}
+
+
+def record(
+    step: Path,
+    role: Any,
+    task_vars: Mapping[str, Any],
+    template: Callable[[Any], Any],
+    argv: list[str],
+    loader: Any,
+) -> None:
+    """Write the arguments of a call of ``role`` (Ansible's object) and the command that runs it again.
+
+    loader: Ansible's, which reads files of ``-e @file``. Nothing is raised: the call matters more than its record.
+    """
+    name, entry = role.get_name(), str((role._from_files or {}).get("tasks") or "main").removesuffix(".yml")
+    try:
+        declared = options(Path(role._role_path), entry)
+        given, secrets = _values(declared, task_vars, template)
+    except (DataError, OSError, AttributeError) as error:
+        files.replace_text(step / ARGUMENTS, f"# The arguments are unknown: {error}\n")
+        return
+    head = f"# The arguments of entry point {entry} of role {name}. COMMAND runs this call again.\n"
+    if secrets:
+        head += f"# Left out, as secrets: {', '.join(secrets)}. Give them as in a run.\n"
+    of_run = {key: str(template(task_vars[key])) for key in ("run_id", "run_point") if task_vars.get(key)}
+    call = {"step_role": name, "step_entry": entry, **of_run}
+    marked = unsafe_text.mark({**call, **given}, lambda _text: False)
+    files.replace_text(step / ARGUMENTS, head + unsafe_text.dump(marked))
+    files.replace_text(step / COMMAND, command(step, argv, loader, secrets) + "\n")
+
+
+def _values(
+    declared: Mapping[str, Mapping[str, Any]], task_vars: Mapping[str, Any], template: Callable[[Any], Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of the options that have one, and the names of the secrets."""
+    secrets = [name for name, spec in declared.items() if spec.get("no_log")]
+    known = {}
+    for name in secrets:
+        try:
+            value = read_secret_settings.read(name, task_vars, os.environ, template)
+        except (AnsibleError, InputError):
+            continue
+        if value:
+            known[name] = value
+    gate = Gate(known)
+    found = {}
+    for name in sorted(declared.keys() - set(secrets)):
+        if name not in task_vars:
+            continue
+        try:
+            found[name] = without_secrets(files.plain(template(task_vars[name])), gate)
+        except AnsibleError:
+            continue  # it refers to what does not exist yet
+    return found, secrets
+
+
+def without_secrets(value: Any, gate: Gate) -> Any:
+    """Return plain data with secrets masked: those that the gate finds, and values of keys that name one."""
+    if isinstance(value, dict):
+        return {
+            key: MASK if isinstance(one, str) and one and _SECRET_KEY.search(str(key)) else without_secrets(one, gate)
+            for key, one in value.items()
+        }
+    if isinstance(value, list):
+        return [without_secrets(one, gate) for one in value]
+    return gate.masked(value) if isinstance(value, str) else value
+
+
+def command(step: Path, argv: list[str], loader: Any, secrets: Iterable[str]) -> str:
+    """Return the command that runs the call again, with the files of ``-e @file`` that hold one of ``secrets``."""
+    from ansible import context
+
+    try:
+        words = run_record.CommandLine.of(argv, context.CLIARGS, loader, dict.fromkeys(secrets))
+    except AnsibleError:  # a file of -e @file that is gone
+        words = run_record.CommandLine(argv, context.CLIARGS, [])
+    return words.role_call(project_role.ROOT / "playbooks" / "step.yml", step)
+
+
+class FailedCalls:
+    """Writes FAILURE into the directory of the role call whose task failed. For a callback plugin."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, Path] = {}
+
+    def opened(self, role: Any, path: str) -> None:
+        """Record the directory of a call of ``role``, Ansible's object of it."""
+        self._steps[id(role)] = Path(path)
+
+    def failed(self, role: Any, task: str, message: str) -> None:
+        """Add a failure to the directory of the call, if the role has opened one."""
+        step = self._steps.get(id(role))
+        if role is not None and step is not None and step.is_dir():
+            add_failure(step, f"{task}: {message}")
+
+
+def add_failure(step: Path, text: str) -> None:
+    """Add a line to FAILURE in the directory of a role call."""
+    with open(step / FAILURE, "a", encoding="utf-8") as stream:
+        stream.write(f"{text}\n")

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run directory: its name, its creation, the numbered directories of role calls, timings."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+_STEP = re.compile(r"^(\d{3,})__")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without letters that are easily confused
+
+
+def new_id() -> str:
+    """Return a run id: month and day, then six random characters. Names of Services must begin with a letter."""
+    tail = "".join(secrets.choice(_LETTERS) for dummy in range(6))
+    return f"t{datetime.now(UTC):%m%d}-{tail}"
+
+
+def name_of(project: str, presets: list[str], run_id: str) -> str:
+    """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is truncated."""
+    preset = "+".join(presets)[:60] or "default"
+    return f"{project}-{preset}-{run_id}"
+
+
+def given_name(project: str, name: str) -> str:
+    """Return ``<project>-<name>``, for a name that was given beforehand. Raises InputError if it can't be used."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"run_name '{name}': use up to 60 letters, digits, '_', '-' and '.', a letter or digit first")
+    return f"{project}-{name}"
+
+
+def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    """Create the run directory with everything that ``fill`` writes, atomically.
+
+    It is filled under a temporary name and then renamed: an existing run directory always contains its request.
+    Raises InputError if the directory can't be created.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+    except OSError as error:
+        raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
+    try:
+        fill(half)
+        half.chmod(0o755)
+        target = parent / name
+        os.rename(half, target)
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+    return target
+
+
+def existing(path: str) -> Path:
+    """Return the directory of an earlier run. Raises InputError if there is none at ``path``."""
+    found = Path(path).expanduser()
+    found = found if found.is_absolute() else Path.cwd() / found
+    if not (found / "request.yml").exists():
+        what = "is no run directory: it holds no request.yml" if found.is_dir() else "does not exist"
+        raise InputError(f"-e run_dir={path}: {found} {what}")
+    return found
+
+
+def next_step(run_dir: Path, role: str, entry: str) -> Path:
+    """Create and return the next ``NNN__<role>__<entry>``; concurrent callers never get the same number."""
+    number = 0
+    while True:
+        taken = [int(found[1]) for path in run_dir.iterdir() if (found := _STEP.match(path.name))]
+        number = max(number, *taken, 0) + 1
+        # This file claims the number until its directory exists. It stays if its caller is killed in between.
+        claim = run_dir / f".step-{number:03d}"
+        try:
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            continue
+        try:
+            if not any(run_dir.glob(f"{number:03d}__*")):
+                path = run_dir / f"{number:03d}__{role}__{entry}"
+                path.mkdir()
+                return path
+        finally:
+            claim.unlink()
+
+
+def timings(run_dir: Path, since: float) -> dict[str, float]:
+    """Sum the seconds that modules recorded, by category, over the role calls begun after ``since`` (epoch seconds)."""
+    total: dict[str, float] = {}
+    for path in sorted(run_dir.glob("[0-9]*__*/timing.json")):
+        if path.parent.stat().st_mtime >= since:
+            for record in files.read_lines(path):
+                total[record["category"]] = total.get(record["category"], 0.0) + record["seconds"]
+    return total
+
+
+def read_optional(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON document; return an empty dictionary if it does not exist."""
+    if not path.exists():
+        return {}
+    return files.read_json(path) if path.suffix == ".json" else files.read_yaml(path) or {}

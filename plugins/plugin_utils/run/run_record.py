@@ -1,0 +1,307 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""run.yml: the record of a run. Every function reads it, changes it and replaces it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask
+
+from .run_directory import read_optional
+
+#: Variables of the environment that the give-back command takes along.
+_NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
+
+HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
+
+
+def read(run_dir: Path) -> dict[str, Any]:
+    """Return the record. Raises DataError if there is none."""
+    return files.read_yaml(run_dir / "run.yml")
+
+
+def write(run_dir: Path, record: Mapping[str, Any]) -> None:
+    """Replace the record."""
+    files.write_yaml(run_dir / "run.yml", record, "run/1", HEAD)
+
+
+def change(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Apply ``edit`` to the record and return it."""
+    record = read(run_dir)
+    edit(record)
+    write(run_dir, record)
+    return record
+
+
+def new(
+    run_id: str, role: project_role.ProjectRole, presets: list[str], points: list[str], arguments: CommandLine
+) -> dict[str, Any]:
+    """Return the record of a new run. The caller fills in ``give_back``, which needs the name of the directory."""
+    return {
+        "schema": "run/1",
+        "id": run_id,
+        "project": role.project,
+        "role": role.name,
+        "presets": presets,
+        "status": "running",
+        "started": stamp(),
+        "ended": None,
+        "command": arguments.text(),
+        "give_back": "",
+        "git": git(role.root),
+        "versions": versions(role),
+        "environment": environment(),
+        "phases": {},
+        "clusters": {},
+        "points": points,
+        "held": [],
+        "sessions": [],
+    }
+
+
+def session(started: str, command: CommandLine, tags: list[str], pid: int) -> dict[str, Any]:
+    """Return the record of a session. pid: its ansible-playbook process."""
+    began = round(started_of_process(pid), 2)
+    return {"started": started, "command": command.text(), "tags": tags, "pid": pid, "began": began}
+
+
+class CommandLine:
+    """The ansible-playbook command of this process, from ``context.CLIARGS`` and sys.argv."""
+
+    @classmethod
+    def of(cls, argv: list[str], cli: Mapping[str, Any], loader: Any, secrets: Mapping[str, str | None]) -> CommandLine:
+        """Read with Ansible's ``loader`` which files of ``-e @file`` hold secrets. secrets: setting -> value."""
+        files = [one[1:] for one in cli.get("extra_vars") or () if one.startswith("@")]
+        hold = [one for one in files if set(loader.load_from_file(one) or ()) & set(secrets)]
+        return cls(argv, cli, secrets.values(), hold)
+
+    def __init__(
+        self,
+        argv: list[str],
+        cli: Mapping[str, Any],
+        secret_values: Iterable[str | None],
+        secret_files: Iterable[str] = (),
+    ) -> None:
+        """secret_files: files of variables (``-e @file``) that contain secrets; no file of the run contains those."""
+        self.argv = list(argv)
+        self.cli = cli
+        self.secret_values = [value for value in secret_values if value]
+        self.secret_files = list(secret_files)
+
+    def text(self) -> str:
+        """Return the command as typed, without secrets."""
+        return mask(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
+
+    def program(self) -> str:
+        """Return the absolute path of ansible-playbook, or its name if the path is unknown."""
+        path = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
+        return os.path.abspath(path) if path else self.argv[0]
+
+    def give_back(self, run_dir: Path, project: str, tags: Sequence[str]) -> str:
+        """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
+        words = self._program_and_files(project) + self._secrets()
+        return _from_anywhere(
+            [*words, "--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
+        )
+
+    def role_call(self, playbook: Path, step: Path) -> str:
+        """Return the command that runs a role call again with ``playbook``, from any shell and working directory."""
+        words = [self.program(), str(playbook), *self._inventory_and_vault(), *self._secrets()]
+        return _from_anywhere([*words, "-e", f"step_dir={step.resolve()}"])
+
+    def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
+        """Return the argument list of this command for some phases of the run, with all its ``-e``."""
+        given = [word for one in self.cli.get("extra_vars") or () for word in ("-e", one)]
+        tail = ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
+        return [*self._program_and_files(project), *given, *tail]
+
+    def _program_and_files(self, project: str) -> list[str]:
+        playbooks = list(self.cli.get("args") or ())
+        mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
+        words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
+        return words + self._inventory_and_vault()
+
+    def _secrets(self) -> list[str]:
+        return [word for path in self.secret_files for word in ("-e", f"@{_absolute(path)}")]
+
+    def _inventory_and_vault(self) -> list[str]:
+        """Return the options that name the inventories and the passwords of vaults."""
+        words = []
+        for source in self.cli.get("inventory") or ():
+            # Ansible also lists its default inventory, which most machines do not have. "host," is a list of hosts.
+            if isinstance(source, str) and ("," in source or Path(source).exists()):
+                words += ["-i", _absolute(source)]
+        return words + self._vault()
+
+    def _vault(self) -> list[str]:
+        words = []
+        for path in self.cli.get("vault_password_files") or ():
+            words += ["--vault-password-file", _absolute(path)]
+        for one in self.cli.get("vault_ids") or ():
+            label, at, path = one.rpartition("@")
+            words += ["--vault-id", f"{label}{at}{_absolute(path)}"]
+        return words + (["--ask-vault-password"] if self.cli.get("ask_vault_pass") else [])
+
+
+def _absolute(path: str) -> str:
+    """Return an existing path as an absolute path, any other argument unchanged."""
+    return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _from_anywhere(words: list[str]) -> str:
+    """Return a command with the environment variables that it needs in another shell."""
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)])
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment variables that the command needs in another shell."""
+    given = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
+    if os.environ.get("ANSIBLE_STDOUT_CALLBACK", "").startswith("perfscale.seatrial."):
+        # Any other one is for the program that started this process, as AWX's is.
+        given["ANSIBLE_STDOUT_CALLBACK"] = os.environ["ANSIBLE_STDOUT_CALLBACK"]
+    if constants.CONFIG_FILE:
+        given["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
+    return {
+        name: os.pathsep.join(_absolute(one) for one in value.split(os.pathsep))
+        for name, value in sorted(given.items())
+    }
+
+
+def started_of_process(pid: int) -> float:
+    """Return when process ``pid`` started, in seconds since the epoch; the current time if that is unknown."""
+    import time
+
+    if processes.ticks_of(pid) is None:
+        return time.time()
+    try:
+        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - uptime + processes.began(pid)
+
+
+def at_work(run_dir: Path) -> dict[str, Any] | None:
+    """Return the session whose ansible-playbook process still works on this run, if any.
+
+    One that started us does not count: it was interrupted, and we give back what it holds.
+    """
+    above = ancestors(os.getpid())
+    for session in read_optional(run_dir / "run.yml").get("sessions", []):
+        pid = session.get("pid")
+        if pid and pid not in above and _is_running(session):
+            return session
+    return None
+
+
+def _is_running(session: Mapping[str, Any]) -> bool:
+    pid = session["pid"]
+    return Path(f"/proc/{pid}").exists() and abs(started_of_process(pid) - session["began"]) < 2.0
+
+
+def began(run_dir: Path, pid: int) -> float:
+    """Return when the session of process ``pid`` began, in seconds since the epoch.
+
+    An interrupted session that has started it, to give back what the run holds, counts with it.
+    """
+    above = ancestors(pid)
+    sessions = read_optional(run_dir / "run.yml").get("sessions", [])
+    known = [one["began"] for one in sessions if one.get("pid") in above and _is_running(one)]
+    return min([started_of_process(pid), *known])
+
+
+def ancestors(pid: int) -> set[int]:
+    """Return the ids of the process and of all its ancestors."""
+    found: set[int] = set()
+    while pid and pid not in found:
+        found.add(pid)
+        pid = processes.parent_of(pid) or 0
+    return found
+
+
+def refuse_while_running(run_dir: Path) -> None:
+    """Raise InputError when the ansible-playbook process of an earlier session still works on this run."""
+    session = at_work(run_dir)
+    if session is not None:
+        raise InputError(
+            f"run {run_dir.name} is still being worked on by process {session['pid']} ({session['command']}): "
+            "wait for its end, or stop it first; only --tags report goes beside it"
+        )
+
+
+def git(root: Path) -> dict[str, Any]:
+    """Return the revision of the checkout at ``root`` and whether files differ from it; null outside a checkout.
+
+    A job of AWX has a copy of its project without .git in the working directory, and the revision in PROJECT_REVISION.
+    """
+    try:
+        top = _git(root, "rev-parse", "HEAD")
+        return {"revision": top.strip() or None, "dirty": bool(_git(root, "status", "--porcelain").strip())}
+    except (OSError, subprocess.SubprocessError):
+        copied = root.resolve().is_relative_to(Path.cwd())
+        return {"revision": os.environ.get("PROJECT_REVISION") or None if copied else None, "dirty": None}
+
+
+def _git(root: Path, *words: str) -> str:
+    if not (root.resolve() / ".git").exists():
+        raise OSError("not a checkout")
+    done = subprocess.run(
+        ["git", "-C", str(root.resolve()), *words], capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout
+
+
+def versions(role: project_role.ProjectRole) -> dict[str, str]:
+    """Return the versions of all software that results may depend on."""
+    from importlib import metadata
+
+    from ansible.release import __version__ as core
+
+    found = {
+        "python": platform.python_version(),
+        "ansible-core": core,
+        "perfscale.seatrial": _collection(project_role.ROOT),
+    }
+    for name in ("kubernetes", "Jinja2", "jmespath", "msgspec", "numpy", "matplotlib", "cryptography", "PyYAML"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    for name in dict.fromkeys(["kubernetes.core", role.collection]):
+        folder = project_role.collection_folder(name)
+        found.setdefault(name, _collection(folder) if folder else "not installed")
+    return found
+
+
+def _collection(root: Path) -> str:
+    if (root / "galaxy.yml").exists():
+        return str(files.read_yaml(root / "galaxy.yml")["version"])
+    manifest = root / "MANIFEST.json"
+    return str(files.read_json(manifest)["collection_info"]["version"]) if manifest.exists() else "unknown"
+
+
+def environment() -> dict[str, Any]:
+    """Return properties of the machine, without names of hosts or users, which must not appear in a report."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpus": os.cpu_count() or 0,
+        "memory_gib": round(memory / 2**30, 1),
+        "ci": bool(os.environ.get("CI")),
+        "interpreter": sys.executable,
+    }

@@ -1,0 +1,206 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calls of modules that run side by side, each in a separate process until it has ended, whatever becomes of others.
+
+The processes are forks of Ansible's worker. They and their modules stay in its process group, by which they are ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection, get_context
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+
+#: Seconds between two looks at what the members say.
+INTERVAL = 0.2
+#: States of a member that has ended. One that was left out was never started, because a member before it failed.
+PASSED, FAILED, LEFT_OUT = "passed", "failed", "left_out"
+
+ARGUMENTS: dict[str, Any] = {
+    "members": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "name": {"type": "str", "required": True},
+            "call": {
+                "type": "dict",
+                "options": {
+                    "module": {"type": "str"},
+                    "arguments": {"type": "dict"},
+                    "progress": {"type": "bool", "default": False},
+                },
+            },
+            "after": {"type": "list", "elements": "str", "default": []},
+        },
+    },
+    "step_dir": {"type": "path"},
+}
+
+Call = Callable[["Member"], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One call. after: names of members that must have passed before. progress: whether the module reports progress."""
+
+    name: str
+    module: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    progress: bool = False
+
+
+@dataclass
+class MemberOutcome:
+    """How a member ended. began, ended: seconds since the first member began."""
+
+    state: str
+    began: float
+    ended: float
+    result: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """The error of a member that failed, or why it was not started."""
+        return str(self.result.get("msg") or "it failed without a message")
+
+    def text(self, name: str) -> str:
+        """Return how a member of this name ended, in one line."""
+        if self.state == PASSED:
+            return f"{name}: done after {self.ended - self.began:.0f} s"
+        return f"{name}: {self.message}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the outcome as the module returns it: the result of the member, with its state and times."""
+        times = {"began": round(self.began, 2), "ended": round(self.ended, 2)}
+        known = {name: value for name, value in self.result.items() if name != "invocation" and name[0] != "_"}
+        return {**known, "state": self.state, **times}
+
+
+def members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
+    """Return the members that a task names, without those that have no call.
+
+    Raises InputError for two of one name, an unknown one, a call without a module, and a circle.
+    """
+    names = [one["name"] for one in given]
+    found: dict[str, Member] = {}
+    for one in given:
+        name, call = one["name"], one["call"] or {}
+        if names.count(name) > 1:
+            raise InputError(f"members: there are two members '{name}'")
+        for before in one["after"]:
+            if before not in names:
+                raise InputError(f"members: {name} comes after '{before}', which is no member{nearest(before, names)}")
+        if call.get("arguments") and not call.get("module"):
+            raise InputError(f"members: {name} has a call without a module")
+        if call.get("module"):
+            progress = bool(call.get("progress"))
+            found[name] = Member(name, call["module"], call.get("arguments") or {}, tuple(one["after"]), progress)
+    known = {name: replace(one, after=tuple(filter(found.__contains__, one.after))) for name, one in found.items()}
+    _refuse_circle(known)
+    return list(known.values())
+
+
+def _refuse_circle(known: Mapping[str, Member]) -> None:
+    left = dict(known)
+    while left:
+        ready = [name for name, one in left.items() if not any(before in left for before in one.after)]
+        if not ready:
+            raise InputError(f"members: {', '.join(left)} wait for each other, so none of them can begin")
+        for name in ready:
+            del left[name]
+
+
+def run(
+    given: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
+) -> dict[str, MemberOutcome]:
+    """Run all members and return how each ended, in their order. A failed member ends no other one.
+
+    call: runs one member, in a separate process, and returns the result of its module. look: called at intervals.
+    say: gets a line when a member has ended while others have not.
+    """
+    fork, began = get_context("fork"), time.monotonic()
+    waiting, ended = {one.name: one for one in given}, dict[str, MemberOutcome]()
+    running: dict[str, tuple[float, Any, Any]] = {}
+    while waiting or running:
+        for member in list(waiting.values()):
+            now = time.monotonic() - began
+            lost = [name for name in member.after if name in ended and ended[name].state != PASSED]
+            if lost:
+                why = f"not started, because {formats.listed(lost)} failed"
+                ended[member.name] = MemberOutcome(LEFT_OUT, now, now, {"msg": why})
+            elif all(name in ended for name in member.after):
+                receiver, sender = fork.Pipe(duplex=False)
+                process = fork.Process(target=_run_one, args=(member, call, sender), name=member.name)
+                process.start()
+                sender.close()
+                running[member.name] = (now, process, receiver)
+            else:
+                continue
+            del waiting[member.name]
+        ready = connection.wait([one[2] for one in running.values()], INTERVAL)
+        look()
+        for name, (started, process, receiver) in list(running.items()):
+            if receiver in ready:
+                result = _receive(receiver)
+                process.join()
+                state = FAILED if result.get("failed") else PASSED
+                ended[name] = MemberOutcome(state, started, time.monotonic() - began, result)
+                del running[name]
+                if left := [*running, *waiting]:
+                    failed = "failed: " if state == FAILED else ""
+                    say(f"{failed}{ended[name].text(name)}; still to end: {formats.listed(left)}")
+    look()
+    return {one.name: ended[one.name] for one in given}
+
+
+def _run_one(member: Member, call: Call, sender: Any) -> None:
+    for number in ENDING:  # the module gets these signals too, and ends in order
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        result = call(member)
+    except Exception as error:
+        result = {"failed": True, "msg": str(error)}
+    sender.send(result)
+    sender.close()
+
+
+def _receive(receiver: Any) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = receiver.recv()
+    except EOFError:
+        result = {"failed": True, "msg": "its process was ended before it had a result"}
+    receiver.close()
+    return result
+
+
+def summary(outcomes: Mapping[str, MemberOutcome]) -> str:
+    """Return how the members ended, one line each: errors first."""
+    failed = [name for name, one in outcomes.items() if one.state == FAILED]
+    lines = [f"{len(failed)} of {formats.count(len(outcomes), 'member')} failed"] if failed else []
+    for state in (FAILED, LEFT_OUT, PASSED):
+        lines += [one.text(name) for name, one in outcomes.items() if one.state == state]
+    return "\n".join(lines)
+
+
+def result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, Any]:
+    """Return the result of the task, which failed if a member did; write it to the log of ``step``."""
+    text = summary(outcomes)
+    for line in text.splitlines():
+        step.log(line)
+    failed = [one for one in outcomes.values() if one.state == FAILED]
+    return {
+        "changed": any(one.result.get("changed") for one in outcomes.values()),
+        "members": {name: one.document() for name, one in outcomes.items()},
+        **({"failed": True, "msg": text, "error": failed[0].result.get("error", "")} if failed else {}),
+    }

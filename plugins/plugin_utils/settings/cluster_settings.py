@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cluster settings and inventory values in their declared types, and the clusters that they select.
+
+Checked before a run begins, and again when the clusters are acquired.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
+    ACCESS_SETTINGS,
+    AccessSettings,
+    ClusterTarget,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import duration
+
+from .settings_catalogue import Catalogue
+from .type_coercion import coerce
+
+TASKS = Path(__file__).parents[3] / "roles" / "cluster" / "tasks"
+#: The rehearsal cluster that playbooks/rehearsal.yml creates. A run uses it only if ``-e`` names it.
+TOOLS_INSTANCE = "default"
+
+
+def counts(known: Catalogue, name: str) -> bool:
+    """Return whether a variable is a setting of a cluster that may be recorded."""
+    return cluster_selection.of_clusters(name) and name in known.settings and not known.settings[name].secret
+
+
+def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
+    """Return a setting in its declared type: ``-e name=value`` gives text."""
+    plain = files.plain(value)
+    if name == "cluster_provider" or plain in (None, ""):
+        return plain  # an unknown one is refused later, with the list of the known ones
+    return coerce(known.settings[name], plain, where)
+
+
+def current(
+    known: Catalogue, variables: Mapping[str, Any], template: Callable[[Any], Any], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the cluster settings of a play. variables: those of a task; extra: those of ``-e``."""
+    settings = {name: template(value) for name, value in variables.items() if counts(known, name)}
+    if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in extra:
+        settings.pop("rehearsal_name")
+    return settings
+
+
+def access_settings(
+    variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
+) -> Callable[[str], AccessSettings]:
+    """Return a function that returns the kubeconfig settings of the current session for a host.
+
+    variables: those of a task, with hostvars. extra: those of ``-e``.
+    """
+
+    def texts(values: Mapping[str, Any]) -> dict[str, str]:
+        return {name: str(template(values.get(name)) or "") for name in ACCESS_SETTINGS}
+
+    hosts = variables.get("hostvars") or {}
+    run, given = texts(variables), texts(extra)
+    return lambda host: AccessSettings(texts(hosts[host]) if host in hosts else texts({}), run, given)
+
+
+def inventory_values(run_dir: str) -> dict[str, Any]:
+    """Return the raw values that the inventory gives to localhost too, from the run's request."""
+    path = Path(run_dir) / "request.yml"
+    layers = files.read_yaml(path)["layers"] if path.exists() else []
+    return {name: value for one in layers if one["kind"] == "inventory" for name, value in one["values"].items()}
+
+
+def wanted(
+    known: Catalogue, values: Mapping[str, Any], hostvars: Any, everyone: Mapping[str, Any]
+) -> list[ClusterTarget]:
+    """Return the clusters to acquire. Raises InputError for an unknown provider.
+
+    values: effective settings. hostvars: Ansible's, in which the inventory may have the hosts sutest and driver.
+    everyone: raw values that the inventory gives to every host.
+    """
+    settings = {name: typed(known, name, value) for name, value in values.items() if counts(known, name)}
+    settings.setdefault("cluster_provider", DEFAULT)
+    own: dict[str, dict[str, Any]] = {}
+    for host in (one for one in cluster_selection.HOSTS if one in hostvars):
+        chosen = cluster_selection.own_choice(hostvars.raw_get(host), everyone)
+        own[host] = {name: typed(known, name, hostvars[host][name], host) for name in chosen if counts(known, name)}
+    return cluster_selection.targets(settings, own)
+
+
+def lifetime(target: ClusterTarget) -> float:
+    """Return the lifetime of a cluster that is created now, in seconds; 0 means unlimited. Raises InputError."""
+    return duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
+
+
+def initial_records(found: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
+    """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
+    now = time.time()
+    records = []
+    for one, name in zip(found, cluster_selection.names(found, run_id), strict=True):
+        seconds = lifetime(one)
+        ownership = {
+            "owner": str(one.chosen.get("cluster_owner") or run_id),
+            "purpose": str(one.chosen.get("cluster_purpose", "")),
+            "taken": stamp(now),
+            "expires": stamp(now + seconds) if seconds else None,
+        }
+        records.append(provider_of(one.provider).initial_record(one, name, ownership))
+    return records
+
+
+def description(target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a target as module cluster_targets returns it. values: its initial record; record: the one in the file."""
+    return {
+        "hosts": list(target.hosts),
+        "settings": target.chosen,
+        "steps": cluster_selection.steps_of(TASKS, target.provider),
+        "acquired": provider_of(target.provider).creates and record.get("state") == "acquired",
+        **values,
+    }

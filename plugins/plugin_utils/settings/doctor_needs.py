@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles of a project need of a cluster (their meta/doctor.yml), rendered with the settings of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
+
+from . import collect_settings_layers, project_role, resolve_settings, workload_files
+from .matrix_points import Render
+from .settings_context import SettingsContext
+
+ROLES = project_role.ROOT / "roles"
+#: Roles that every project uses.
+COMMON = ("cluster", "stack", "workload", "cleanup", "metrics")
+#: Phases that are over when a run examines its cluster.
+BEFORE = ("settings", "lease", "cluster")
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ExaminedRun:
+    """Settings of a run and of each of its points, what renders templates with them, its id and its heavy presets."""
+
+    settings: Mapping[str, Any]
+    points: Mapping[str, Mapping[str, Any]]
+    render: Render
+    run_id: str
+    heavy: Sequence[str] = ()
+
+    @classmethod
+    def resolve(
+        cls, project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], loader: Any, templar: Any
+    ) -> ExaminedRun:
+        """Resolve the settings as a run would; its id and its point are known too, for names that contain them."""
+        run_id = "doctor"
+        more: dict[str, Any] = {"run_id": run_id, "run_point": "001"}
+        more["cluster_acquired"] = {"sutest": {"simulated_writers": []}}
+        context = SettingsContext.of(project, variables, extra, loader, templar, **more)
+        request = context.request()
+        found = context.effective(request)
+        points = {point.name: point.settings for point in found.measured}
+        return cls(found.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
+
+    @classmethod
+    def read(cls, directory: Path, variables: Mapping[str, Any], loader: Any, templar: Any) -> ExaminedRun:
+        """Read the settings of a run. Names that only the run defines are still templates in them."""
+
+        def read(path: Path) -> Any:
+            return collect_settings_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
+
+        values = read(directory / "settings.yml")
+        attempts = [one.name for one in planned_points.read(directory) if one.status in planned_points.OPEN]
+        points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
+        known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
+        return cls(values, points, collect_settings_layers.renderer(templar, known), str(variables["run_id"]))
+
+
+def needs_of(project: str, required: bool) -> list[Document]:
+    """Return the meta/doctor.yml of the common roles and of the project's role, which is the last one.
+
+    project: name of the role, in full for one of another collection.
+
+    Raises InputError with the nearest name if the project has none and it is ``required``.
+    """
+    own = project_role.find(project).folder
+    paths = [folder / "meta" / "doctor.yml" for folder in (*(ROLES / role for role in COMMON), own)]
+    if required and not paths[-1].exists():
+        known = sorted({path.parents[1].name for path in ROLES.glob("*/meta/doctor.yml")} - set(COMMON))
+        raise InputError(
+            f"project '{project}' has no roles/{own.name}/meta/doctor.yml{nearest(project, known)}; "
+            f"there are: {', '.join(known)}"
+        )
+    return [files.read_yaml(path) or {} for path in paths if path.exists()]
+
+
+def requirements(
+    documents: Sequence[Document], run: ExaminedRun, phases: Sequence[str], find: workload_files.Find
+) -> dict[str, Any]:
+    """Return the requirements that module doctor checks in ``phases``. find: finds the file of a trace."""
+    values, render = run.settings, run.render
+    own = documents[-1] if documents else {}
+    # Each point of a matrix may have another kind of workload.
+    trees = list(run.points.values()) or [values]
+
+    def planned(settings: Mapping[str, Any]) -> dict[str, Any]:
+        plan = render(own["plan"], settings)[0]
+        return {**plan, "arrival": workload_files.arrival(plan.get("arrival"), find)}
+
+    return {
+        "permissions": _entries(documents, "permissions", trees, render),
+        "kinds": _texts(documents, "kinds", trees, render),
+        "namespaces": _texts(documents, "namespaces", trees, render),
+        "storage_classes": _texts(documents, "storage_classes", trees, render),
+        "points": {name: planned(one) for name, one in run.points.items()} if own.get("plan") else {},
+        # Within a run, phase cluster has created its nodes already.
+        "nodes": [one for one in _entries(documents, "nodes", [values], render) if _created_in(one, phases)],
+        "installs": ", ".join(_installs(documents, values, render)) if "prepare" in phases else "",
+        "heavy": list(run.heavy),
+        "run_id": run.run_id,
+        "exclusive": bool(values.get("cluster_exclusive")),
+    }
+
+
+def _created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:
+    """Return whether one of the phases creates the nodes of an entry; removes the name of the phase from it."""
+    return entry.pop("phase", "cluster") in phases
+
+
+def _installs(documents: Sequence[Document], values: Mapping[str, Any], render: Render) -> list[str]:
+    """Return what the roles install, each role a text; roles that install nothing are left out."""
+    found = [render(one["installs"], values)[0] for one in documents if one.get("installs")]
+    return [str(one) for one in found if one]
+
+
+def _entries(
+    documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render
+) -> list[dict[str, Any]]:
+    """Return the entries of all documents whose ``when`` holds, rendered with each of these settings, each once."""
+    found: list[dict[str, Any]] = []
+    for values in trees:
+        for one in (entry for document in documents for entry in document.get(key) or ()):
+            when = one.get("when", True)
+            if when is not True and render("{{ (" + str(when) + ") | bool }}", values)[0] is not True:
+                continue
+            entry = {name: render(value, values)[0] for name, value in one.items() if name != "when"}
+            if entry not in found:
+                found.append(entry)
+    return found
+
+
+def _texts(documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render) -> list[str]:
+    """Return the texts of all documents, each once; an expression may give a list."""
+    found: list[str] = []
+    for values in trees:
+        for document in documents:
+            value = render(document.get(key) or [], values)[0]
+            found += [str(one) for one in value if str(one) not in found]
+    return found

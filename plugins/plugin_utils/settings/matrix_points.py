@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The points of a matrix: the product of its lists, further points, and conditions by which points are skipped."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+
+from . import dotted_paths, template_names
+from .apply_settings_layers import SettingsError
+from .unsafe_text import looks_like_template
+
+#: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
+Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
+
+#: Words of this file, see settings_catalogue.TREE_WORDS.
+MATRIX, POINTS, SKIP_IF = "matrix", "matrix_points", "matrix_skip_if"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """lists: dotted key -> values. points: further points. skip_if: conditions on the settings of a point."""
+
+    lists: dict[str, list[Any]]
+    points: tuple[dict[str, Any], ...] = ()
+    skip_if: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], given: Collection[str]) -> Matrix:
+        """Return the matrix of resolved settings. given: dotted keys that the command line sets.
+
+        Raises SettingsError for a matrix that cannot be measured.
+        """
+        lists = settings[MATRIX]
+        for key, values in lists.items():
+            if not isinstance(values, list) or not values:
+                raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key, MATRIX)
+            _refuse_given(MATRIX, key, f"varies {key} over {values}", given)
+        points = settings[POINTS] or []
+        for number, one in enumerate(points):
+            where = f"{POINTS}[{number}]"
+            if not isinstance(one, Mapping) or not one:
+                raise SettingsError(
+                    f"{where} needs a dictionary of settings and their values, got {one!r}", POINTS, POINTS
+                )
+            for key, value in one.items():
+                _refuse_given(where, key, f"sets {key} to {value!r}", given)
+        conditions = settings[SKIP_IF] or []
+        for number, text in enumerate(conditions):
+            if looks_like_template(str(text)):
+                raise SettingsError(
+                    f"{SKIP_IF}[{number}]: '{text}' is a condition: write it without braces", SKIP_IF, SKIP_IF
+                )
+        found = cls(lists, tuple(dict(one) for one in points), tuple(str(one) for one in conditions))
+        _refuse_twice(found)
+        return found
+
+    def combinations(self) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """Yield name, values and source of each point: the product, then further points; without both, one point."""
+        product = itertools.product(*self.lists.values()) if self.lists or not self.points else ()
+        values = [dict(zip(self.lists, one, strict=True)) for one in product]
+        for number, one in enumerate([*values, *self.points], start=1):
+            word = MATRIX if number <= len(values) else POINTS
+            yield f"{number:03d}", one, f"{word}, point {number:03d}"
+
+
+def _error(word: str, message: str) -> SettingsError:
+    return SettingsError(message, word, word)
+
+
+def _refuse_given(where: str, key: Any, what: str, given: Collection[str]) -> None:
+    word = where.partition("[")[0]
+    try:
+        path = dotted_paths.parse(str(key))
+    except dotted_paths.PathError as error:
+        raise SettingsError(f"{where}: {error}", key, word) from error
+    clash = [one for one in given if _overlap(dotted_paths.parse(one), path)]
+    if clash:
+        who = "the matrix" if where == MATRIX else where
+        message = f"{clash[0]} was given on the command line, and {who} {what}: leave one of them out"
+        raise SettingsError(message, key, word)
+
+
+def _overlap(one: dotted_paths.Path, other: dotted_paths.Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter] and one[0] != MATRIX
+
+
+def _refuse_twice(matrix: Matrix) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+    for name, values, source in matrix.combinations():
+        same = [other for other, had in seen if had == values]
+        if same and source.startswith(POINTS):
+            raise _error(POINTS, f"{POINTS}: point {name} has the same values as point {same[0]}")
+        seen.append((name, values))
+
+
+def skipped(conditions: Sequence[str], settings: Mapping[str, Any], late: Collection[str], render: Render) -> str:
+    """Return the condition by which a point is skipped, an empty string if it is measured.
+
+    late: settings whose values only the run defines. Raises SettingsError for a condition that cannot be evaluated.
+    """
+    for number, text in enumerate(conditions):
+        where = f"{SKIP_IF}[{number}]"
+        for name in _names(where, text):
+            if name in late:
+                raise _error(SKIP_IF, f"{where}: '{text}' names {name}, whose value only the run knows")
+            if name not in settings:
+                near = [one for one in settings if one.endswith(f"_{name}")]
+                like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else nearest(name, settings)
+                raise _error(SKIP_IF, f"{where}: '{text}' names '{name}', which is no setting{like}")
+        try:
+            found, _late = render("{{ true if (" + text + ") else false }}", settings)
+        except SettingsError as error:
+            raise _error(SKIP_IF, f"{where}: {error}") from error
+        if found is True:
+            return f"{where}: {text}"
+    return ""
+
+
+def _names(where: str, text: str) -> list[str]:
+    """Return the variables in a condition."""
+    from jinja2 import TemplateError
+
+    try:
+        return sorted(template_names.names("{{ (" + text + ") }}"))
+    except TemplateError as error:
+        raise _error(SKIP_IF, f"{where}: '{text}' is no condition: {error}") from error
+
+
+def refuse_nothing(reasons: Sequence[str]) -> None:
+    """Raise SettingsError if each point is skipped. reasons: of each point, empty if it is measured."""
+    if all(reasons):
+        raise _error(SKIP_IF, f"{SKIP_IF} leaves no point of {len(reasons)}; the first: {reasons[0]}")

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings that may be set from outside: by a directive in a pull request, whose author may be anyone.
+
+meta/outside.yml of a role lists them; a setting that it does not list can't be set from outside. An entry is a setting
+or a dotted key. ``reserved: true`` says that a preset which sets a setting of this role must be permitted by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from . import dotted_paths
+from .settings_catalogue import TREE_WORDS, Catalogue
+
+#: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
+WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+MATRIX = "matrix"
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class OutsideSettings:
+    """patterns: setting or dotted key -> regular expression that texts in its value must match."""
+
+    patterns: Mapping[str, str]
+    reserved: frozenset[str] = field(default_factory=frozenset)
+
+    def permitting(self, more: Mapping[str, str | None], catalogue: Catalogue) -> OutsideSettings:
+        """Return these and the keys that a lab permits. Raises InputError for a secret, a path or an unknown one."""
+        for key, pattern in more.items():
+            name = _root(key, "ci_variables")
+            if name not in catalogue.settings:
+                raise InputError(f"ci_variables: '{key}' is no setting{nearest(name, catalogue.settings)}")
+            if why := never(name, catalogue):
+                raise InputError(f"ci_variables: '{key}' can't be permitted: {why}")
+            try:
+                re.compile(pattern or WORD)
+            except re.error as error:
+                raise InputError(f"ci_variables: {key}: '{pattern}' is no regular expression: {error}") from error
+        return OutsideSettings({**self.patterns, **{key: one or WORD for key, one in more.items()}}, self.reserved)
+
+    def check(self, values: Mapping[str, Any], origins: Mapping[str, str], catalogue: Catalogue) -> None:
+        """Raise InputError for the first value that may not be set from outside."""
+        for key, value in values.items():
+            where = origins.get(key, "a directive")
+            if key == MATRIX:
+                if not isinstance(value, dict):
+                    raise InputError(f"{where}: matrix needs settings with lists of values")
+                for setting, one in value.items():
+                    self._check(str(setting), one, where, catalogue)
+            else:
+                self._check(key, value, where, catalogue)
+
+    def _check(self, key: str, value: Any, where: str, catalogue: Catalogue) -> None:
+        name = _root(key, where)
+        if name not in catalogue.settings and name not in TREE_WORDS:
+            raise InputError(f"{where}: '{key}' is no setting{nearest(name, [*self.patterns, *catalogue.settings])}")
+        if why := never(name, catalogue):
+            raise InputError(f"{where}: {name} can't be set from outside: {why}")
+        pattern = self._pattern(dotted_paths.parse(key))
+        if pattern is None:
+            raise InputError(
+                f"{where}: {key} can't be set from outside{nearest(key, self.patterns)}; meta/outside.yml of its role "
+                "and the setting ci_variables list what can"
+            )
+        for text in _texts(value):
+            if len(text) > _LONGEST or not re.fullmatch(pattern, text):
+                raise InputError(f"{where}: {key}: '{text[:60]}' does not match {pattern}, as texts from outside must")
+
+    def _pattern(self, path: dotted_paths.Path) -> str | None:
+        """Return the pattern of the entry that names this key or one around it."""
+        found = [key for key in self.patterns if path[: len(_path(key))] == _path(key)]
+        return self.patterns[max(found, key=len)] if found else None
+
+
+def never(name: str, catalogue: Catalogue) -> str:
+    """Return why nobody outside may ever set this setting, empty if a declaration may permit it."""
+    setting = catalogue.settings.get(name)
+    if setting is None:
+        return ""
+    if setting.secret:
+        return "it is a secret"
+    if setting.is_path:
+        return "it is a path on the machine that runs the playbook"
+    if setting.role in ("ci", "notify", "export"):
+        return f"it is a setting of role {setting.role}"
+    return ""
+
+
+@functools.cache
+def load(root: Path) -> OutsideSettings:
+    """Read the declarations of all roles of the collection at ``root``."""
+    patterns: dict[str, str] = {}
+    reserved = set()
+    for path in sorted((root / "roles").glob("*/meta/outside.yml")):
+        declared = files.read_yaml(path)
+        patterns |= dict.fromkeys(declared.get("settings") or [], WORD)
+        if declared.get("reserved"):
+            reserved.add(path.parents[1].name)
+    return OutsideSettings(patterns, frozenset(reserved))
+
+
+def _root(key: str, where: str) -> str:
+    try:
+        return str(dotted_paths.parse(key)[0])
+    except dotted_paths.PathError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+@functools.cache
+def _path(key: str) -> dotted_paths.Path:
+    return dotted_paths.parse(key)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value, keys of dictionaries included."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield str(key)
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The estimated duration of the load of each point, from the plan in the project's meta/doctor.yml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor import (
+    cluster_capacity,
+    load_duration_estimate,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
+
+from . import user_path
+from .matrix_points import Render
+from .resolve_settings import MatrixPoint
+
+
+def durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+    """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
+
+    role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
+    simulated nodes, else as many as the load needs. Raises InputError for an invalid load.
+    """
+    found: dict[str, load_duration_estimate.LoadEstimate] = {}
+    texts: dict[str, str] = {}
+    for point, plan in _loads(role, points, render):
+        nodes = simulated_nodes(point.settings, plan.selector)
+        why = _lacking(plan, nodes)
+        gpus = plan.gpus * plan.workloads if nodes is None else cluster_capacity.gpus(plan, nodes)
+        one = None if why else load_duration_estimate.estimate(plan, gpus, real=nodes is None)
+        if one is None:
+            texts[point.name] = why
+        else:
+            found[point.name], texts[point.name] = one, one.text()
+    if len(points) > 1 and len(found) == len(points):
+        texts["all"] = load_duration_estimate.total(list(found.values()))
+    return texts
+
+
+def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
+    """Return the first point with a load that can never run on the simulated nodes, and why; an empty string if none.
+
+    role: folder of the project's role. Raises InputError for an invalid load.
+    """
+    for point, plan in _loads(role, points, render):
+        if why := _lacking(plan, simulated_nodes(point.settings, plan.selector)):
+            return f"{role.name}, point {point.name}: {why}"
+    return ""
+
+
+def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[cluster_capacity.Node] | None:
+    """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
+    provider = PROVIDERS.get(settings.get("cluster_provider", ""))
+    # The capacity of such nodes is that of machines.
+    real = ("node_scaling_count", "node_scaling_users", "node_scaling_sets", "rehearsal_nodes_real")
+    if provider is None or not provider.simulated or any(settings.get(name) for name in real):
+        return None
+    allocatable = {
+        "nvidia.com/gpu": settings["fake_gpu_gpus_per_node"],
+        "cpu": settings["fake_gpu_cpu"],
+        "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
+    }
+    return cluster_capacity.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
+
+
+def _lacking(plan: load_duration_estimate.PointLoad, nodes: Sequence[cluster_capacity.Node] | None) -> str:
+    why = cluster_capacity.lacking(plan, nodes) if nodes is not None else ""
+    return f"can never run on the {formats.count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
+
+
+def _loads(
+    role: Path, points: Sequence[MatrixPoint], render: Render
+) -> Iterator[tuple[MatrixPoint, load_duration_estimate.PointLoad]]:
+    """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
+    path = role / "meta" / "doctor.yml"
+    template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
+    for point in points if template else ():
+        given, unknown = render(template, point.settings)
+        if unknown or not _with_trace(given, role):
+            continue
+        if problem := load_duration_estimate.first_problem(given):
+            name, why = problem
+            text = " ".join(str(template[name]).split())
+            raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
+        try:
+            yield point, load_duration_estimate.point_load(point.name, given)
+        except InputError as error:
+            raise InputError(f"{role.name}, point {point.name}: {error}") from error
+
+
+def _with_trace(given: dict[str, Any], role: Path) -> bool:
+    """Add the content of its trace to a plan; return False if the trace file was not found."""
+    arrival = given.get("arrival")
+    if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
+        return True
+    name = str(arrival["src"])
+    for path in (Path(user_path.absolute(name)), role / "files" / name):
+        if path.is_file():
+            given["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
+            return True
+    return False

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The presets that variables define: those of a project, which of them replace others, and the list of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import project_role, requested_settings
+from .apply_settings_layers import SettingsError
+from .source_locations import place
+
+#: ``-e preset=list`` shows all presets.
+LIST = "list"
+COMMON = "common"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_VARIABLE = re.compile(r"(?P<project>.+?)_presets(_.+)?")
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PresetDefinition:
+    """One entry of a variable with presets. ``where`` is its file and line, if known."""
+
+    name: str
+    variable: str
+    values: Values
+    where: str | None
+
+    @property
+    def description(self) -> str:
+        """What the preset does, in one line; without a description, what it extends and sets."""
+        if text := " ".join(str(self.values.get("description") or "").split()):
+            return text
+        parents = self.values.get("extends")
+        parts = [f"extends {parents if isinstance(parents, str) else ', '.join(map(str, parents))}"] if parents else []
+        keys = [str(key) for key in self.values if key not in ("extends", "heavy")]
+        parts += [f"sets {', '.join(keys)}"] if keys else []
+        return "; ".join(parts) or "sets nothing"
+
+
+def project_of(variable: str) -> str:
+    """Return the project whose presets a variable of this name contains, an empty string for another variable."""
+    found = _VARIABLE.fullmatch(variable)
+    return found["project"] if found else ""
+
+
+def of(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
+    """Return the presets that a project can use: common ones, then its own. A later one of the same name is used.
+
+    Raises SettingsError for a variable that is not a dictionary of presets, and for a name that can't be used.
+    """
+    return [*_of(variables, COMMON), *_of(variables, project)]
+
+
+def _of(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition]:
+    own = f"{project}_presets"
+    for variable in sorted(name for name in variables if name == own or name.startswith(f"{own}_")):
+        presets = variables[variable]
+        if presets is not None and not isinstance(presets, Mapping):
+            raise SettingsError(f"{variable} is not a dictionary of presets", presets)
+        for name, values in (presets or {}).items():
+            if not _NAME.fullmatch(str(name)) or name == LIST:
+                why = "-e preset=list lists the presets" if name == LIST else "use letters, digits, '_', '-' and '.'"
+                raise SettingsError(f"{variable}: '{name}' can't be the name of a preset: {why}", name)
+            if values is not None and not isinstance(values, Mapping):
+                raise SettingsError(f"preset '{name}' is not a dictionary of settings", values)
+            yield PresetDefinition(str(name), variable, values or {}, place(name))
+
+
+def installed(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+    """Return the presets of the role's collection, and the common ones of ours, that no variable defines yet.
+
+    Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
+    loader: Ansible's.
+    """
+    found: dict[str, Any] = {}
+    for project, root in ((COMMON, project_role.ROOT), (role.project, role.root)):
+        if f"{project}_presets" in variables:
+            continue
+        folder = root / "playbooks" / "group_vars" / "all"
+        for path in sorted(one for one in folder.glob("*") if one.suffix in (".yml", ".yaml", ".json")):
+            values = loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
+            found |= {name: value for name, value in values.items() if project_of(name) == project}
+    return found
+
+
+def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
+    """Return the presets that are used."""
+    return {one.name: one.values for one in definitions}
+
+
+def replaced(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
+    """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
+    found = []
+    for name in requested_settings.reachable(by_name(definitions), names):
+        *others, used = [one for one in definitions if one.name == name]
+        found += [f"preset {name} of {_source(used)} is used; it replaces that of {_source(other)}" for other in others]
+    return found
+
+
+def _source(one: PresetDefinition) -> str:
+    return f"{one.variable} ({one.where})" if one.where and not one.where.startswith("<") else one.variable
+
+
+def listing(variables: Mapping[str, Any], project: str) -> list[str]:
+    """Return a line for each preset of each project, those that this project can use first."""
+    lines: list[str] = []
+    for one in dict.fromkeys([project, COMMON, *_projects(variables)]):
+        found = {preset.name: preset for preset in _of(variables, one)}
+        width = max(map(len, found), default=0)
+        lines.append("Presets for all projects:" if one == COMMON else f"Presets of {one}:")
+        lines += [f"  {name:<{width}}  {_line(preset)}" for name, preset in found.items()] or ["  none"]
+    return lines
+
+
+def names(variables: Mapping[str, Any]) -> set[str]:
+    """Return the names of the presets of all projects."""
+    return {preset.name for project in _projects(variables) for preset in _of(variables, project)}
+
+
+def _projects(variables: Mapping[str, Any]) -> list[str]:
+    return sorted({project_of(name) for name, value in variables.items() if _looks_like_presets(value)} - {""})
+
+
+def _looks_like_presets(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(one is None or isinstance(one, Mapping) for one in value.values())
+
+
+def _line(preset: PresetDefinition) -> str:
+    return preset.description + (" (heavy)" if preset.values.get("heavy") else "")

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secret settings: reading and masking their values.
+
+The value of a secret X is the variable X (from a vault or ``-e``), else the content of the file named by ``X_file``,
+else that of the file X in the folder ``secrets_dir``, else the environment variable ``SEATRIAL_X``. It is never written
+to a file of the run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from .matrix_points import Render
+from .settings_catalogue import Catalogue
+
+MASK = "<secret>"
+#: Setting that names the folder of secrets.
+DIRECTORY = "secrets_dir"
+
+
+def variable(name: str) -> str:
+    """Return the name of the environment variable of a secret."""
+    return f"SEATRIAL_{name.upper()}"
+
+
+def read(
+    name: str, variables: Mapping[str, Any], environ: Mapping[str, str], render: Callable[[Any], Any]
+) -> str | None:
+    """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read."""
+    value = variables.get(name)
+    if value not in (None, ""):
+        return str(render(value))
+    path = variables.get(f"{name}_file")
+    if path not in (None, ""):
+        return _content(f"{name}_file", Path(str(render(path))).expanduser())
+    folder = _folder(variables, render)
+    if folder is not None and (folder / name).exists():
+        return _content(DIRECTORY, folder / name)
+    return environ.get(variable(name)) or None
+
+
+def _folder(variables: Mapping[str, Any], render: Callable[[Any], Any]) -> Path | None:
+    given = variables.get(DIRECTORY)
+    return Path(str(render(given))).expanduser() if given not in (None, "") else None
+
+
+def _content(setting: str, path: Path) -> str:
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        # The text of a decoding error would quote bytes of the file.
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InputError(f"{setting}: can't read {path}: {why}") from None
+    if not found:
+        raise InputError(f"{setting}: {path} is empty")
+    return found
+
+
+def missing(name: str, why: str, folder: Path | None = None) -> InputError:
+    """Return the error for a required secret that is not given. folder: where a file of its name was looked for."""
+    place = f"a file {name} in a folder that {DIRECTORY} names"
+    if folder is not None:
+        there = _names(folder)
+        place = f"a file {folder / name}, which does not exist{nearest(name, there)}"
+    return InputError(
+        f"{name} is needed {why} and is not given: set the variable {name} (in a vault), "
+        f"or {name}_file to the path of a file, or the environment variable {variable(name)}, or create {place}"
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
+
+
+def check_folder(folder: Path, known: Collection[str]) -> None:
+    """Raise InputError if the folder of secrets does not exist, or for a file whose name is nearly that of a secret."""
+    if not folder.is_dir():
+        raise InputError(f"{DIRECTORY}: {folder} is {'no folder' if folder.exists() else 'missing'}")
+    try:
+        names = _names(folder)
+    except OSError as error:
+        raise InputError(f"{DIRECTORY}: can't read {folder}: {error.strerror}") from error
+    for name in names:
+        if name not in known and (like := difflib.get_close_matches(name, known, n=1, cutoff=0.9)):
+            raise InputError(f"{DIRECTORY}: {folder / name} is no secret setting; did you mean '{like[0]}'?")
+
+
+def required(
+    catalogue: Catalogue,
+    variables: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    chosen: Collection[str],
+    render: Render,
+    template: Callable[[Any], Any],
+) -> dict[str, str | None]:
+    """Return the value of each secret setting, None where none is given.
+
+    chosen: the phases that will run. Raises InputError for a secret that one of them needs (meta/secrets.yml of its
+    role) and that is not given, and for a folder of secrets that can't be used.
+    """
+    values: dict[str, str | None] = {}
+    folder = _folder(settings, template)
+    if folder is not None:
+        check_folder(folder, catalogue.secrets)
+    for name in catalogue.secrets:
+        known = {**variables, DIRECTORY: str(folder or ""), f"{name}_file": settings.get(f"{name}_file")}
+        values[name] = read(name, known, os.environ, template)
+        need = catalogue.needs.get(name) or {}
+        phases = [phase for phase in need.get("phases", []) if phase in chosen]
+        condition = "{{ (" + str(need.get("when", True)) + ") | bool }}"
+        if not values[name] and phases and render(condition, settings)[0] is True:
+            raise missing(name, f"by phase {phases[0]}", folder)
+    return values
+
+
+def mask(text: str, values: Iterable[str | None]) -> str:
+    """Return ``text`` with every one of these values replaced by ``<secret>``."""
+    for value in sorted((one for one in values if one), key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return text

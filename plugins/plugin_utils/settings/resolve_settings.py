@@ -1,0 +1,252 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resolve a request to the settings of a run: apply layers, convert and render values, expand the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import joined
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection_plan
+
+from . import apply_settings_layers, dotted_paths, matrix_points, setting_references
+from .apply_settings_layers import Change, Resolved, SettingsError
+from .matrix_points import Matrix, Render
+from .requested_settings import RequestedSettings, reachable
+from .settings_catalogue import TREE_WORDS, Catalogue, Setting
+from .type_coercion import coerce
+from .unsafe_text import has_template
+
+#: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
+EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
+_WORD_SPECS = {
+    "matrix": Setting("matrix", "", {"type": "dict"}),
+    "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),
+    "matrix_skip_if": Setting("matrix_skip_if", "", {"type": "list", "elements": "str"}),
+    "pre_cleanup": Setting("pre_cleanup", "", {"type": "bool"}),
+    "repeat": Setting("repeat", "", {"type": "dict"}),
+    "bisect": Setting("bisect", "", {"type": "dict"}),
+}
+
+
+@dataclass(frozen=True)
+class MatrixPoint:
+    """One point of the matrix: the values that it sets, and all of its settings."""
+
+    name: str
+    values: dict[str, Any]
+    settings: dict[str, Any]
+    skipped: str = ""  # why it is not measured
+
+
+@dataclass(frozen=True)
+class EffectiveSettings:
+    """The settings of a run. late: settings that refer to a name which only the run defines."""
+
+    settings: dict[str, Any]
+    resolved: Resolved
+    points: tuple[MatrixPoint, ...]
+    late: tuple[str, ...]
+    matrix: dict[str, list[Any]]
+    pre_cleanup: bool
+    repeat: dict[str, Any] = field(default_factory=dict)
+    bisect: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> tuple[MatrixPoint, ...]:
+        """The points that matrix_skip_if leaves."""
+        return tuple(point for point in self.points if not point.skipped)
+
+    def matrix_values(self) -> dict[str, dict[str, Any]]:
+        """Return the values that the matrix sets, by point."""
+        return {point.name: point.values for point in self.points}
+
+
+def effective(
+    request: RequestedSettings, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
+) -> EffectiveSettings:
+    """Resolve a request. This is the only entry point: runs, cluster profiles and the doctor all call it.
+
+    defaults: setting -> raw default of its role, without secrets. Raises SettingsError for an error in any layer.
+    """
+    tree = {**defaults, **TREE_WORDS}
+    changes = _coerced(catalogue, _changes(request, catalogue))
+    tree = _opened(tree, changes, render)
+    resolved = apply_settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
+    resolved = _with_bisected(resolved, catalogue)
+    matrix = Matrix.of(resolved.settings, _own_paths(request))
+    values, late = _rendered(resolved, catalogue, render)
+    points = tuple(_points(resolved, matrix, catalogue, render, values, late))
+    pre_cleanup = bool(values.pop("pre_cleanup"))
+    for word in ("matrix", "matrix_points", "matrix_skip_if"):
+        values.pop(word)
+    repeat, bisect = (dict(values.pop(word)) for word in ("repeat", "bisect"))
+    return EffectiveSettings(values, resolved, points, late, matrix.lists, pre_cleanup, repeat, bisect)
+
+
+def heavy_presets(request: RequestedSettings) -> list[str]:
+    """Return the presets of a request that can overload a control plane."""
+    definitions = request.definitions()
+    return [name for name in reachable(definitions, request.names()) if definitions[name].get("heavy")]
+
+
+def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
+    """Raise SettingsError if a heavy preset would run on an existing cluster that others may use.
+
+    ``cluster_exclusive`` states that nobody else uses it. A cluster that the run creates is its own.
+    """
+    heavy = heavy_presets(request)
+    provider = PROVIDERS.get(values.get("cluster_provider", ""))
+    if heavy and provider and provider.shared and not values.get("cluster_exclusive"):
+        raise SettingsError(
+            f"preset '{heavy[0]}' is heavy: it can slow down the control plane for everyone who uses the cluster. On "
+            f"an existing cluster (cluster_provider={provider.name}) it needs -e cluster_exclusive=true, which states "
+            "that nobody else uses the cluster during the run",
+            "heavy",
+            f"preset {heavy[0]}",
+        )
+
+
+def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
+    changes = [_top(name, value) for one in request.of("inventory") for name, value in one.values.items()]
+    definitions = request.definitions()
+    for name in request.presets:
+        changes += apply_settings_layers.expand(definitions, name)
+    for profile in request.of("profile"):
+        for name in profile.values["presets"]:
+            found = apply_settings_layers.expand(definitions, name)
+            changes += [
+                Change(f"profile {profile.source} ({one.source})", one.path, one.value, one.key) for one in found
+            ]
+    for change in changes:
+        if change.path[0] in catalogue.secrets and change.source != "inventory":
+            raise SettingsError(
+                f"{change.source} sets {change.path[0]}, which is a secret: give it as a variable (from a vault), "
+                f"by {change.path[0]}_file or by the environment variable SEATRIAL_{str(change.path[0]).upper()}",
+                change.key,
+                change.source,
+            )
+    for one in request.of("overrides"):
+        changes += apply_settings_layers.layer("overrides", one.values)
+    for one in request.of("extra"):
+        changes += [_top(name, value, "-e") for name, value in one.values.items()]
+    return changes
+
+
+def _top(name: str, value: Any, source: str = "inventory") -> Change:
+    return Change(source, (name,), value, name)
+
+
+def _setting(catalogue: Catalogue, name: Any) -> Setting | None:
+    return catalogue.settings.get(name) or _WORD_SPECS.get(name)
+
+
+def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
+    """Convert values of whole settings that are not templates; here an error can still name their origin."""
+    result = []
+    for change in changes:
+        setting = _setting(catalogue, change.path[0])
+        if setting and len(change.path) == 1 and not has_template(change.value):
+            given = TREE_WORDS.get(setting.name) if change.value is None else change.value
+            value = coerce(setting, given, change.source, change.key)
+            change = Change(change.source, change.path, value, change.key)
+        result.append(change)
+    return result
+
+
+def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
+    """Render the defaults whose elements a dotted key sets, since a template has no elements."""
+    reached = {change.path[0] for change in changes if len(change.path) > 1}
+    given = {**tree, **{str(change.path[0]): change.value for change in changes if len(change.path) == 1}}
+    return {name: render(value, given)[0] if name in reached else value for name, value in tree.items()}
+
+
+def _rendered(
+    resolved: Resolved, catalogue: Catalogue, render: Render, known: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the values of all settings, and the names of those that refer to a name which only the run defines.
+
+    known: values that are not rendered and converted again.
+    """
+    values: dict[str, Any] = {}
+    late: list[str] = []
+    awaiting = setting_references.awaiting_run(resolved.settings, render)
+    for name, raw in resolved.settings.items():
+        if known is not None and name in known:
+            values[name] = known[name]
+            continue
+        value, undefined = render(raw, resolved.settings) if has_template(raw) else (raw, False)
+        setting = _setting(catalogue, name)
+        if undefined or name in awaiting:
+            value = raw
+            late.append(name)
+        elif setting:
+            value = _coerced_result(resolved, setting, value)
+        values[name] = value
+    return values, tuple(late)
+
+
+def _coerced_result(resolved: Resolved, setting: Setting, value: Any) -> Any:
+    """Convert a rendered value; an error names the layer that set it last. A default may be null."""
+    changes = [change for change in resolved.changes if change.path[0] == setting.name]
+    if not changes:
+        return coerce(setting, value, "default", setting.name) if value is not None else None
+    return coerce(setting, value, changes[-1].source, changes[-1].key)
+
+
+def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
+    """Return the settings with the matrix that a bisection measures."""
+    plan = bisection_plan.parse(resolved.settings["bisect"])
+    if plan is None:
+        return resolved
+    name = str(dotted_paths.parse(plan.over)[0])
+    if name not in catalogue.settings:
+        raise SettingsError(f"over: '{plan.over}' is no setting{nearest(name, catalogue.settings)}", "bisect", "-e")
+    others = [word for word in ("matrix", "matrix_points", "matrix_skip_if") if resolved.settings[word]]
+    if others:
+        message = f"a bisection varies {plan.over} alone, and {joined(others)} is set too: choose a preset without it"
+        raise SettingsError(message, others[0], others[0])
+    return replace(resolved, settings={**resolved.settings, "matrix": {plan.over: list(plan.values)}})
+
+
+def _own_paths(request: RequestedSettings) -> list[str]:
+    """Return the dotted keys that the command line sets."""
+    changes = [
+        change for one in request.of("overrides") for change in apply_settings_layers.layer("overrides", one.values)
+    ]
+    paths = [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
+    return [dotted_paths.render(path) for path in paths]
+
+
+def _points(
+    resolved: Resolved,
+    matrix: Matrix,
+    catalogue: Catalogue,
+    render: Render,
+    values: Mapping[str, Any],
+    late: Collection[str],
+) -> list[MatrixPoint]:
+    """Return the points of the matrix, each validated separately; one without values if there is no matrix.
+
+    values: without the matrix. Those of templates that may refer to what the matrix sets are rendered at each point.
+    """
+    base = {name: value for name, value in resolved.settings.items() if name not in TREE_WORDS}
+    words = setting_references.words(base)
+    points = []
+    for name, given, source in matrix.combinations():
+        changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
+        of_point = apply_settings_layers.apply(
+            Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
+        )
+        changed = setting_references.dependent(words, {*TREE_WORDS, *(str(change.path[0]) for change in changes)})
+        known = {name: value for name, value in values.items() if name not in changed}
+        whole, _late = _rendered(of_point, catalogue, render, known)
+        why = matrix_points.skipped(matrix.skip_if, whole, late, render)
+        points.append(MatrixPoint(name, given, whole, why))
+    matrix_points.refuse_nothing([point.skipped for point in points])
+    return points

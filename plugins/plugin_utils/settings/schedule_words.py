@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words ``repeat`` and ``bisect``: read them, and check them before a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    bisection_plan,
+    judge_run,
+    kpi_patterns,
+    limits,
+    planned_points,
+    repetition,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
+
+from . import verdict_settings
+from .requested_settings import RequestedSettings
+from .resolve_settings import EffectiveSettings
+
+#: Most attempts of one run: the loop over them has as many rounds.
+MOST = 500
+HISTORY = "results_history"
+
+
+def of_playbook(given: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
+    """Return the word ``bisect`` by its name, from the variables of its playbook; None is for any other playbook.
+
+    goes_on: whether a run is continued, which may leave them out. Raises InputError for values that are no list.
+    """
+    word = given_bisection(given or {})
+    return {} if given is None or (goes_on and not word) else {"bisect": word or {"over": ""}}
+
+
+def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the word ``bisect`` from the variables of its playbook, without those that are not set.
+
+    ``-e values=[1,2]`` and ``-e values=1,2`` are texts. Raises InputError for one that is no list.
+    """
+    found = {key: value for key, value in given.items() if value not in (None, "", [])}
+    values = found.get("values")
+    if isinstance(values, str):
+        text = values.strip()
+        try:
+            found["values"] = yaml.safe_load(text if text.startswith("[") else f"[{text}]")
+        except yaml.YAMLError as error:
+            raise InputError(f"values: '{values}' is no list; write -e values=1,2,4") from error
+    return found
+
+
+def bisection_of(request: RequestedSettings) -> dict[str, Any]:
+    """Return the word ``bisect`` of the earlier sessions of a run."""
+    return next((dict(one.values["bisect"]) for one in request.of("extra") if "bisect" in one.values), {})
+
+
+def check(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+    """Raise InputError for a wrong word. roles: their folders by name."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    if repeat and bisect:
+        raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
+    if most_attempts(found) > MOST and repeat:
+        points = formats.count(len(found.points), "point")
+        raise InputError(f"repeat: {points} with max {repeat.most} are more than {MOST} attempts; lower max")
+    if repeat and not _decidable(found):
+        raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
+    if bisect:
+        known = set(_kpis(project, found, roles))
+        is_defined = any(kpi_patterns.overlap(one, bisect.kpi) for one in known)
+        if not is_defined and verdict_settings.KPI_FILES not in found.late:
+            raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
+
+
+def most_attempts(found: EffectiveSettings) -> int:
+    """Return how many attempts a run makes at most without ``redo``."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    if bisect:
+        return max(bisect.most, len(found.points))
+    return len(found.points) * (repeat.most if repeat else 1)
+
+
+def most_rounds(directory: Path | None, found: EffectiveSettings) -> int:
+    """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
+    attempts = planned_points.read(directory) if directory else ()
+    known = len({point.name for point in found.points} | {one.name for one in attempts})
+    return max(known, most_attempts(found)) + 1
+
+
+def most_text(found: EffectiveSettings) -> str:
+    """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
+    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    word = repeat or bisect
+    if word is None:
+        return ""
+    within = "" if word.budget is None else f", and begins none after {formats.seconds(word.budget)} (budget)"
+    if repeat:
+        whole = f", {most_attempts(found)} in all" if len(found.points) > 1 else ""
+        attempts = formats.count(repeat.most, "attempt")
+        return f"repeat makes {repeat.least} to {attempts} at each point{whole}{within}"
+    return f"bisect makes at most {formats.count(word.most, 'run')}{within}"
+
+
+def _decidable(found: EffectiveSettings) -> bool:
+    """Return whether each point has a figure to decide: a limit other than the default one, or history."""
+    return all(
+        name in found.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
+        for point in found.points
+        for name in [limits.SETTING if not point.settings.get(HISTORY) else HISTORY]
+    )
+
+
+def _kpis(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
+    paths = dict.fromkeys(
+        path for point in found.points for path in verdict_settings.kpi_files(project, point.settings, roles)
+    )
+    for one in kpi_definitions.load(list(paths)):
+        yield from kpi_patterns.names_of(one)

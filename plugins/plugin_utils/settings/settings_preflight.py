@@ -1,0 +1,290 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks before a run directory is created: phases that can't run, missing files and clusters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
+
+from . import (
+    cluster_settings,
+    past_runs_settings,
+    point_load_estimates,
+    point_nodes,
+    project_role,
+    rehearsal_programs,
+    schedule_words,
+    settings_checks,
+    verdict_settings,
+)
+from .matrix_points import Render
+from .requested_settings import RequestedSettings
+from .resolve_settings import EffectiveSettings
+from .settings_catalogue import Catalogue
+
+ROOT = project_role.ROOT
+#: Roles that every run uses: their meta/checks.yml hold for all projects.
+OF_EVERY_RUN = ("metrics", "node_scaling", "workload")
+#: Phases that use a cluster, and those that acquire one.
+ON_CLUSTER = ("prepare", "test")
+TAKING = ("cluster", "acquire")
+#: Phases that need the results of earlier ones, and settings that name such results without a run directory.
+AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
+NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
+
+#: Settings that an error about a cluster may name, the most likely cause first.
+_OF_CLUSTERS = (
+    "cluster_expected_host",
+    "cluster_kubeconfig",
+    "cluster_lifetime",
+    "rehearsal_components",
+    "rehearsal_name",
+)
+
+#: The name of a namespace (RFC 1123).
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A request with its effective settings, the phases that will run, and all phases of the playbook."""
+
+    request: RequestedSettings
+    found: EffectiveSettings
+    catalogue: Catalogue
+    render: Render
+    chosen: list[str]
+    variables: Mapping[str, Any]
+    phases: Sequence[str] = ()
+
+    def check(self, run_dir: Path | None) -> None:
+        """Raise InputError for the first problem that would stop a phase. run_dir: that of the run to continue."""
+        if run_dir is None:
+            self._refuse_without_run()
+        self._refuse_without_cluster(run_dir)
+        self._refuse_unknown_host()
+        if run_dir is None:
+            self._refuse_unusable_artifacts()
+        # With --tags settings, the input of the whole run is checked.
+        planned = self.phases if self.chosen == ["settings"] and run_dir is None else self.chosen
+        self._refuse_missing_files(planned)
+        self._refuse_wrong_namespaces()
+        if "report" in self.chosen or self.chosen == ["settings"]:
+            self._refuse_wrong_verdict()
+            past_runs_settings.check(self.found, self._set_by)
+        if "test" in self.chosen or self.chosen == ["settings"]:
+            self._refuse_what_the_project_refuses()
+            self._refuse_points_with_other_nodes()
+        if "test" in self.chosen:
+            self._refuse_impossible_load()
+        schedule_words.check(self.request.project, self.found, self.catalogue.roles)
+        if any(phase in planned for phase in TAKING):
+            self._refuse_wrong_cluster()
+
+    def _refuse_wrong_verdict(self) -> None:
+        try:
+            verdict_settings.check(self.request, self.found, self.catalogue.roles)
+        except InputError as error:
+            name = next((one for one in verdict_settings.NAMED if str(error).startswith(one)), "")
+            raise InputError(f"{error}{self._set_by(name)}") from error
+
+    def _refuse_without_run(self) -> None:
+        phases = [phase for phase in self.chosen if phase != "settings"]
+        if not phases or any(phase not in AFTERWARDS for phase in phases):
+            return
+        if self._given() & set(NAMED_OTHERWISE):
+            return
+        raise InputError(
+            f"--tags {','.join(phases)} works on what an earlier run left, and no run is named: give its directory, "
+            "-e run_dir=<directory>"
+        )
+
+    def _refuse_without_cluster(self, run_dir: Path | None) -> None:
+        asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
+        if not asked or "cluster" in self.chosen:
+            return
+        states = {one["state"]: one for one in run_cluster_records.read(run_dir).values()} if run_dir else {}
+        if states and set(states) == {"acquired"}:
+            return
+        why = "this run has none"
+        if "failed" in states:
+            why = f"the one of this run failed ({states['failed'].get('failure', 'no message')})"
+        elif "released" in states:
+            why = "this run has given its own back"
+        elif "acquiring" in states:
+            why = "the one of this run was never ready"
+        tags = ",".join(["cluster", *ON_CLUSTER[: ON_CLUSTER.index(asked[-1]) + 1]])
+        other = "" if run_dir else ", or go on with a run that has one, -e run_dir=<directory>"
+        raise InputError(f"phase {asked[0]} needs a cluster, and {why}: take one first, --tags {tags}{other}")
+
+    def _refuse_unusable_artifacts(self) -> None:
+        """Nothing is created here: a folder that can't be created is found when the run directory is."""
+        name = "run_artifacts_dir"
+        path = Path(self.found.settings[name])
+        there = next(one for one in (path, *path.parents) if os.path.exists(one))
+        why = f"{there} is not a folder"
+        if there.is_dir():
+            why = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written to by this user"
+        if why:
+            variable = os.environ.get("ARTIFACT_DIR")
+            by = self._set_by(name) or (" (set by the environment variable ARTIFACT_DIR)" if variable else "")
+            raise InputError(f"{name}: no run directory can be created in {path}{by}: {why}")
+
+    def _refuse_unknown_host(self) -> None:
+        """Only the inventory knows on which hosts the load can run."""
+        known = ["controller", "driver_pod", *(self.variables.get("groups") or {}).get("all", [])]
+        for settings in [point.settings for point in self.found.measured]:
+            host = settings.get("workload_run_on", "controller")
+            if "test" in self.chosen and "workload_run_on" not in self.found.late and host not in known:
+                raise InputError(
+                    f"workload_run_on is '{host}'{self._set_by('workload_run_on')}, and the inventory has no such host"
+                    f"{nearest(host, known)}; there are {', '.join(known)}"
+                )
+
+    def _refuse_missing_files(self, phases: Sequence[str]) -> None:
+        for name, where in self._files(phases):
+            path = Path(where)
+            if path.exists():
+                continue
+            raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
+
+    def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield (setting, path) of the files that these phases read, at any point of the matrix."""
+        for name, when in self._needed().items():
+            if name in self.found.late or not any(phase in phases for phase in when["phases"]):
+                continue
+            for point in self.found.measured:
+                condition = "{{ (" + str(when.get("when", True)) + ") | bool }}"
+                if self.render(condition, point.settings)[0] is not True:
+                    continue
+                value = point.settings.get(name)
+                for one in value if isinstance(value, list) else [value]:
+                    if one:
+                        yield name, str(one)
+
+    def _needed(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of meta/files.yml, and the kubeconfigs that were set for single roles."""
+        roles = {
+            name: {"phases": ON_CLUSTER}
+            for name in self._given()
+            if name.endswith("_kubeconfig") and not name.startswith(("cluster_", "doctor_"))
+        }
+        return {**roles, **self.catalogue.files}
+
+    def _refuse_wrong_namespaces(self) -> None:
+        """An API server would refuse such a name, but only when the cluster is there."""
+        names = {name for name in self._given() - set(self.found.late) if name.endswith("_namespace")}
+        for name, point in ((name, point) for name in sorted(names) for point in self.found.measured):
+            value = point.settings.get(name)
+            if value and not _NAMESPACE.fullmatch(str(value)):
+                raise InputError(
+                    f"{name}: '{value}' can't be the name of a namespace"
+                    f" (lower-case letters, digits and dashes, at most 63){self._set_by(name)}"
+                )
+
+    def _refuse_what_the_project_refuses(self) -> None:
+        folders = [self.catalogue.roles.get(name) for name in (self.request.project, *OF_EVERY_RUN)]
+        checks = [
+            check for one in folders if one is not None for check in settings_checks.read(one / "meta" / "checks.yml")
+        ]
+        for point in self.found.measured:
+            if problem := settings_checks.first_problem(checks, point.settings, self.render):
+                name, why = problem
+                where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
+                raise InputError(f"{where}{why}{self._set_by(name)}")
+
+    def _refuse_points_with_other_nodes(self) -> None:
+        """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
+        simulated = any(provider_of(one.provider).simulated for one in self._targets())
+        for point in self.found.measured:
+            for name in (one for one in point.values if one.startswith(point_nodes.PREFIXES)):
+                if name not in point_nodes.SCALED:
+                    raise InputError(
+                        f"point {point.name} sets {name}, which is decided before the first point: make a run for each"
+                        f" value. At points, nodes can have another {', '.join(point_nodes.SCALED)}"
+                    )
+                added = simulated or point.settings.get("fake_gpu_real_cluster")
+                if name.startswith("fake_gpu_") and not added:
+                    raise InputError(
+                        f"point {point.name} sets {name}, and cluster_provider"
+                        f" {self.found.settings.get('cluster_provider')} has no simulated nodes:"
+                        " set node_scaling_count, or fake_gpu_real_cluster"
+                    )
+
+    def _refuse_impossible_load(self) -> None:
+        """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
+        folder = self.catalogue.roles.get(self.request.project)
+        unfit = point_load_estimates.first_unfit(folder, self.found.measured, self.render) if folder else ""
+        asks = self.found.settings.get("doctor_fail", True)
+        # A named rehearsal cluster may have more nodes.
+        if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():
+            names = ("fake_gpu_nodes", "fake_gpu_gpus_per_node")
+            nodes = " or ".join(f"{name} ({self.found.settings[name]})" for name in names)
+            raise InputError(f"{unfit}; ask for less, or change {nodes}; doctor_fail=false runs it anyway")
+
+    def _refuse_wrong_cluster(self) -> None:
+        try:
+            for one in self._targets():
+                cluster_settings.lifetime(one)
+                if "cluster_kubeconfig" not in self.found.late:
+                    provider_of(one.provider).check(one)
+                if provider_of(one.provider).simulated:
+                    if one.chosen.get("rehearsal_name"):
+                        instance_dir.Instance(".", one.chosen["rehearsal_name"])
+                    folder = ROOT / "roles" / "rehearsal" / "files" / "components"
+                    job = self.variables.get(rehearsal_programs.JOB)
+                    rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by)
+        except InputError as error:
+            name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
+            raise InputError(f"{error}{self._set_by(name)}") from error
+
+    def _known(self) -> dict[str, Any]:
+        """Return the settings whose values are known before the run."""
+        return {name: value for name, value in self.found.settings.items() if name not in self.found.late}
+
+    def _targets(self) -> list[ClusterTarget]:
+        """Return the clusters to acquire. Raises InputError for an unknown provider."""
+        everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
+        hostvars = self.variables.get("hostvars") or {}
+        return cluster_settings.wanted(self.catalogue, self._known(), hostvars, everyone)
+
+    def unused(self) -> list[str]:
+        """Return a warning for each setting by ``-e`` that only another provider of clusters uses."""
+        if self.chosen != ["settings"] and not any(phase in self.chosen for phase in TAKING):
+            return []
+        targets = self._targets()
+        used = {name for one in targets for name in self.catalogue.settings if provider_of(one.provider).uses(name)}
+        chosen = " and ".join(dict.fromkeys(one.provider for one in targets))
+        found = []
+        for name in (name for one in self.request.of("extra") for name, value in one.values.items() if value):
+            others = [one.name for one in PROVIDERS.values() if one.uses(name)]
+            if others and name not in used:
+                found.append(
+                    f"{name} (set by -e) has no effect on which cluster is used: it is for cluster_provider="
+                    f"{'|'.join(others)}, and the provider is {chosen}"
+                )
+        return found
+
+    def _given(self) -> set[str]:
+        """Return the settings that some layer sets."""
+        return {str(change.path[0]) for change in self.found.resolved.changes}
+
+    def _set_by(self, name: str) -> str:
+        """Return the source of a value in brackets; an empty string for a default."""
+        changes = [change for change in self.found.resolved.changes if change.path[0] == name]
+        if not changes:
+            return ""
+        where = self.request.where(changes[-1].source, changes[-1].key)
+        return f" (set by {changes[-1].source}{f', {where}' if where and not where.startswith('<') else ''})"

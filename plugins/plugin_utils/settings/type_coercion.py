@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Convert a value to the declared type of its setting, or report why that is impossible."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+
+from . import user_path
+from .apply_settings_layers import SettingsError
+from .settings_catalogue import Setting
+
+_ARTICLE = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a dictionary",
+    "str": "text",
+    "path": "a path",
+    "raw": "any value",
+}
+
+#: Types whose values are valid as they are, unless the setting has choices.
+_PLAIN: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+
+
+def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
+    """Return ``value`` as the declared type of ``setting``; a path becomes absolute.
+
+    Null is a value only of a setting without a default. A number is negative only if its default is.
+
+    Raises SettingsError naming setting, source and value. Stricter than Ansible's conversion, which turns any text into
+    a list and any dictionary into text: such mistakes would surface only later.
+    """
+    if value is None:
+        if setting.default is None:
+            return None
+        raise SettingsError(f"{_not_a(setting, value, source)}; without a value it has its default", at, source)
+    kind = setting.type
+    if kind in ("list", "dict") and isinstance(value, str):
+        example = json.dumps({setting.name: ["a", "b"] if kind == "list" else {"key": "value"}})
+        raise SettingsError(
+            f"{source}: {setting.name} is {_ARTICLE[kind]}, and '{value}' is text; from the command line give JSON: "
+            f"-e '{example}'",
+            at,
+            source,
+        )
+    wrong = (
+        (kind == "list" and not isinstance(value, (list, tuple)))
+        or (kind in ("str", "path", "int", "float", "bool") and isinstance(value, (list, dict)))
+        or (kind in ("int", "float") and isinstance(value, bool))
+        or (kind == "str" and isinstance(value, bool))
+    )
+    if wrong:
+        raise SettingsError(_not_a(setting, value, source), at, source)
+    return _validated(setting, value, source, at)
+
+
+def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
+    from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+    from ansible.module_utils.common.text.converters import to_native
+
+    known = ("type", "elements", "choices", "options")
+    spec = {key: entry for key, entry in setting.spec.items() if key in known}
+    valid, errors = value, []
+    plain = _PLAIN.get(setting.type)
+    # Nearly all values of a run: Ansible's validator would take a second for the points of a matrix.
+    if plain is None or "choices" in spec or not isinstance(value, plain):
+        result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
+        valid, errors = result.validated_parameters.get(setting.name), result.error_messages
+    if not errors:
+        if setting.type in ("int", "float") and not _in_range(setting, valid):
+            raise SettingsError(
+                f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
+            )
+        return user_path.absolute_all(valid) if setting.is_path else valid
+    choices = spec.get("choices")
+    if choices and not isinstance(value, (list, dict)) and value not in choices:
+        text = ", ".join(str(one) for one in choices)
+        message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
+        raise SettingsError(message, at, source)
+    if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
+        detail = "; ".join(to_native(text) for text in errors)
+        raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
+    raise SettingsError(_not_a(setting, value, source), at, source)
+
+
+def _in_range(setting: Setting, value: float) -> bool:
+    has_negative_default = isinstance(setting.default, (int, float)) and setting.default < 0
+    return math.isfinite(value) and (value >= 0 or has_negative_default)
+
+
+def _not_a(setting: Setting, value: Any, source: str) -> str:
+    shown = json.dumps(value, default=str)
+    return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {shown} is not"

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the settings of the verdict before a run begins: limits, and those of the comparison with history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    history_settings,
+    kpi_patterns,
+    limits,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
+
+from .requested_settings import RequestedSettings
+from .resolve_settings import EffectiveSettings
+
+KPI_FILES, JUDGED, PREFIX = "results_kpi_files", "results_judged", "results_"
+MAX_ERRORS = "results_max_errors"
+#: Settings of the comparison with history.
+HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.OPTIONS)
+
+#: Settings with which a message may begin. The origin of a limit is in its message.
+NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
+
+
+def check(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+    """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: their folders by name."""
+    given = {str(change.path[0]) for change in found.resolved.changes} - set(found.late)
+    given |= {name.partition(".")[0] for name in found.matrix}
+    if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
+        return
+    for point in found.points:
+        definitions = kpi_definitions.load(kpi_files(request.project, point.settings, roles))
+        if limits.SETTING in given:
+            limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
+        if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
+            share = point.settings[MAX_ERRORS]
+            raise InputError(f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %")
+        _check_history(point.settings, given, definitions)
+
+
+def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Path]) -> list[str]:
+    """Return files and folders of KPI definitions of a point. settings: of the point. roles: their folders by name."""
+    folders = [roles[project] / "files"] if project in roles else []
+    given = [str(one) for one in folders if (one / kpi_definitions.IN_FOLDER).is_file()]
+    workload = roles["results"] / "files" / "kpis" / "workload.yml"
+    return [str(workload), *given, *map(str, settings.get(KPI_FILES) or ())]
+
+
+def _check_history(settings: Mapping[str, Any], given: set[str], definitions: list[dict[str, Any]]) -> None:
+    history_settings.parse({name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given})
+    judged = settings[JUDGED] if JUDGED in given else ()
+    least = settings["results_least"] if "results_least" in given else None
+    history_settings.check_names(judged, least, {name for one in definitions for name in kpi_patterns.names_of(one)})
+
+
+def _origins(request: RequestedSettings, found: EffectiveSettings) -> Iterator[tuple[str, str]]:
+    """Yield the KPI of each limit with its origin; a later one replaces an earlier one."""
+    for change in found.resolved.changes:
+        if change.path[0] != limits.SETTING:
+            continue
+        where = request.where(change.source, change.key)
+        origin = f"{change.source}, {where}" if where and not where.startswith("<") else change.source
+        names = [change.path[1]] if len(change.path) > 1 else list(change.value)
+        yield from ((str(name), origin) for name in names)

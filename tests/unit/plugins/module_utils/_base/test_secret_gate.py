@@ -1,0 +1,199 @@
+"""The secret gate finds every encoding of a secret in every kind of file, and shows none."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import tarfile
+import zipfile
+from urllib.parse import quote
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from run_directory import World, write_run
+
+SECRET = 'pass/word+"7d1f" of a setting'
+SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x17F), min_size=8, max_size=40)
+
+
+def found_in(tmp_path, text, **secrets):
+    path = tmp_path / "file.log"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return [str(one) for one in secret_gate.Gate(secrets).search(tmp_path, [path])]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        SECRET,
+        json.dumps({"x": SECRET}),
+        quote(SECRET, safe=""),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.b64encode(b"user:" + SECRET.encode()).decode(),
+        base64.b64encode(b"ab" + SECRET.encode() + b" and more").decode(),
+        base64.urlsafe_b64encode(b"x" + SECRET.encode()).decode(),
+    ],
+)
+def test_a_known_value_is_found_however_it_is_spelled(tmp_path, spelled):
+    assert found_in(tmp_path, f"one\ntwo\n{spelled}\n", token=SECRET) == ["file.log:3: the value of token"]
+
+
+@given(SECRETS, st.binary(max_size=20), st.binary(max_size=20))
+@example("AAAAAAAA", b"", b"")
+@settings(max_examples=60, deadline=None)
+def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
+    text = base64.b64encode(before + secret.encode() + after)
+    assert any(spelling in text for spelling in secret_gate.literals({"x": secret}))
+
+
+def begins(what):
+    """The first line of a PEM file; put together, so that this file is none."""
+    return f"-----BEGIN {what}-----"
+
+
+KEY = f"{begins('RSA PRIVATE KEY')}\nMIIEow\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (KEY, "a private key"),
+        (begins("PRIVATE KEY"), "a private key"),
+        (begins("OPENSSH PRIVATE KEY"), "a private key"),
+        (f"client-key-data: {base64.b64encode(KEY.encode()).decode()}", "a private key, as base64"),
+        ("Authorization: Bearer abcDEF0123456789xyz", "a bearer token"),
+        ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0xyz.c2lnbmF0dXJl", "a web token"),
+        ("token: sha256~abcdefghijklmnopqrstuvwxyz012345", "an OpenShift token"),
+        ("AKIAIOSFODNN7EXAMPLE", "an access key"),
+        ("HF_TOKEN=hf_" + "aB3" * 12, "a model hub token"),
+        ("ghp_" + "a1B2" * 10, "a Git token"),
+        ("proxy http://someone:hunter22@proxy.example.com:3128", "a password in an address"),
+    ],
+)
+def test_forms_that_only_secrets_have_are_found(tmp_path, text, what):
+    assert found_in(tmp_path, f"first line\n{text}\n") == [f"file.log:2: {what}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        base64.b64encode(b"-----BEGIN CERTIFICATE-----" + b"A" * 200).decode(),
+        "the bearer of this message, Bearer authentication, bearer tokens",
+        "https://127.0.0.1:6443/api?x=1 and user@example.com, ssh://git@host/x",
+        "postgres://user:<secret>@host/db",
+        "fine_tuning_model_token=<secret>",
+    ],
+)
+def test_what_is_no_secret_passes(tmp_path, text):
+    assert found_in(tmp_path, text) == []
+
+
+def test_a_run_as_it_is_written_passes(tmp_path):
+    top = write_run(tmp_path / "run", [(World(count=4, canary=2.0), {})])
+    write_timeline(str(top))
+    files = secret_gate.files_of(top)
+    assert secret_gate.Gate({"token": SECRET}).check(top, files) == len(files) > 8
+
+
+def test_short_values_count_as_whole_words_only(tmp_path):
+    assert found_in(tmp_path, "x=12345 and a12345b", pin="12345") == ["file.log:1: the value of pin"]
+    assert found_in(tmp_path, "a12345b", pin="12345") == []
+
+
+@pytest.mark.parametrize("kind", ["gz", "tar.gz", "zip", "tar"])
+def test_packed_files_are_looked_into(tmp_path, kind):
+    path, text = tmp_path / f"logs.{kind}", f"one\n{SECRET}\n".encode()
+    (tmp_path / "inside.log").write_bytes(text)
+    if kind == "gz":
+        path.write_bytes(gzip.compress(text))
+    elif kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.write(tmp_path / "inside.log", "inside.log")
+    else:
+        with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as tar:
+            tar.add(tmp_path / "inside.log", "inside.log")
+    found = secret_gate.Gate({"token": SECRET}).search(tmp_path, [path])
+    assert any(one.line == 2 and one.what == "the value of token" and "(" in one.file for one in found)
+
+
+def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
+    (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8bbroken")
+    with pytest.raises(DataError, match="cannot be searched for secrets"):
+        secret_gate.Gate({}).search(tmp_path, [tmp_path / "x.tar.gz"])
+
+
+def test_a_secret_on_the_edge_of_two_parts_is_found_once_on_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_gate, "PART", 1000)
+    monkeypatch.setattr(secret_gate, "OVERLAP", 200)
+    random.seed(3)
+    for place in (980, 995, 1000, 1999, 2500):
+        lines = "\n".join("x" * 9 for _ in range(400))
+        text = lines[:place] + "\n" + SECRET + "\n" + lines[place:]
+        line = text[: text.index(SECRET)].count("\n") + 1
+        assert found_in(tmp_path, text, token=SECRET) == [f"file.log:{line}: the value of token"]
+
+
+def test_the_error_names_places_and_shows_no_secret(tmp_path):
+    (tmp_path / "a.log").write_text(f"{SECRET}\n")
+    with pytest.raises(
+        secret_gate.SecretFound, match=r"nothing was exported: 1 place .* a.log:1: the value of token"
+    ) as caught:
+        secret_gate.Gate({"token": SECRET}).check(tmp_path, [tmp_path / "a.log"])
+    assert SECRET not in str(caught.value)
+
+
+def test_credentials_of_a_kubeconfig_are_known(tmp_path):
+    (tmp_path / "token").write_text("token-in-a-file-0123")
+    (tmp_path / "config").write_text(
+        "users:\n- name: a\n  user: {token: token-inline-4567, password: word-89, tokenFile: token}\n"
+    )
+    known = secret_gate.of_kubeconfig(tmp_path / "config")
+    assert set(known.values()) == {"token-inline-4567", "word-89", "token-in-a-file-0123"}
+    assert secret_gate.of_kubeconfig(tmp_path / "gone") == {}
+
+
+def test_links_and_hidden_files_stay_here(tmp_path):
+    (tmp_path / "real").write_text("x")
+    (tmp_path / ".hidden").write_text("x")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    assert [path.name for path in secret_gate.files_of(tmp_path)] == ["real"]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=20),
+            st.sampled_from(
+                [
+                    SECRET,
+                    json.dumps(SECRET),
+                    base64.b64encode(b"x" + SECRET.encode()).decode(),
+                    "Bearer abcdef0123456789abcdef",
+                    "https://me:hunter22@example.com/x",
+                    f"{begins('RSA PRIVATE KEY')}\\nMIIEow\\n-----END RSA PRIVATE KEY-----",
+                    begins("EC PRIVATE KEY") + "\nMHcC",
+                    base64.b64encode((begins("EC PRIVATE KEY") + "\nMHcCAQEEI\n" * 9).encode()).decode(),
+                ]
+            ),
+        ),
+        max_size=8,
+    )
+)
+@settings(deadline=None)
+def test_a_masked_text_holds_no_secret_and_keeps_the_rest(parts):
+    gate = secret_gate.Gate({"token": SECRET})
+    text = "before " + " | ".join(parts)
+    masked = gate.masked(text)
+    assert gate.in_text(masked) == [] and masked.startswith("before ")
+    assert gate.masked(masked) == masked
+    if not gate.in_text(text):
+        assert masked == text

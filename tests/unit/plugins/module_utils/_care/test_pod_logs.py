@@ -1,0 +1,70 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose logs are collected, and into which file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
+from hypothesis import given
+from hypothesis import strategies as st
+
+PHASES = st.sampled_from(["Succeeded", "Failed", "Running"])
+
+
+def pod(index: int | None, phase: str = "Succeeded", namespace: str = "ns", name: str = "") -> pod_logs.LoggedPod:
+    return pod_logs.LoggedPod(name or f"w-{index}-master-0", namespace, phase, index, f"w-{index}", ("pytorch",))
+
+
+@given(st.lists(PHASES, max_size=30), st.sampled_from(["all", "failed", "none"]), st.integers(0, 10))
+def test_the_choice_is_complete_within_its_maximum(phases: list[str], which: str, maximum: int) -> None:
+    pods = [pod(index, phase) for index, phase in enumerate(phases)]
+    chosen, left_out = pod_logs.choose(pods, which, maximum)
+    wanted = {"all": len(phases), "failed": phases.count("Failed"), "none": 0}[which]
+    assert len(chosen) + left_out == wanted
+    assert not maximum or len(chosen) <= maximum
+    assert [one.index for one in chosen] == sorted(one.index for one in chosen)
+
+
+def test_with_a_maximum_failed_pods_go_before_others() -> None:
+    pods = [pod(0), pod(1), pod(2, "Failed"), pod(None, "Failed")]
+    chosen, left_out = pod_logs.choose(pods, "all", 2)
+    assert [one.index for one in chosen] == [2, None] and left_out == 2
+
+
+def test_pods_of_one_name_in_two_namespaces_get_two_files() -> None:
+    pods = [pod(0, name="same"), pod(1, name="same", namespace="other"), pod(2)]
+    assert [pod_logs.file_name(one, pods) for one in pods] == ["ns_same.log", "other_same.log", "w-2-master-0.log"]
+
+
+def test_a_pod_is_read_with_its_index_and_job() -> None:
+    item: dict[str, Any] = {
+        "metadata": {
+            "name": "w-7-master-0",
+            "namespace": "ns",
+            "labels": {"perfscale.seatrial/index": "7", "training.kubeflow.org/job-name": "w-7"},
+        },
+        "spec": {"containers": [{"name": "pytorch"}, {"name": "proxy"}]},
+        "status": {"phase": "Failed"},
+    }
+    assert pod_logs.LoggedPod.of(item) == pod_logs.LoggedPod(
+        "w-7-master-0", "ns", "Failed", 7, "w-7", ("pytorch", "proxy")
+    )
+    bare = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "c"}]}}
+    assert pod_logs.LoggedPod.of(bare) == pod_logs.LoggedPod("p", "ns", "Unknown", None, "", ("c",))
+
+
+def test_no_selector_is_not_all_pods_of_the_cluster() -> None:
+    options = dict.fromkeys(pod_logs.LogCollectionSpec.__dataclass_fields__)
+    with pytest.raises(InputError, match="selector is empty"):
+        pod_logs.LogCollectionSpec.of({**options, "dest": "/x", "which": "all", "selector": ""})
+
+
+def test_the_sentence_names_the_first_failure() -> None:
+    result = {"found": 5, "collected": 2, "left_out": 2, "unread": ["w-1: 404 NotFound"]}
+    assert pod_logs.text(result) == (
+        "2 of 5 pods' logs collected, 2 left out by the maximum, 1 could not be read, first: w-1: 404 NotFound"
+    )

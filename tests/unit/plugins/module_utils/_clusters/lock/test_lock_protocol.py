@@ -1,0 +1,356 @@
+"""The lock of a cluster: under every interleaving at most one run believes that it holds it, and all get their turn."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
+    held_lock_file,
+    lock_lease,
+    lock_protocol,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_lease import Conflict, LockLease
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+DURATION = 12
+RUNS = 4
+
+
+class Server:
+    """What an API server promises of objects with versions; ``time`` is true time, which nobody else can read."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.kept: dict[str, LockLease] = {}
+        self.count = itertools.count(1)
+
+    def put(self, entry: LockLease) -> LockLease:
+        there = self.kept.get(entry.name)
+        if (there.version if there else "") != entry.version:
+            raise Conflict(entry.name)
+        uid = there.uid if there else f"uid-{next(self.count)}"
+        created = there.created if there else f"{int(self.time):09d}"
+        self.kept[entry.name] = replace(entry, uid=uid, created=created, version=str(next(self.count)))
+        return self.kept[entry.name]
+
+    def remove(self, entry: LockLease) -> None:
+        there = self.kept.get(entry.name)
+        if there is not None:
+            if (there.uid, there.version) != (entry.uid, entry.version):
+                raise Conflict(entry.name)
+            del self.kept[entry.name]
+
+
+class Run:
+    """One run with a clock of its own, which goes ``rate`` times as fast as true time and began somewhere else."""
+
+    def __init__(self, server: Server, name: str, rate: float, offset: float) -> None:
+        self.server, self.name, self.rate, self.offset = server, name, rate, offset
+        self.lose_answer = False
+        self.alive = True
+        self.view: lock_protocol.LockView | None = None
+        self.holding: lock_protocol.HeldLock | None = None
+        self.contender = lock_protocol.LockContender(
+            self, lock_protocol.LockIdentity(name, duration=DURATION), self.clock, self.clock
+        )
+
+    def clock(self) -> float:
+        return self.server.time * self.rate + self.offset
+
+    def believes(self) -> bool:
+        return self.alive and self.holding is not None and self.clock() <= self.holding.deadline
+
+    # The store, whose answers may be lost on their way
+
+    def look(self) -> list[LockLease]:
+        return list(self.server.kept.values())
+
+    def put(self, entry: LockLease) -> LockLease:
+        done = self.server.put(entry)
+        if self.lose_answer:
+            self.lose_answer = False
+            raise AccessError("no answer")
+        return done
+
+    def remove(self, entry: LockLease) -> None:
+        self.server.remove(entry)
+
+    def now(self) -> float:
+        return self.clock()
+
+
+class Interleaved(RuleBasedStateMachine):
+    """Runs whose steps are mixed in any order: between a look and what follows from it anything may happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server()
+        self.runs: list[Run] = []
+        for number in range(RUNS):
+            rate, offset = (1.0, 0.87, 1.13, 1.0)[number], number * 1e5
+            self.runs.append(Run(self.server, f"run-{number:02d}", rate, offset))
+
+    which = st.integers(0, RUNS - 1)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 3.0, 8.0, 13.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.server.time += seconds
+
+    @rule(number=which)
+    def look(self, number: int) -> None:
+        run = self.runs[number]
+        if run.alive and run.holding is None:
+            run.view = run.contender.look()
+
+    @rule(number=which)
+    def act(self, number: int) -> None:
+        run = self.runs[number]
+        if run.alive and run.holding is None and run.view is not None:
+            view, run.view = run.view, None
+            try:
+                run.holding = run.contender.act(view)
+            except AccessError:
+                pass
+
+    @rule(number=which)
+    def look_and_act(self, number: int) -> None:
+        self.look(number)
+        self.act(number)
+
+    @rule()
+    def everybody_looks_and_acts(self) -> None:
+        for number in range(RUNS):
+            self.look_and_act(number)
+
+    @rule(number=which)
+    def renew(self, number: int) -> None:
+        run = self.runs[number]
+        if run.alive and run.holding is not None:
+            try:
+                run.holding.renew()
+            except lock_protocol.LockLost:
+                run.holding = None
+            except AccessError:
+                pass
+
+    @rule(number=which)
+    def lose_the_next_answer(self, number: int) -> None:
+        self.runs[number].lose_answer = True
+
+    @rule(number=which)
+    def release(self, number: int) -> None:
+        run = self.runs[number]
+        if run.alive and run.holding is not None:
+            run.holding.release()
+            run.holding = None
+
+    @rule(number=which, really=st.sampled_from([True, False, False]))
+    def die(self, number: int, really: bool) -> None:
+        if not really:
+            return
+        self.runs[number].alive = False
+        # Another run comes in its place: the machine never runs out of them.
+        self.runs[number] = Run(self.server, f"run-{next(self.server.count):04d}", self.runs[number].rate, 5.0)
+
+    @invariant()
+    def at_most_one_believes(self) -> None:
+        holders = [run.name for run in self.runs if run.believes()]
+        assert len(holders) <= 1, f"{holders} hold the lock at once"
+
+
+TestInterleaved = Interleaved.TestCase
+TestInterleaved.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_every_run_that_lives_gets_its_turn_and_the_others_learn_of_those_that_died(seed: int) -> None:
+    draw = random.Random(seed)
+    server = Server()
+    runs = [Run(server, f"run-{number:02d}", draw.uniform(0.87, 1.13), draw.uniform(-1e6, 1e6)) for number in range(8)]
+    doomed = {run.name for run in draw.sample(runs, 3)}
+    done: set[str] = set()
+    for _round in range(500):
+        for run in draw.sample(runs, len(runs)):
+            server.time += draw.uniform(0.05, 0.4)
+            if not run.alive or run.name in done:
+                continue
+            if run.holding is None:
+                run.holding = step(run)
+                if run.holding is not None:
+                    run.contender.leave()
+            elif run.name in doomed and draw.random() < 0.3:
+                run.alive = False
+            elif draw.random() < 0.2:
+                run.holding.release()
+                done.add(run.name)
+            else:
+                run.holding.renew()
+            assert sum(one.believes() for one in runs if one.name not in done) <= 1
+    assert done | {run.name for run in runs if not run.alive} == {run.name for run in runs}
+    left = [entry for entry in server.kept.values() if entry.role == lock_lease.WAITER]
+    assert left == []
+
+
+def two_runs() -> tuple[Server, Run, Run]:
+    server = Server()
+    first, second = Run(server, "run-one", 1.0, 0.0), Run(server, "run-two", 1.0, 7e5)
+    first.holding = first.contender.act(first.contender.look())
+    assert first.holding is not None
+    return server, first, second
+
+
+def step(run: Run) -> lock_protocol.HeldLock | None:
+    run.view = run.contender.look()
+    return run.contender.act(run.view)
+
+
+def test_a_lock_is_not_broken_because_its_times_look_old_to_us() -> None:
+    server, first, second = two_runs()
+    entry = server.kept[lock_lease.NAME]
+    server.kept[lock_lease.NAME] = replace(entry, acquired=1.0, renewed=1.0)
+    assert step(second) is None
+    server.time += DURATION - 1
+    assert step(second) is None, "it was not watched for its whole duration"
+
+
+def test_a_lock_that_was_abandoned_long_ago_is_broken_after_one_duration_of_watching() -> None:
+    server, first, second = two_runs()
+    server.time += 1e6
+    assert step(second) is None
+    server.time += DURATION + 0.1
+    held = step(second)
+    assert held is not None
+    assert held.entry.transitions == 1
+    with pytest.raises(lock_protocol.LockLost):
+        first.holding.renew()  # type: ignore[union-attr]
+
+
+def test_each_sign_of_life_begins_the_watch_anew() -> None:
+    server, first, second = two_runs()
+    for _turn in range(5):
+        assert step(second) is None
+        server.time += DURATION * 0.6
+        assert first.holding is not None
+        first.holding.renew()
+    server.time += DURATION * 0.6
+    assert step(second) is None
+
+
+def test_waiters_come_in_the_order_in_which_they_came_and_know_their_place() -> None:
+    server, first, second = two_runs()
+    third = Run(server, "run-a-third", 1.0, 3.0)
+    step(second)
+    server.time += 2
+    step(third)
+    view = third.contender.look()
+    assert (view.position("run-two"), view.position("run-a-third")) == (1, 2)
+    assert "place 2 of 2" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
+    assert "run run-one holds it" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
+    assert first.holding is not None
+    first.holding.release()
+    assert step(third) is None, "it is not its turn"
+    assert step(second) is not None
+
+
+def test_a_newcomer_does_not_pass_those_who_wait() -> None:
+    server, first, second = two_runs()
+    step(second)
+    assert first.holding is not None
+    first.holding.release()
+    assert step(Run(server, "run-new", 1.0, 1.0)) is None
+
+
+def test_the_same_run_finds_its_lock_again_after_it_was_killed() -> None:
+    server, first, _second = two_runs()
+    again = Run(server, "run-one", 1.0, 99.0)
+    held = step(again)
+    assert held is not None
+    assert held.entry.transitions == 0
+    assert held.entry.acquired == first.holding.entry.acquired  # type: ignore[union-attr]
+
+
+def test_two_processes_of_one_run_renew_its_lock_side_by_side() -> None:
+    server, first, _second = two_runs()
+    there = Run(server, "run-one", 1.1, 42.0)
+    there.holding = step(there)
+    for _turn in range(20):
+        for one in (first, there):
+            server.time += 1.0
+            assert one.holding is not None
+            one.holding.renew()  # it meets the other's renewal, looks, and renews that the next time
+            one.holding.renew()
+        assert first.believes() and there.believes()
+
+
+def test_an_answer_that_was_lost_is_not_taken_for_the_lock_but_the_lock_is_found() -> None:
+    server = Server()
+    run = Run(server, "run-one", 1.0, 0.0)
+    run.lose_answer = True
+    with pytest.raises(AccessError):
+        step(run)
+    held = step(run)
+    assert held is not None and held.at == run.clock()
+
+
+def test_giving_back_twice_and_without_having_anything_is_fine() -> None:
+    server, _first, second = two_runs()
+    step(second)
+    assert {one.role for one in lock_protocol.release(second, "run-one")} == {lock_lease.HOLDER}
+    assert {one.role for one in lock_protocol.release(second, "run-two")} == {lock_lease.WAITER}
+    assert lock_protocol.release(second, "run-two") == []
+    assert server.kept == {}
+
+
+def record(**more: Any) -> dict[str, Any]:
+    """A lock file's content."""
+    process = {"pid": 1, "ticks": 1}
+    stamp = "2026-11-21T10:00:00Z"
+    return {
+        "schema": "lock/1",
+        "state": "held",
+        "cluster": "api.example.com",
+        "namespace": "default",
+        "run": "t1121-abcdef",
+        "owner": "",
+        "purpose": "",
+        "waited": 0.0,
+        "duration": 60,
+        "since": stamp,
+        "renewed": stamp,
+        "until": stamp,
+        "deadline": boot_clock() + 60,
+        "boot": boot_id(),
+        "keeper": process,
+        "caller": process,
+        "lost": "",
+        **more,
+    }
+
+
+def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
+    path = tmp_path / "lock-sutest.json"
+    assert held_lock_file.lost(tmp_path) == ""
+    held_lock_file.write(path, record())
+    assert held_lock_file.lost(tmp_path) == ""
+    held_lock_file.write(path, record(deadline=boot_clock() - 1))
+    assert "was not renewed since 2026-11-21T10:00:00Z" in held_lock_file.lost(tmp_path)
+    held_lock_file.write(path, record(state="released", lost="run t1121-others holds it"))
+    assert "run t1121-others holds it" in held_lock_file.lost(tmp_path)
+    held_lock_file.write(path, record(deadline=0.0, boot="another machine"))
+    assert held_lock_file.lost(tmp_path) == ""
+
+
+def test_times_of_leases_are_read_as_the_server_writes_them() -> None:
+    assert lock_lease.seconds("2026-11-21T10:00:00.250000Z") - lock_lease.seconds("2026-11-21T10:00:00Z") == 0.25
+    assert lock_lease.seconds(lock_lease.micro_time(1.5e9)) == 1.5e9
+    assert lock_lease.seconds(None) == lock_lease.seconds("soon") == 0.0

@@ -1,0 +1,88 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs and what is kept for another machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
+    cli_tools,
+    cluster_metadata_store,
+)
+
+
+def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
+    place = str(tmp_path / "store")
+    cluster_metadata_store.put(place, "perf", {"metadata": {"infraID": "perf-abcde"}})
+    assert cluster_metadata_store.get(place, "perf") == {"metadata": {"infraID": "perf-abcde"}}
+    cluster_metadata_store.drop(place, "perf")
+    cluster_metadata_store.drop(place, "perf")
+    with pytest.raises(DataError, match="has no cluster perf"):
+        cluster_metadata_store.get(place, "perf")
+    with pytest.raises(InputError, match="is not a valid cluster name"):
+        cluster_metadata_store.put(place, "../perf", {})
+    cluster_metadata_store.put("", "perf", {})
+    with pytest.raises(InputError, match="cluster_release_named=perf requires cluster_metadata_store"):
+        cluster_metadata_store.get("", "perf")
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    folder = tmp_path / "mirror" / "4.19.9"
+    folder.mkdir(parents=True)
+    with tarfile.open(folder / "openshift-install-linux.tar.gz", "w:gz") as archive:
+        body = b"#!/bin/sh\n"
+        entry = tarfile.TarInfo("openshift-install")
+        entry.size = len(body)
+        archive.addfile(entry, io.BytesIO(body))
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "mirror")))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    digest = hashlib.sha256((folder / "openshift-install-linux.tar.gz").read_bytes()).hexdigest()
+    yield f"http://127.0.0.1:{server.server_port}", digest
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tmp_path: Path, mirror: Any) -> None:
+    url, digest = mirror
+    said: list[str] = []
+    find = partial(cli_tools.find, "openshift-install", "")
+    path = Path(find(url, "4.19.9", digest, tmp_path / "cache", said.append))
+    assert path.read_bytes() == b"#!/bin/sh\n" and path.stat().st_mode & 0o100
+    assert find(url, "4.19.9", f"sha256:{digest}", tmp_path / "cache", said.append) == str(path)
+    assert said == [f"downloading {url}/4.19.9/openshift-install-linux.tar.gz"]
+    with pytest.raises(ProcessError, match="nothing was kept"):
+        find(url, "4.19.9", "0" * 64, tmp_path / "other", said.append)
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(InputError, match="only with cluster_version"):
+        find(url, "", digest, tmp_path / "cache", said.append)
+    with pytest.raises(ProcessError, match="cannot be fetched"):
+        find(url, "4.0.0", digest, tmp_path / "cache", said.append)
+
+
+def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="there is no program"):
+        cli_tools.find("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="openshift-install is not in PATH"):
+        cli_tools.find("openshift-install", "", "", "", "", tmp_path, print)

@@ -1,0 +1,223 @@
+"""An instance without its programs: who may remove it, what is said of it, what is stopped first."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import rehearsal as support
+from ansible_collections.kubernetes.core.plugins.module_utils.client import discovery
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    component_spec,
+    instance_processes,
+    launch_plan,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
+    Instance,
+    boot_time,
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def made(data: Path, owner: str = "") -> Instance:
+    instance = Instance(data, "tests")
+    instance.create(owner, [])
+    instance.furnish()
+    return instance
+
+
+@pytest.mark.parametrize(
+    ("owner", "asked", "words"),
+    [
+        ("run-1", "run-2", "belongs to run run-1, created .*: not removed for run run-2. rehearsal_force=true"),
+        ("run-1", "", "belongs to run run-1, created .*: not removed. rehearsal_force=true"),
+        ("", "run-2", r"belongs to no run \(it was started by hand\)"),
+    ],
+)
+def test_an_instance_of_another_owner_is_not_removed(data: Path, owner: str, asked: str, words: str) -> None:
+    instance = made(data, owner)
+    with pytest.raises(OwnershipError, match=words):
+        cluster_lifecycle.absent(support.options(data, owner=asked), support.quiet)
+    assert instance.marker() is not None
+
+
+@pytest.mark.parametrize(("owner", "more"), [("run-1", {"owner": "run-1"}), ("", {}), ("run-1", {"force": True})])
+def test_an_instance_is_removed_by_its_owner_or_by_force(data: Path, owner: str, more: dict[str, Any]) -> None:
+    made(data, owner)
+    assert cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
+    assert [one.name for one in data.iterdir()] == [".tests.gone"]
+    assert not cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
+
+
+def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
+    started = boot_time()
+    assert not cluster_lifecycle.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
+    late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", started=started)
+    with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
+        cluster_lifecycle.present(dataclasses.replace(late, binaries=programs()), support.quiet)
+    assert Instance(data, "tests").marker() is None
+
+
+def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> None:
+    cluster_lifecycle.absent(support.options(data), support.quiet)
+    instance = Instance(data, "tests")
+    assert instance.was_removed_since(0, "")
+    assert not instance.was_removed_since(boot_time(), "")
+    assert not instance.was_removed_since(0, "another-run")
+    (data / ".tests.gone").write_text("{")
+    assert not instance.was_removed_since(0, "")
+
+
+def test_old_notes_of_ends_are_swept(data: Path) -> None:
+    cluster_lifecycle.absent(support.options(data, "old"), support.quiet)
+    hour_ago = time.time() - 3600
+    os.utime(data / ".old.gone", (hour_ago, hour_ago))
+    cluster_lifecycle.absent(support.options(data), support.quiet)
+    assert [one.name for one in data.iterdir()] == [".tests.gone"]
+
+
+def programs() -> dict[str, str]:
+    """Some executable for every program of the components that are always there."""
+    known = component_spec.load_all(support.COMPONENTS)
+    return {name: "/bin/true" for one in component_spec.select(known, []) for name in one.build.binaries}
+
+
+def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
+    (data / "tests").mkdir(parents=True)
+    (data / "tests" / "thesis.txt").write_text("all my work")
+    for force in (False, True):
+        with pytest.raises(OwnershipError, match="it is not a rehearsal cluster: nothing was changed"):
+            cluster_lifecycle.absent(support.options(data, force=force), support.quiet)
+    assert (data / "tests" / "thesis.txt").exists()
+
+
+def test_what_clients_cached_of_an_instance_goes_with_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    instance = made(data)
+    files.write_json(instance.ports_file, {launch_plan.API_PORT: 6411})
+    caches = []
+    for port in (6411, 6412):
+        client = SimpleNamespace(configuration=SimpleNamespace(host=f"https://127.0.0.1:{port}"))
+        known = object.__new__(discovery.Discoverer)
+        known.client = client
+        key = hashlib.sha256(known._Discoverer__get_default_cache_id()).hexdigest()
+        caches.append(tmp_path / f"k8srcp-{key}.json")
+        caches[-1].touch()
+    cluster_lifecycle.absent(support.options(data), support.quiet)
+    assert [one.exists() for one in caches] == [False, True]
+
+
+def test_info_of_nothing_says_so_and_makes_nothing(data: Path) -> None:
+    found = cluster_lifecycle.info(support.options(data))
+    assert (found["state"], found["ready"], found["changed"]) == ("absent", False, False)
+    assert found["lines"] == [f"there is no rehearsal cluster tests in {data}"]
+    assert not data.exists()
+
+
+def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) -> None:
+    made(data, "run-1")
+    found = cluster_lifecycle.info(support.options(data))
+    assert found["state"] == "partial"
+    assert found["lines"][0].startswith("rehearsal cluster tests is incomplete, not ready - etcd, ")
+    assert any(line.startswith("belongs to run run-1, created ") for line in found["lines"])
+    assert "etcd does not run, client port 0, peer port 0" in found["lines"]
+
+
+def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
+    made(data, "run-1")
+    found = cluster_lifecycle.info(support.options(data, owner="run-1"))["cluster"]
+    files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
+    assert found["owned"] and found["simulated"] and found["simulated_writers"] == ["node"]
+    assert not cluster_lifecycle.info(support.options(data, owner="run-2"))["cluster"]["owned"]
+
+
+def test_check_mode_says_what_would_change_and_changes_nothing(data: Path) -> None:
+    options = support.options(data, binaries_dir="/bin")
+    assert cluster_lifecycle.bring(options, "present", support.quiet, check=True)["changed"]
+    assert not cluster_lifecycle.bring(options, "absent", support.quiet, check=True)["changed"]
+    assert not data.exists()
+
+
+def test_parameters_without_a_folder_of_components_are_refused() -> None:
+    with pytest.raises(InputError, match="components_dir is empty"):
+        cluster_lifecycle.Options.of({"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": None})
+
+
+@pytest.mark.parametrize("value", ["~/.cache/seatrial", "/here/~/.cache/seatrial"])
+def test_a_home_folder_that_there_is_none_of_is_refused(value: str) -> None:
+    given = {"name": "x", "data_dir": "/x", "cache_dir": value, "components_dir": "/x"}
+    with pytest.raises(InputError, match="rehearsal_cache_dir is '.*', but HOME is not set .* set HOME"):
+        cluster_lifecycle.Options.of(given)
+
+
+def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Path) -> None:
+    names = ["etcd", "kube-scheduler", "kube-apiserver", "old-operator", "kwok"]
+    found = [instance_processes.RunningProcess(name, number, number, "/x") for number, name in enumerate(names)]
+    order = cluster_lifecycle._stop_order(support.options(data), found)
+    assert [[one.name for one in level] for level in order] == [
+        ["old-operator"],
+        ["kube-scheduler", "kwok"],
+        ["kube-apiserver"],
+        ["etcd"],
+    ]
+
+
+def test_ports_of_two_instances_differ_and_stay(data: Path) -> None:
+    known = component_spec.load_all(support.COMPONENTS)
+    wanted = component_spec.processes(component_spec.select(known, []))
+    chosen = []
+    for name in ("one", "two"):
+        instance = Instance(data, name)
+        instance.create("", [])
+        chosen.append(launch_plan.settle_ports(instance, wanted, set()))
+        assert launch_plan.settle_ports(instance, wanted, set()) == chosen[-1]
+    assert not set(chosen[0].values()) & set(chosen[1].values())
+
+
+def given(**more: Any) -> dict[str, Any]:
+    return {"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": "/x", **more}
+
+
+def test_a_real_node_is_a_component_and_there_is_at_most_one() -> None:
+    options = cluster_lifecycle.Options.of(given(nodes_real=1, components=["olm"]))
+    assert options.components == ["olm", "node"]
+    assert cluster_lifecycle.Options.of(given(nodes_real=0)).components == ["training-operator"]
+    for wrong in (-1, 2):
+        with pytest.raises(InputError, match=f"rehearsal_nodes_real is {wrong}: 0 or 1 is required"):
+            cluster_lifecycle.Options.of(given(nodes_real=wrong))
+
+
+def test_a_machine_without_namespaces_is_refused_before_anything_is_made(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "unshare").write_text("#!/bin/sh\necho 'unshare: Operation not permitted' >&2\nexit 1\n")
+    (programs / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs) + ":/usr/bin:/bin")
+    cache = tmp_path / "no-cache"
+    options = dataclasses.replace(support.options(data, components=["node"]), cache_dir=str(cache))
+    for call in (cluster_lifecycle.present, cluster_lifecycle.get_binaries):
+        with pytest.raises(InputError, match="permits .* no new namespaces.*Operation not permitted"):
+            call(options, support.quiet)
+    assert not cache.exists() and not options.instance.path.exists()

@@ -1,0 +1,108 @@
+"""Programs from Debian packages: real packages, made here, behind an apt-get that copies them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_binaries,
+    component_spec,
+    debian_packages,
+)
+
+needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb makes the packages of these tests")
+
+APT = """#!/bin/sh
+case "$*" in
+*download\\ tool) cp {package} . ;;
+indextargets*) echo "Other|Other|http://other.invalid/"; echo "Debian|Debian|http://debian.invalid/debian/" ;;
+*) echo "E: Unable to locate package" >&2; exit 100 ;;
+esac
+"""
+
+
+def quiet(_line: str) -> None:
+    """Discard a message."""
+
+
+@pytest.fixture
+def put_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put an apt-get in front of the machine's."""
+
+    def put(script: str) -> None:
+        folder = tmp_path / "apt"
+        folder.mkdir()
+        (folder / "apt-get").write_text(script)
+        (folder / "apt-get").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin")
+
+    return put
+
+
+@pytest.fixture
+def package(tmp_path: Path, put_apt: Callable[[str], None]) -> Path:
+    """A package with one program."""
+    root = tmp_path / "root"
+    (root / "DEBIAN").mkdir(parents=True)
+    control = "Package: tool\nVersion: 1:2.0-3\nArchitecture: all\nMaintainer: nobody\nDescription: a test\n"
+    (root / "DEBIAN" / "control").write_text(control)
+    program = root / "usr" / "sbin" / "tool"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    made = tmp_path / "tool_1%3a2.0-3_all.deb"
+    subprocess.run(["dpkg-deb", "--build", str(root), str(made)], check=True, capture_output=True)
+    put_apt(APT.format(package=made))
+    return made
+
+
+@needs_dpkg
+def test_a_package_is_unpacked_and_its_version_returned(package: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    assert debian_packages.unpack("tool", folder, quiet) == "1:2.0-3"
+    assert [str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()] == ["usr/sbin/tool"]
+
+
+@needs_dpkg
+def test_an_unknown_package_is_an_error_with_the_way_out(package: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProcessError, match=r"ended with 100: E: Unable to locate package \(.*apt-get update"):
+        debian_packages.unpack("other", tmp_path / "there", quiet)
+
+
+@needs_dpkg
+def test_a_component_takes_its_program_from_the_package_without_go(package: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "components" / "tool"
+    folder.mkdir(parents=True)
+    (folder / "go.mod").write_text("module x\n\ngo 1.26.0\n")
+    build = "{module: m, binaries: {tool: m}, debian: {tool: [tool, usr/sbin/tool]}}"
+    (folder / "component.yml").write_text(f'about: a test\nversion: "1.0"\nbuild: {build}\n')
+    component = component_spec.load(folder)
+    sources = component_binaries.Sources(tmp_path / "cache")
+    programs = component_binaries._make  # the part of ensure() that needs no Go
+    programs(component, sources, partial(component_binaries._fill, component, sources), quiet)
+    found = component_binaries.read_entry(component, component_binaries.entry_of(component, tmp_path / "cache"))
+    assert found is not None and found.source == "Debian package tool 1:2.0-3"
+    assert found.paths["tool"].read_text() == "#!/bin/sh\n"
+
+
+def test_the_archive_is_that_of_the_machine(put_apt: Callable[[str], None]) -> None:
+    put_apt(APT.format(package="none"))
+    assert debian_packages.archive() == "http://debian.invalid/debian/"
+
+
+def test_a_machine_without_a_debian_archive_says_so(put_apt: Callable[[str], None]) -> None:
+    put_apt("#!/bin/sh\necho 'Other|Other|http://other.invalid/'\n")
+    with pytest.raises(ProcessError, match="no Debian archive"):
+        debian_packages.archive()
+
+
+def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
+        debian_packages.run(["sleep", "60"], tmp_path, 0.1)
+    with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
+        debian_packages.run(["/no/such"], tmp_path, 1)

@@ -1,0 +1,161 @@
+"""Fake nodes: what they look like, what is made and removed, and what is never touched."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
+from hypothesis import given
+from hypothesis import strategies as st
+
+ORDER = fake_nodes.NodePoolSpec(3, run_id="run-1")
+
+
+def made(order: fake_nodes.NodePoolSpec) -> list[dict]:
+    """The nodes of an order as the API server would list them: quantities in its own form, more labels."""
+    found = [copy.deepcopy(fake_nodes.node(order, fake_nodes.name_of(order, index))) for index in range(order.count)]
+    for one in found:
+        one["status"]["capacity"] = {**one["status"]["capacity"], "memory": "1Ti"}
+        one["metadata"]["labels"]["added.by/somebody"] = "x"
+    return found
+
+
+def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
+    one = fake_nodes.node(
+        fake_nodes.NodePoolSpec(
+            1, fake_nodes.NodeShape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}
+        ),
+        "pool-0000",
+    )
+    labels = one["metadata"]["labels"]
+    assert one["metadata"]["name"] == "pool-0000"
+    assert labels["perfscale.seatrial/simulated"] == "true" and labels["perfscale.seatrial/run"] == "run-1"
+    assert {key[15:]: labels[key] for key in labels if key.startswith("nvidia.com/gpu.")} == {
+        "present": "true",
+        "count": "4",
+        "product": "P",
+        "memory": "7",
+    }
+    assert labels["zone"] == "a"
+    assert one["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
+    assert one["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+
+def test_a_node_without_gpus_has_no_sign_of_them() -> None:
+    one = fake_nodes.node(fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=0)), "fake-gpu-0000")
+    assert not [key for key in [*one["metadata"]["labels"], *one["status"]["capacity"]] if "nvidia" in key]
+
+
+def test_what_is_there_already_is_left_alone() -> None:
+    changes = fake_nodes.compare(ORDER, made(ORDER))
+    assert (changes.create, changes.remove) == ([], [])
+
+
+def test_a_pool_grows_and_shrinks() -> None:
+    two, five = fake_nodes.NodePoolSpec(2, run_id="run-1"), fake_nodes.NodePoolSpec(5, run_id="run-1")
+    grown = fake_nodes.compare(five, made(two))
+    assert [one["metadata"]["name"] for one in grown.create] == [f"fake-gpu-{index:04d}" for index in (2, 3, 4)]
+    shrunk = fake_nodes.compare(two, made(five))
+    assert (shrunk.create, shrunk.remove) == ([], [f"fake-gpu-{index:04d}" for index in (2, 3, 4)])
+
+
+@pytest.mark.parametrize(
+    "shape", [fake_nodes.NodeShape(gpus=4), fake_nodes.NodeShape(product="other"), fake_nodes.NodeShape(cpu=1)]
+)
+def test_a_node_of_another_shape_is_replaced(shape: fake_nodes.NodeShape) -> None:
+    changes = fake_nodes.compare(fake_nodes.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER))
+    assert len(changes.create) == len(changes.remove) == 3
+
+
+def test_nodes_of_no_run_that_fit_are_used() -> None:
+    changes = fake_nodes.compare(fake_nodes.NodePoolSpec(2, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
+    assert (changes.create, changes.remove) == ([], [])
+
+
+@pytest.mark.parametrize("shape", [fake_nodes.NodeShape(), fake_nodes.NodeShape(gpus=1)])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int, shape: fake_nodes.NodeShape) -> None:
+    order, others = (
+        fake_nodes.NodePoolSpec(count, run_id="run-1"),
+        made(fake_nodes.NodePoolSpec(2, shape, run_id="run-2")),
+    )
+    changes = fake_nodes.compare(order, others)
+    assert changes.remove == []
+    assert [one["metadata"]["name"] for one in changes.create] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
+    assert fake_nodes.compare(order, changes.create) == fake_nodes.NodePoolChanges([], []), (
+        "also when those of the other run are gone"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 0])
+def test_nodes_of_no_run_are_never_removed_for_a_run(count: int) -> None:
+    with pytest.raises(OwnershipError, match="nodes of no run are in the way"):
+        fake_nodes.compare(fake_nodes.NodePoolSpec(count, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_after_the_changes_a_pool_is_as_ordered(before: int, after: int) -> None:
+    have = {one["metadata"]["name"]: one for one in made(fake_nodes.NodePoolSpec(before, run_id="r-1234"))}
+    order = fake_nodes.NodePoolSpec(after, run_id="r-1234")
+    changes = fake_nodes.compare(order, list(have.values()))
+    for name in changes.remove:
+        del have[name]
+    have.update({one["metadata"]["name"]: one for one in changes.create})
+    assert sorted(have) == [fake_nodes.name_of(order, index) for index in range(after)]
+    assert fake_nodes.compare(order, list(have.values())) == fake_nodes.NodePoolChanges([], [])
+
+
+READY = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "ready"),
+    [
+        ({"conditions": [READY]}, {}, True),
+        ({"conditions": [READY]}, {"taints": [{"key": "mine", "effect": "NoSchedule"}]}, True),
+        ({"conditions": [READY]}, {"taints": [{"key": fake_nodes.NOT_READY, "effect": "NoSchedule"}]}, False),
+        ({"conditions": [{"type": "Ready", "status": "False"}]}, {}, False),
+        ({"conditions": [{"type": "DiskPressure", "status": "True"}]}, {}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_node_is_ready_when_pods_can_be_scheduled_on_it(status: dict, spec: dict, ready: bool) -> None:
+    assert fake_nodes.is_ready({"status": status, "spec": spec}) is ready
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("96", 96),
+        ("1500m", 1.5),
+        ("1k", 1000),
+        ("1Ki", 1024),
+        ("1Ti", 2**40),
+        ("1024Gi", 2**40),
+        ("2M", 2e6),
+        ("1.5Gi", 1.5 * 2**30),
+    ],
+)
+def test_quantities_are_compared_as_numbers(text: str, number: float) -> None:
+    assert kube_quantity.amount(text) == number
+
+
+def test_what_is_no_quantity_equals_nothing() -> None:
+    assert kube_quantity.amount("many") != kube_quantity.amount("many")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (fake_nodes.NodePoolSpec(-1), "count is -1, at least 0"),
+        (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=-2)), "gpus is -2"),
+        (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(cpu=0)), "cpu is 0, at least 1"),
+        (fake_nodes.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' is not a valid pool name"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(order: fake_nodes.NodePoolSpec, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        order.check()

@@ -1,0 +1,230 @@
+"""Programs from their publishers: a server here has their layouts, and everything that goes wrong there."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import json
+import re
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    binary_download,
+    component_binaries,
+    component_spec,
+    go_build,
+)
+
+COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
+KIND, PROCESSOR = binary_download.system()
+PROGRAM = b"\x7fELF" + bytes(100_000)
+
+#: Addresses as the publishers of Kubernetes, etcd and KWOK have them, below a server.
+KUBERNETES = ("v{version}/bin/{os}/{arch}/{binary}", "")
+ETCD = ("etcd/v{version}/{binary}-v{version}-{os}-{arch}.tar.gz", "etcd/v{version}/SHA256SUMS")
+KWOK = ("kwok/releases/download/v{version}/{binary}-{os}-{arch}", "api/kwok/releases/tags/v{version}")
+
+
+@dataclass
+class Publisher:
+    """A server with files; ``fault`` is what it does instead of sending the program."""
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    fault: str = ""
+    asked: list[str] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def publish(self, program: bytes = PROGRAM, checksum: str = "") -> None:
+        """Publish program ``tool`` 1.0.0 in all layouts; ``checksum`` instead of the right one."""
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            for name, content in (("README.md", b"text"), ("tool", program), ("toolctl", b"another")):
+                member = tarfile.TarInfo(f"tool-v1.0.0-{KIND}-{PROCESSOR}/{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        packed = stream.getvalue()
+        plain, zipped = (checksum or hashlib.sha256(one).hexdigest() for one in (program, packed))
+        name = f"tool-v1.0.0-{KIND}-{PROCESSOR}.tar.gz"
+        asset = f"tool-{KIND}-{PROCESSOR}"
+        self.files = {
+            f"/v1.0.0/bin/{KIND}/{PROCESSOR}/tool": program,
+            f"/v1.0.0/bin/{KIND}/{PROCESSOR}/tool.sha256": plain.encode(),
+            f"/etcd/v1.0.0/{name}": packed,
+            "/etcd/v1.0.0/SHA256SUMS": f"{'0' * 64}  other.tar.gz\n{zipped}  {name}\n".encode(),
+            f"/kwok/releases/download/v1.0.0/{asset}": program,
+            "/api/kwok/releases/tags/v1.0.0": json.dumps(
+                {"assets": [{"name": "x", "digest": None}, {"name": asset, "digest": f"sha256:{plain}"}]}
+            ).encode(),
+        }
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    world = Publisher()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            world.asked.append(self.path)
+            if world.fault == "silent":
+                world.ended.wait()
+                return
+            body = world.files.get(self.path)
+            if body is None:
+                self.send_error(404)
+                return
+            faulty = world.fault and len(body) > 64 and self.path.rpartition("/")[2].startswith("tool")
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:50] if faulty else body)
+            if faulty and world.fault == "stalled":
+                self.wfile.flush()
+                world.ended.wait()
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        world.url = f"http://127.0.0.1:{server.server_address[1]}"
+        world.publish()
+        yield world
+        world.ended.set()
+        server.shutdown()
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the components that Go would have built; here each program is the text "built"."""
+    names: list[str] = []
+
+    def build(component: component_spec.Component, fresh: Path, *_rest: object) -> str:
+        names.append(component.name)
+        for name in component.build.binaries:
+            (fresh / "bin" / name).write_text("built")
+        return "built"
+
+    monkeypatch.setattr(go_build, "build_all", build)
+    monkeypatch.setattr(go_build, "check_room", lambda *_all: None)
+    monkeypatch.setattr(binary_download, "PATIENCE", 0.5)
+    return names
+
+
+def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETES, name: str = "tool"):
+    """Return a component with program ``tool``, published in this layout."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "go.mod").write_text("module x\n\ngo 1.26.0\n")
+    published = {key: f"{publisher.url}/{one}" for key, one in zip(("url", "sums"), layout, strict=True) if one}
+    document = {
+        "about": "a test",
+        "version": "1.0.0",
+        "build": {"module": "m", "binaries": {"tool": "m"}, "published": published},
+        "processes": {name: {"binary": "tool", "after": [], "ready": [{"url": "http://127.0.0.1:1/"}]}},
+    }
+    (folder / name / "component.yml").write_text(yaml.safe_dump(document))
+    return component_spec.load(folder / name)
+
+
+@pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
+def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
+    tool = make(tmp_path, publisher, layout)
+    sources = component_binaries.Sources(tmp_path / "cache")
+    programs, made = component_binaries.ensure([tool], sources, lambda _line: None)
+    assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
+    assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
+    assert [one.name for one in programs["tool"].paths["tool"].parent.iterdir()] == ["tool"]
+    asked = len(publisher.asked)
+    _again, made = component_binaries.ensure([tool], sources, lambda _line: None)
+    assert not made and len(publisher.asked) == asked
+    (record,) = json.loads(sources.record.read_text())
+    assert record.startswith(publisher.url)
+
+
+@pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("wrong sum", "has the checksum .*: nothing was kept"),
+        ("no sum", "has no SHA-256 checksum of tool"),
+        ("truncated", r"it ended \d+ bytes early"),
+        ("stalled", "timed out"),
+        ("missing", "404"),
+    ],
+)
+def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
+    tmp_path, publisher, built, layout, fault, why
+) -> None:
+    if fault == "wrong sum":
+        publisher.publish(checksum="0" * 64)
+    elif fault == "no sum":
+        publisher.publish(checksum="moved")
+    elif fault == "missing":
+        publisher.files = {}
+    else:
+        publisher.fault = fault
+    said: list[str] = []
+    tool = make(tmp_path, publisher, layout)
+    programs, made = component_binaries.ensure([tool], component_binaries.Sources(tmp_path / "cache"), said.append)
+    assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
+    (line,) = (one for one in said if one.startswith("tool is not fetched: "))
+    assert re.search(why, line), line
+    assert any(one.startswith("building tool 1.0.0 with Go, once") for one in said)
+
+
+def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_path, publisher, built) -> None:
+    publisher.fault = "silent"
+    said: list[str] = []
+    tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
+    component_binaries.ensure(tools, component_binaries.Sources(tmp_path / "cache"), said.append)
+    assert built == ["one", "two"] and len(publisher.asked) == 1
+    assert sum("rehearsal_fetch_published=false skips the attempt" in one for one in said) == 1
+
+
+def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, built, monkeypatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_all, **_more: publisher.ended.wait())
+    said: list[str] = []
+    component_binaries.ensure([make(tmp_path, publisher)], component_binaries.Sources(tmp_path / "cache"), said.append)
+    assert built == ["tool"] and any("no answer after 1 s" in one for one in said)
+
+
+def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tmp_path, publisher, built) -> None:
+    tool, sources = make(tmp_path, publisher), component_binaries.Sources(tmp_path / "cache")
+    component_binaries.ensure([tool], sources, lambda _line: None)
+    (component_binaries.entry_of(tool, sources.cache) / "entry.json").unlink()
+    publisher.publish(b"another program")
+    said: list[str] = []
+    component_binaries.ensure([tool], sources, said.append)
+    assert built == ["tool"] and any("at its first use here it had" in one for one in said)
+
+
+def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
+    sources = component_binaries.Sources(tmp_path / "cache", publishers=False)
+    component_binaries.ensure([make(tmp_path, publisher)], sources, lambda _line: None)
+    assert built == ["tool"] and publisher.asked == []
+
+
+def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publisher) -> None:
+    make(tmp_path, publisher)
+    (tmp_path / "tool" / "main.go").write_text("package main\n")
+    with pytest.raises(InputError, match="published programs do not contain main.go"):
+        component_spec.load(tmp_path / "tool")
+
+
+def test_the_published_programs_are_those_without_source_of_ours() -> None:
+    known = component_spec.load_all(COMPONENTS)
+    published = {name: one for name, one in known.items() if one.build.published}
+    assert set(published) >= {"control-plane", "etcd", "kwok"}
+    for one in published.values():
+        for template in filter(None, (one.build.published.url, one.build.published.sums)):
+            address = binary_download.address_of(template, one, next(iter(one.build.binaries)))
+            assert address.startswith("https://") and one.version in address and "{" not in address

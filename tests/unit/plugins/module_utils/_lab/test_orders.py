@@ -1,0 +1,73 @@
+"""What a lease is asked for with."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import server_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.api_records import holder
+from quads_simulator import cron
+from quads_simulator import lab as labs
+
+NAMES = labs.host_names()
+LEASE = "t1121-abcdef"
+
+
+def test_more_hosts_than_an_assignment_holds_are_refused_or_split(lab):
+    with pytest.raises(InputError, match="12 hosts don't fit into one assignment"):
+        lab.acquire(count=12)
+    got = lab.acquire(count=12, split=True)
+    assert [len(part.hosts) for part in got.lease.parts] == [10, 2]
+    assert sorted(lab.release()) == [1, 2]
+
+
+def test_a_lease_that_is_there_is_not_taken_twice_and_not_with_other_options(lab):
+    first = lab.acquire(count=2)
+    again = lab.acquire(count=2)
+    assert (first.changed, again.changed) == (True, False)
+    assert again.lease.hosts == first.lease.hosts
+    with pytest.raises(server_errors.LeaseDiffers, match="wipe True"):
+        lab.acquire(count=2, wipe=False)
+    assert lab.active() == [1]
+    more = lab.acquire(count=3)
+    assert more.changed
+    assert set(first.lease.hosts) < set(more.lease.hosts)
+
+
+def test_preferences_are_tried_in_order_and_exclusions_left_out(lab):
+    got = lab.acquire(count=3, model=["r750", "R640"], exclude=[NAMES[0]], filters={"disks.disk_type": "nvme"})
+    assert got.lease.hosts == [NAMES[2], NAMES[4], NAMES[12]]
+    lab.release()
+    lab.record.known["state"] = "released"
+    wanted = [{"interfaces.vendor__ilike": "%intel%", "disks.disk_type": "sata"}, {"model__in": ["R640"]}]
+    got = lab.acquire(count=4, prefer=wanted)
+    assert set(got.lease.hosts) > {NAMES[7], NAMES[9], NAMES[11]}
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ({"interfaces.speeed": 1}, "did you mean 'interfaces.speed'"),
+        ({"modle": "R640"}, "did you mean 'model'"),
+        ({"model__equals": "R640"}, "'model__equals': unknown operator __equals"),
+        ({"disks.size_gb__gte": [1, 2]}, "takes one value"),
+    ],
+)
+def test_a_condition_that_the_server_would_crash_on_is_refused_before(lab, filters, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        lab.acquire(filters=filters)
+    assert lab.wire.calls == []
+
+
+def test_the_earliest_schedule_holds_a_host():
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.api_records import HostSchedule
+
+    rows = [HostSchedule(16, "h", 1), HostSchedule(17, "h", 2), HostSchedule(9, "h", 3, active=False)]
+    assert holder(rows) == rows[0]
+    assert holder([]) is None
+
+
+def test_check_mode_only_reads(lab):
+    lab.acquire(dry=True, count=3)
+    assert {call.method for call in lab.wire.calls} == {"GET"}
+    assert cron.holders(lab.simulator, lab.simulator.clock.now()) == {}

@@ -1,0 +1,250 @@
+"""Stage definitions as data, against objects as API servers give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
+
+SHIPPED = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
+CREATED = "2026-11-21T05:36:23Z"
+
+
+def shipped(name: str) -> stage_definitions.KindStages:
+    return stage_definitions.compile_kind(yaml.safe_load((SHIPPED / f"{name}.yml").read_text()))
+
+
+def values(kind: stage_definitions.KindStages, thing: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in zip(kind.names, kind.values(thing, conditions(thing)), strict=True)
+        if value is not None
+    }
+
+
+def condition(kind: str, status: str = "True", at: str = "2026-11-21T05:36:28Z") -> dict[str, str]:
+    return {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": "M"}
+
+
+def thing(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "x", "creationTimestamp": CREATED},
+        "spec": spec,
+        **({"status": status} if status else {}),
+    }
+
+
+def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> None:
+    found = [shipped(path.stem) for path in sorted(SHIPPED.glob("*.yml"))]
+    wanted = "AppWrapper Deployment Job JobSet Notebook PersistentVolumeClaim Pod PodGroup PyTorchJob RayCluster RayJob"
+    assert {one.kind for one in found} >= {*wanted.split(), "StatefulSet", "TrainingWorkload", "Workload"}
+    # Those that are never a workload of their own end nothing.
+    assert {one.kind for one in found if not one.ends} == {"PodGroup", "ReplicaSet", "RunaiJob", "Workload"}
+    assert all("succeeded" in one.ends.values() for one in found if one.ends)
+    # A file is found by the name of its kind. Run:ai's PodGroup shares its kind with that of the coscheduling plugin.
+    others = {path.stem for path in SHIPPED.glob("*.yml") if path.stem != shipped(path.stem).kind.lower()}
+    assert others == {"runaipodgroup"}
+
+
+def test_a_pytorchjob_that_ended_no_longer_runs() -> None:
+    kind = shipped("pytorchjob")
+    assert values(kind, thing()) == {"created": CREATED}
+    running = [condition("Created", at="2026-11-21T05:36:24Z"), condition("Running", at="2026-11-21T05:36:25Z")]
+    assert values(kind, thing({"conditions": running})) == {
+        "created": CREATED,
+        "accepted": "2026-11-21T05:36:24Z",
+        "running": "2026-11-21T05:36:25Z",
+    }
+    ended = [running[0], condition("Running", "False"), condition("Succeeded")]
+    assert values(kind, thing({"conditions": ended})) == {
+        "created": CREATED,
+        "accepted": "2026-11-21T05:36:24Z",
+        "succeeded": "2026-11-21T05:36:28Z",
+    }
+
+
+def test_a_pod_goes_through_its_phases() -> None:
+    kind = shipped("pod")
+    bound = condition("PodScheduled")
+    assert values(kind, thing({"phase": "Pending"})) == {"created": CREATED}
+    assert values(kind, thing({"phase": "Pending", "conditions": [condition("PodScheduled", "False")]})) == {
+        "created": CREATED
+    }
+    for phase, name in (("Running", "running"), ("Succeeded", "succeeded"), ("Failed", "failed")):
+        found = values(kind, thing({"phase": phase, "conditions": [bound]}))
+        assert found == {"created": CREATED, "scheduled": bound["lastTransitionTime"], name: True}
+
+
+def test_a_job_runs_while_a_pod_of_it_is_ready() -> None:
+    kind = shipped("job")
+    assert values(kind, thing({"startTime": CREATED, "ready": 0})) == {"created": CREATED, "started": CREATED}
+    assert values(kind, thing({"startTime": CREATED, "ready": 2}))["running"] is True
+    assert values(kind, thing({"conditions": [condition("Complete")]}))["succeeded"] == "2026-11-21T05:36:28Z"
+
+
+LATER = "2026-11-21T05:36:28Z"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "seen"),
+    [
+        ("rayjob", {}, {}, {}),
+        ("rayjob", {}, {"startTime": LATER, "jobDeploymentStatus": "Initializing"}, {"accepted": LATER}),
+        ("rayjob", {}, {"jobStatus": "RUNNING"}, {"running": True}),
+        ("rayjob", {}, {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, {"succeeded": True}),
+        ("rayjob", {}, {"jobStatus": "STOPPED"}, {"failed": True}),
+        ("rayjob", {}, {"jobDeploymentStatus": "Failed"}, {"undeployed": True}),
+        ("raycluster", {}, {"conditions": [condition("HeadPodReady")]}, {"head_ready": LATER}),
+        ("raycluster", {}, {"state": "ready"}, {"ready": True}),
+        ("appwrapper", {}, {"phase": "Suspended", "conditions": [condition("QuotaReserved", "False")]}, {}),
+        ("appwrapper", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
+        ("appwrapper", {}, {"phase": "Succeeded"}, {"succeeded": True}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 0}]}, {}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 2}]}, {"running": True}),
+        ("jobset", {}, {"conditions": [condition("Completed")]}, {"succeeded": LATER}),
+        ("workload", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
+        (
+            "workload",
+            {},
+            {"conditions": [condition("Finished"), condition("Admitted")]},
+            {"finished": LATER, "admitted": LATER},
+        ),
+        ("podgroup", {}, {"phase": "Pending"}, {}),
+        ("podgroup", {}, {"phase": "Running"}, {"scheduling": True, "running": True}),
+        ("persistentvolumeclaim", {}, {"phase": "Pending"}, {}),
+        ("persistentvolumeclaim", {}, {"phase": "Bound"}, {"bound": True}),
+        ("notebook", {}, {"readyReplicas": 0, "containerState": {"waiting": {}}}, {}),
+        (
+            "notebook",
+            {},
+            {"readyReplicas": 1, "containerState": {"running": {"startedAt": LATER}}},
+            {"started": LATER, "ready": True},
+        ),
+        ("statefulset", {"replicas": 2}, {"readyReplicas": 1}, {"running": True}),
+        ("statefulset", {"replicas": 2}, {"readyReplicas": 2}, {"running": True, "ready": True}),
+        (
+            "deployment",
+            {},
+            {"availableReplicas": 1, "conditions": [condition("Available")]},
+            {"available": LATER, "ready": True},
+        ),
+        ("deployment", {}, {"conditions": [condition("Progressing", "False")]}, {"stuck": True}),
+        ("replicaset", {}, {}, {}),
+        ("trainingworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
+        ("trainingworkload", {}, {"phase": "Completed"}, {"accepted": True, "succeeded": True}),
+        ("distributedworkload", {}, {"phase": "Failed"}, {"accepted": True, "failed": True}),
+        ("interactiveworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
+    ],
+)
+def test_shipped_definitions_read_what_controllers_write(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], seen: dict[str, Any]
+) -> None:
+    assert values(shipped(kind), thing(status, **spec)) == {"created": CREATED, **seen}
+
+
+def test_what_stages_wait_for_is_there_or_belongs_to_another_kind() -> None:
+    known: dict[str, set[str]] = {}
+    for path in SHIPPED.glob("*.yml"):
+        known.setdefault(shipped(path.stem).kind, set()).update(shipped(path.stem).names)
+    for path in SHIPPED.glob("*.yml"):
+        kind = shipped(path.stem)
+        for stage in kind.definition["stages"]:
+            for name in stage.get("depends_on", []):
+                of, _dot, one = name.rpartition(".")
+                assert one.removesuffix("_first") in known[of or kind.kind] or name in stage_definitions.WRITERS, (
+                    f"{path}: {name}"
+                )
+
+
+def one_stage(**stage: Any) -> stage_definitions.KindStages:
+    definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", **stage}]}
+    return stage_definitions.compile_kind(definition)
+
+
+@pytest.mark.parametrize(
+    ("stage", "status", "value"),
+    [
+        ({"field": "status.at"}, {"at": CREATED}, CREATED),
+        ({"field": "status.at"}, {"at": ""}, ""),
+        ({"field": "status.n"}, {"n": 0}, None),
+        ({"field": "status.n"}, {"n": 2}, True),
+        ({"field": "status.a.b"}, {"a": "text"}, None),
+        ({"field": "status.a.b"}, {}, None),
+        ({"field": "status.p", "equals": ["A", "B"]}, {"p": "B"}, True),
+        ({"field": "status.p", "equals": ["A", "B"]}, {"p": "C"}, None),
+        ({"condition": "Ready"}, {"conditions": [{"type": "Ready", "status": "True"}]}, True),
+        ({"condition": "Ready"}, {"conditions": None}, None),
+        ({"jmespath": "status.list[?ok].at | [0]"}, {"list": [{"ok": False, "at": "x"}, {"ok": True, "at": "y"}]}, "y"),
+        ({"jmespath": "status.n > `1`"}, {"n": 2}, True),
+        ({"jmespath": "status.n > `1`"}, {"n": 1}, None),
+    ],
+)
+def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], status: dict[str, Any], value: Any) -> None:
+    thing = {"metadata": {}, "status": status}
+    assert one_stage(**stage).values(thing, conditions(thing)) == (value,)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": ""}, "it needs api_version and kind"),
+        ({"stages": []}, "stage definition of X: it has no stages"),
+        ({"stages": [{"field": "a", "writer": "node"}]}, "it has no name"),
+        ({"stages": [{"name": "s", "writer": "node"}]}, "exactly one of condition, field, jmespath, it has none"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "condition": "b"}]}, "it has condition, field"),
+        ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "writer 'nod' is none of"),
+        ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "did you mean 'node'?"),
+        ({"stages": [{"name": "s", "writer": "node", "feild": "a"}]}, "unknown key 'feild' (did you mean 'field'?)"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "ends": "done"}]}, "ends 'done' is none of"),
+        ({"stages": [{"name": "s", "writer": "node", "condition": "a", "equals": 1}]}, "equals goes with field only"),
+        ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' cannot be parsed"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "duplicate name"),
+    ],
+)
+def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        stage_definitions.compile_kind({"api_version": "v1", "kind": "X", "stages": [], **change})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"selekt": "owners"}, "unknown key 'selekt' (did you mean 'select'?)"),
+        ({"select": "owner"}, "select 'owner' is none of labels, owners"),
+        (
+            {"stages": [{"name": "s", "writer": "node", "field": "a", "gang": ["frist"]}]},
+            "gang 'frist' must be a list of",
+        ),
+        (
+            {"stages": [{"name": "s", "writer": "node", "field": "a", "gang": "first"}]},
+            "gang 'first' must be a list of",
+        ),
+    ],
+)
+def test_what_is_wrong_above_the_stages_is_named_too(change: dict[str, Any], words: str) -> None:
+    definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
+    with pytest.raises(InputError) as caught:
+        stage_definitions.compile_kind({**definition, **change})
+    assert words in str(caught.value)
+
+
+def test_a_kind_may_stand_there_once() -> None:
+    one = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
+    with pytest.raises(InputError, match="stages: duplicate definition of X"):
+        stage_definitions.compile_kinds([one, one])
+
+
+def test_gpus_are_those_of_all_containers() -> None:
+    limits = [{"nvidia.com/gpu": "2", "cpu": "4"}, {"amd.com/gpu": 1}, {}]
+    pod = thing(containers=[{"resources": {"limits": one}} for one in limits] + [{}])
+    assert stage_definitions.gpus(pod) == 3.0 and stage_definitions.gpus({}) == 0.0
+
+
+def test_a_thousand_gpus_are_counted_though_the_server_writes_them_with_a_unit() -> None:
+    assert stage_definitions.gpus(thing(containers=[{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}])) == 1000.0

@@ -1,0 +1,183 @@
+"""Templates: bytes for any index, cheaply where that is the same as rendering each one."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+    Rendered,
+    Template,
+    render,
+    workload_name,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ name }}'}\n"
+
+
+def made(content: str, count: int = 12, **parameters: Any) -> Rendered:
+    return render(Template("t", content, 1, parameters), "test-run", "001", "ns", range(count))
+
+
+def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
+    rendered = made("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels: {mine: '1'}\ndata: {run: '{{ run_id }}'}\n")
+    assert rendered.workload.bodies is None, "it could have been cut into pieces"
+    assert rendered.workload.manifest(7) == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "test-run-001-7", "labels": {"mine": "1", **run_labels.of("test-run", "001", 7)}},
+        "data": {"run": "test-run"},
+    }
+    assert rendered.workload.name(7) == "test-run-001-7"
+
+
+@pytest.mark.parametrize(
+    ("text", "cheap"),
+    [
+        ("{{ index }}", True),
+        ("'{{ index }}'", True),
+        ("a-{{ name }}-{{ index }}", True),
+        ("{{ labels | to_json }}", True),
+        ("{{ name ~ '-x' }}", True),
+        ("{{ index + 1 }}", False),
+        ("{{ index % 2 == 0 }}", False),
+        ("'{{ \"%05d\" | format(index) }}'", False),
+        ("{% if index > 3 %}a{% else %}b{% endif %}", False),
+        ("{{ name | upper }}", False),
+        ("0{{ index }}", False),
+        ("{{ labels['perfscale.seatrial/index'] }}", False),
+    ],
+)
+def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) -> None:
+    rendered = made(f"{HEAD}data: {{x: {text}}}\n" if not text.startswith("{%") else f"{HEAD}data:\n  x: {text}\n")
+    assert (rendered.workload.bodies is None) is cheap
+    import jinja2
+
+    environment = jinja2.Environment()
+    environment.filters["to_json"] = json.dumps
+    for index in range(12):
+        name = f"test-run-001-{index}"
+        values = {"index": index, "name": name, "labels": run_labels.of("test-run", "001", index)}
+        expected = yaml.safe_load(environment.from_string(f"x: {text}").render(values))["x"]
+        assert rendered.workload.manifest(index)["data"]["x"] == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=30))
+def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> None:
+    rendered = render(
+        Template("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}),
+        "test-run",
+        "001",
+        "ns",
+        range(index + 1),
+    )
+    assert rendered.workload.manifest(index)["data"]["x"] == text
+
+
+def test_a_number_in_the_template_is_never_taken_for_the_index() -> None:
+    rendered = made(f"{HEAD}data: {{x: '7301948265017', y: '{{{{ index }}}}'}}\n")
+    assert rendered.workload.manifest(5)["data"] == {"x": "7301948265017", "y": "5"}
+
+
+def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
+    content = HEAD + "data: {x: '{{ index * 2 }}', y: '" + "y" * 5000 + "'}\n"
+    rendered = made(content, count=200)
+    assert [rendered.workload.manifest(i)["data"]["x"] for i in (0, 1, 99, 199)] == ["0", "2", "198", "398"]
+    assert isinstance(rendered.workload.bodies, BodyCache)
+
+
+@pytest.mark.parametrize("text", ["{{ index }}", "{{ index * 2 }}"])
+def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
+    rendered = render(Template("t", f"{HEAD}data: {{x: '{text}'}}\n"), "test-run", "001", "ns", array("Q", [3, 7, 40]))
+    factor = 2 if "*" in text else 1
+    assert rendered.first == 3
+    for index in (3, 7, 40):
+        assert rendered.workload.manifest(index)["data"]["x"] == str(index * factor)
+        assert rendered.workload.manifest(index)["metadata"]["name"] == rendered.workload.name(index)
+    if rendered.workload.bodies is not None:
+        for index in (0, 4, 41):
+            with pytest.raises(KeyError):
+                rendered.workload.body(index)
+
+
+def test_a_template_that_nothing_is_made_from_is_still_tried() -> None:
+    assert render(Template("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
+    with pytest.raises(InputError, match="'nobody' is undefined"):
+        render(Template("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q"))
+
+
+def test_related_objects_come_before_the_workload() -> None:
+    rendered = made(HEAD.replace("{{ name }}", "{{ name }}-cfg") + "---\n" + HEAD.replace("ConfigMap", "Secret"))
+    assert [(one.kind, one.name(3)) for one in rendered.documents] == [
+        ("ConfigMap", "test-run-001-3-cfg"),
+        ("Secret", "test-run-001-3"),
+    ]
+    assert rendered.header()["related"] == ["ConfigMap"] and rendered.header()["kind"] == "Secret"
+
+
+def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
+    rendered = made(
+        HEAD.replace("{{ name }}", "{{ name }}-cfg") + "---\n" + HEAD + "data: {x: '{{ index * 2 }}'}\n", count=25
+    )
+    assert rendered.documents[0].name(21) == "test-run-001-21-cfg"
+    assert rendered.workload.manifest(21)["data"] == {"x": "42"}
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "words"),
+    [
+        (HEAD + "data: {x: '{{ gpu }}'}", {"gpus": 1}, "'gpu' is undefined (did you mean 'gpus'?)"),
+        (HEAD + "data: {x: '{{ nme }}'}", {}, "did you mean 'name'?"),
+        (HEAD + "{% if %}", {}, "template 't', line 4"),
+        (HEAD + "data: [", {}, "does not give YAML"),
+        ("", {}, "gives no object"),
+        ("- 1", {}, "document 1 of 1: an object needs apiVersion and kind"),
+        ("kind: Job", {}, "an object needs apiVersion and kind"),
+        (HEAD.replace("{{ name }}", "fixed"), {}, "the workload's metadata.name is 'fixed', it must be {{ name }}"),
+        (HEAD.replace("{{ name }}", "shared") + "---\n" + HEAD, {}, "metadata.name 'shared' must hold {{ name }}"),
+        (HEAD + "data: {d: 2026-01-01}", {}, "put dates into quotes"),
+        (HEAD, {"name": "x"}, "parameter 'name' is the name of a variable that every template has"),
+        (HEAD + "data: {x: {{ 1 / 0 }}}", {}, "cannot be rendered: ZeroDivisionError"),
+        (HEAD.replace("ConfigMap", "{{ 'ConfigMap' if index else 'Secret' }}"), {}, "use two templates"),
+    ],
+)
+def test_what_is_wrong_in_a_template_is_named(content: str, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        made(content, **parameters)
+    assert words in str(caught.value) and "'t'" in str(caught.value)
+
+
+def test_another_text_or_parameter_is_another_template() -> None:
+    first = Template("t", HEAD, 1, {"a": 1})
+    assert first.digest() == Template("t", HEAD, 1, {"a": 1}).digest()
+    assert (
+        len({first.digest(), Template("t", HEAD + " ", 1, {"a": 1}).digest(), Template("t", HEAD, 1, {}).digest()}) == 3
+    )
+
+
+Named = tuple[str, int, str]
+POINTS = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda one: f"00{one[0]}" + ("", f"-{one[1]}")[one[1] > 1])
+
+
+@given(*[st.tuples(POINTS, st.integers(0, 12), st.sampled_from(["", "-0", "-1", "-2-0"])) for _each in range(2)])
+@example(("003", 2, "-0"), ("003-2", 0, ""))
+def test_no_object_of_one_workload_has_a_name_of_another(one: Named, other: Named) -> None:
+    """Controllers append numbers to the names of pods, and the objects of an earlier attempt may still exist."""
+    names = [workload_name("test-run", point, index) + suffix for point, index, suffix in (one, other)]
+    assert (names[0] == names[1]) == (one == other)
+
+
+def test_objects_of_a_further_attempt_are_named_and_labelled_as_such() -> None:
+    workload = render(Template("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)).workload
+    metadata = workload.manifest(11)["metadata"]
+    assert metadata["name"] == workload.name(11) == "test-run-003r2-11"
+    assert metadata["labels"] == run_labels.of("test-run", "003-2", 11)

@@ -1,0 +1,65 @@
+"""The result of several clients; of one that was lost, what it had handed over counts, and the rest is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+
+ANCHOR = {"wall": 100.0, "monotonic": 1.0, "boot": "b"}
+
+
+def session(client: int) -> dict[str, Any]:
+    return {"type": "session", "schema": "ledger/1", "run": "run-abc", "point": "001", "anchor": ANCHOR, "pid": 1,
+            "client": client}  # fmt: skip
+
+
+def attempt(index: int, kind: str, outcome: str) -> dict[str, Any]:
+    return {"type": "attempt", "index": index, "name": f"run-abc-001-{index}", "kind": kind, "attempt": 1,
+            "intended": 100.0 + index, "sent": 100.5 + index, "answered": 101.0 + index, "status": 201,
+            "outcome": outcome, "connection": 0}  # fmt: skip
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> LoadSpec:
+    header = {"type": "header", "schema": "plan/1", "run": "run-abc", "point": "001", "count": 7, "seed": None,
+              "arrival": {"type": "closed"}, "in_flight": 1, "templates": [{"name": "t", "kind": "Job"}]}  # fmt: skip
+    rows = [{"type": "workload", "index": index, "name": f"run-abc-001-{index}", "offset": None, "template": "t",
+             "parameters": {}} for index in range(7)]  # fmt: skip
+    files.write_lines(tmp_path / "plan.jsonl", [header, *rows])
+    parts = ([0, 2, 4, 6], [1])
+    for client, part in enumerate(parts):
+        (tmp_path / str(client)).mkdir()
+        lines = [session(client), *(attempt(index, "Job", "created") for index in part)]
+        files.write_lines(tmp_path / str(client) / "ledger.jsonl", lines)
+    with open(tmp_path / "1" / "ledger.jsonl", "ab") as stream:
+        stream.write(f"{files.encode(attempt(3, 'Secret', 'created'))}\n".encode())  # its Job was not created yet
+        stream.write(f"{files.encode(attempt(5, 'Job', 'already_mine'))}\n".encode())
+        stream.write(b'{"type": "attempt", "ind')
+    return LoadSpec(
+        kubeconfig="k", context="", run="run-abc", point="001", point_dir=tmp_path, namespace="ns", count=7, arrival={},
+        in_flight=1, seed=1, sample=True, stages=(), templates=(), simulated_writers=(), canary_rate=1.0, wait=False,
+        timeout=1.0, settle=0.0, request_timeout=1.0, retry_time=1.0, max_lateness=1.0, clients=2,
+    )  # fmt: skip
+
+
+def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_of: LoadSpec) -> None:
+    folder, lost = request_of.point_dir, {1: "exit code 137"}
+    client_results.join(folder, {0: folder / "0", 1: folder / "1"}, 2, lost)
+    counts = {"planned": 4, "created": 4, "already_mine": 0, "succeeded": 0}
+    one = {"changed": True, "counts": counts, "timed_out": False, "stopped": "", "waiting_for": [], "refusals": [],
+           "held_back": 0, "stolen": 0.0, "rate": 1.0, "load_seconds": 1.0, "repeated": {}, "sessions": 1, "events": 4,
+           "gaps": 0, "sampling": {}, "notes": [], "seconds": 2.0}  # fmt: skip
+    found = client_results.result(request_of, 7, {0: one}, lost, 3.0)
+    assert (found["counts"]["created"], found["counts"]["already_mine"], found["counts"]["unknown"]) == (5, 1, 1)
+    wanted = "clients were lost (client 1: exit code 137); the fate of 1 workload is unknown: run-abc-001-3"
+    assert found["stopped"] == wanted and wanted in found["msg"]
+    assert [one["client"] for one in found["clients"]] == [0]
+    inputs = point_reader.read(folder)
+    assert [one["client"] for one in inputs.lost] == [1]
+    assert {index: one.found for index, one in inputs.sent.items() if index in (1, 5)} == {1: False, 5: True}

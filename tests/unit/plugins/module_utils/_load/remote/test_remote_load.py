@@ -1,0 +1,152 @@
+"""A remote load is started once, followed over a connection that breaks, fetched, and removed; its record says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+    connection_retry,
+    load_on_host,
+    remote_load,
+    remote_load_record,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.connection_retry import ConnectionRetry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
+
+DONE = {"ok": True, "result": {"changed": True, "msg": "all"}}
+
+
+class Lost(Exception):
+    """What a connection plugin raises."""
+
+
+class Host:
+    """The other host: answers as the module would, and breaks the connection at chosen calls."""
+
+    def __init__(self, folder: Path, outcome: dict[str, Any] | None = None) -> None:
+        self.folder = folder
+        self.calls: list[str] = []
+        self.lines: list[str] = []
+        self.breaks: list[str] = []  # states whose next call breaks
+        self.state = "absent"
+        self.ends = ["running", "ended"]  # states that the following calls find
+        self.outcome = outcome or DONE
+        self.ledger = folder / "there.jsonl"
+        self.ledger.write_text('{"type": "session"}\n', encoding="utf-8")
+
+    def call(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(arguments["state"])
+        if arguments["state"] in self.breaks:
+            self.breaks.remove(arguments["state"])
+            raise Lost("reset by peer")
+        if arguments["state"] == "present":
+            found, self.state = self.state != "absent", "running"
+            return {"found": found}
+        if arguments["state"] == "absent":
+            there, self.state = self.state != "absent", "absent"
+            return {"changed": there}
+        if self.state != "absent":
+            self.state = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        files = {"files": [str(self.ledger)], "step_files": [], "outcome": self.outcome}
+        return {"state": self.state, "lines": [f"line {arguments.get('offset')}"], "offset": 7, **files}
+
+    def fetch(self, path: str, aside: str) -> None:
+        if "fetch" in self.breaks:
+            self.breaks.remove("fetch")
+            raise Lost("reset by peer")
+        Path(aside).write_bytes(Path(path).read_bytes())
+
+    def load(self, monkeypatch: pytest.MonkeyPatch, patience: float = 60.0) -> LoadOnHost:
+        monkeypatch.setattr(connection_retry, "_PAUSE", 0.0)
+        monkeypatch.setattr(load_on_host.time, "sleep", lambda _seconds: None)
+        retry = ConnectionRetry("bastion", "test-run", patience, self.lines.append, lambda one: isinstance(one, Lost))
+        kubeconfig = {"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
+        kubeconfig |= {"clusters": [{"name": "c", "cluster": {"server": "https://api.x:6443"}}]}  # type: ignore[dict-item]
+        kubeconfig |= {"users": [{"name": "u", "user": {"token": "t"}}]}  # type: ignore[dict-item]
+        path = self.folder / "kubeconfig"
+        path.write_text(json.dumps(kubeconfig), encoding="utf-8")
+        given = {"run_id": "test-run", "point": "001", "kubeconfig": str(path)}
+        return LoadOnHost(given, lambda: {"count": 3}, self.call, self.fetch, retry)
+
+
+def test_a_lost_connection_is_retried_and_the_load_started_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, point = Host(tmp_path), tmp_path / "points" / "001"
+    host.breaks = ["status", "status", "fetch", "absent"]
+    result = remote_load.run(host.load(monkeypatch), point, None)
+    assert result == {**DONE["result"], "found": False}  # type: ignore[dict-item]
+    assert host.calls == ["present", "status", "status", "status", "status", "absent", "absent"]
+    assert sum("no connection while" in line for line in host.lines) == 3 and "line 7" in host.lines
+    assert (point / "there.jsonl").read_bytes() == host.ledger.read_bytes()
+    assert (remote_load_record.read(point) or {})["state"] == "fetched"
+    host.calls.clear()
+    again = remote_load.run(host.load(monkeypatch), point, None)
+    assert again == {**DONE["result"], "changed": False, "found": True} and not host.calls  # type: ignore[dict-item]
+
+
+def test_a_later_session_finds_the_load_or_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in ("running", "absent"):
+        host, point = Host(tmp_path), tmp_path / state
+        point.mkdir()
+        remote_load_record.write(point, "bastion", "", remote_load_record.STARTED)
+        host.state = state
+        assert remote_load.run(host.load(monkeypatch), point, None)["found"] is (state == "running")
+        assert host.calls.count("present") == (state == "absent")
+
+
+def test_a_load_that_failed_or_died_is_reported_with_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, point = Host(tmp_path, {"ok": False, "msg": "403 everywhere"}), tmp_path / "failed"
+    with pytest.raises(ProcessError, match="bastion: 403 everywhere"):
+        remote_load.run(host.load(monkeypatch), point, None)
+    assert remote_load_record.read(point) is None and host.calls[-1] == "absent"
+    host = Host(tmp_path, {"ok": False, "error": "AccessError", "msg": "no cluster"})
+    with pytest.raises(AccessError, match="bastion: no cluster"):
+        remote_load.run(host.load(monkeypatch), tmp_path / "unreachable", None)
+    host.ends = ["died"]
+    with pytest.raises(ProcessError, match="died without a result: it left no log"):
+        remote_load.run(host.load(monkeypatch), tmp_path / "died", None)
+    assert (remote_load_record.read(tmp_path / "died") or {})["state"] == "started", "cleanup has to find it"
+
+
+def test_wrong_input_leaves_no_record_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def request() -> dict[str, Any]:
+        raise InputError("no template")
+
+    host = Host(tmp_path)
+    load = LoadOnHost({"run_id": "test-run"}, request, host.call, host.fetch, host.load(monkeypatch).retry)
+    with pytest.raises(InputError, match="no template"):
+        remote_load.run(load, tmp_path / "p", None)
+    assert not host.calls and remote_load_record.read(tmp_path / "p") is None
+
+
+def test_removing_makes_one_attempt_and_deletes_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, point = Host(tmp_path), tmp_path / "p"
+    point.mkdir()
+    remote_load_record.write(point, "bastion", "", remote_load_record.STARTED)
+    host.state, host.breaks = "running", ["absent"]
+    with pytest.raises(Lost):
+        remote_load.remove(host.load(monkeypatch), point)
+    assert remote_load_record.read(point), "it may still run"
+    assert remote_load.remove(host.load(monkeypatch), point) == {"changed": True}
+    assert remote_load.remove(host.load(monkeypatch), point) == {"changed": False}
+    assert remote_load_record.read(point) is None
+
+
+def test_a_connection_that_stays_lost_is_an_error_that_says_how_to_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path)
+    host.breaks = ["present"] * 1000
+    with pytest.raises(AccessError, match=r"bastion could not be reached again .*test-run"):
+        remote_load.run(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)

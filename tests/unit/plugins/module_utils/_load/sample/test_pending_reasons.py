@@ -1,0 +1,93 @@
+"""Why workloads wait: in the words of who knows, once for all that wait for the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import pending_reasons
+
+STAGES = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
+FULL = (
+    "0/{0} nodes are available: {0} Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
+    "0/{0} nodes are available: "
+    "{0} No preemption victims found for incoming pod."
+)
+
+
+def hindrance(kind: str, *conditions: dict[str, Any]) -> str:
+    compiled = stage_definitions.compile_kind(yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")))
+    return stage_definitions.hindrance({one["type"]: one for one in conditions}, compiled.awaited)
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        ("pod", {"type": "PodScheduled", "message": FULL.format(2), "reason": "Unschedulable"}),
+        (
+            "workload",
+            {"type": "QuotaReserved", "message": "couldn't assign flavors to pod set main", "reason": "Pending"},
+        ),
+    ],
+)
+def test_a_condition_that_is_false_says_why(kind: str, condition: dict[str, Any]) -> None:
+    other = {"type": "Other", "status": "False", "message": "something else"}
+    assert hindrance(kind, other, {**condition, "status": "False"}) == condition["message"]
+    assert hindrance(kind, other, {**condition, "status": "True"}) == ""
+
+
+def test_what_differs_in_numbers_and_names_only_is_one_reason_and_the_most_frequent_comes_first() -> None:
+    said = [
+        FULL.format(2),
+        FULL.format(3),
+        'pods "a-1" is forbidden',
+        FULL.format(2),
+        'pods "b-7" is forbidden',
+        "rare",
+    ]
+    assert pending_reasons.grouped(said) == [
+        (3, "0/2 nodes available: 2 Insufficient nvidia.com/gpu"),
+        (2, 'pods "a-1" is forbidden'),
+    ]
+
+
+def test_a_reason_is_no_longer_than_a_line_can_hold() -> None:
+    assert len(pending_reasons.short("word " * 100)) <= pending_reasons.LONGEST
+
+
+def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pending_reasons.time, "monotonic", lambda: now[0])
+    held = pending_reasons.PendingReasons()
+    held.note("queued", 1, "no quota", False)
+    for uid, index in (("a", 0), ("b", 0), ("c", 1), ("d", 2)):
+        held.note(uid, index, "no nodes", True)
+    assert held.reasons(lambda index: index == 2) == [(2, "no nodes")]
+    held.note("c", 1, "", True)
+    held.note("a", None, "", True)
+    assert held.reasons(lambda _index: False) == [(2, "no nodes")], "counted again within a second"
+    now[0] += 1.0
+    assert held.reasons(lambda index: index == 2) == [(1, "no quota"), (1, "no nodes")]
+
+
+def test_a_line_says_how_many_wait_for_what() -> None:
+    assert pending_reasons.lines([(12, "0/0 nodes available"), (1, "no quota")]) == [
+        "12 pending: 0/0 nodes available",
+        "1 pending: no quota",
+    ]
+
+
+def test_equal_messages_are_searched_for_names_and_numbers_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+
+    class Pattern:
+        def sub(self, _by: str, text: str) -> str:
+            searched.append(text)
+            return text.rstrip("0123456789")
+
+    monkeypatch.setattr(pending_reasons, "_OWN", Pattern())
+    assert pending_reasons.grouped(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
+    assert searched == ["needs 1", "needs 2"]

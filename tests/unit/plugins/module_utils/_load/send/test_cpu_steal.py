@@ -1,0 +1,34 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hypervisor took away, as Linux counts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import cpu_steal
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cpu  10 1 2 80 3 0 1 25 7 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n", (25, 122)),  # guests are in the first already
+        ("cpu  10 1 2 80\n", None),  # an old kernel
+        ("no numbers here\n", None),
+        ("", None),
+    ],
+)
+def test_the_first_line_has_all_processors_together(tmp_path: Path, text: str, found: cpu_steal.Reading) -> None:
+    (tmp_path / "stat").write_text(text, encoding="ascii")
+    assert cpu_steal.reading(tmp_path / "stat") == found
+
+
+def test_where_the_system_does_not_say_nobody_knows(tmp_path: Path) -> None:
+    assert cpu_steal.reading(tmp_path / "stat") is None
+    assert cpu_steal.share(None, (1, 2)) is None and cpu_steal.share((1, 2), None) is None
+    assert cpu_steal.share((1, 2), (1, 2)) is None, "no time has passed"
+
+
+def test_the_share_is_of_the_time_between_two_readings() -> None:
+    assert cpu_steal.share((100, 1000), (130, 1200)) == 0.15

@@ -1,0 +1,54 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An archive replaces the files of a user only if it is whole and stays in its folder."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import file_archive
+
+
+def packed(folder: Path, names: list[str], mode: Any) -> Path:
+    path = folder / "files"
+    with tarfile.open(path, mode) as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = 50_000
+            archive.addfile(entry, io.BytesIO(bytes(range(250)) * 200))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_the_folder_has_the_files_of_the_archive_only(tmp_path: Path, mode: str) -> None:
+    to = tmp_path / "0" / "files"
+    to.mkdir(parents=True)
+    (to / "old").write_text("x")
+    assert file_archive.extract(packed(tmp_path, ["a", "deep/b"], mode), to, "files") == 2
+    assert file_archive.count_files(to) == 2 and (to / "deep" / "b").stat().st_size == 50_000
+    assert file_archive.extract(packed(tmp_path, [], mode), to, "files") == 0 and list(to.iterdir()) == []
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "elsewhere", "no archive"])
+def test_a_damaged_archive_replaces_nothing(tmp_path: Path, harm: str) -> None:
+    to = tmp_path / "0" / "files"
+    to.mkdir(parents=True)
+    (to / "old").write_text("x")
+    path = packed(tmp_path, ["../../out" if harm == "elsewhere" else "a"], "w:gz")
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(
+        {
+            "cut": whole[:middle],
+            "changed": whole[:middle] + bytes(20) + whole[middle + 20 :],
+            "no archive": b"nothing",
+        }.get(harm, whole)
+    )
+    with pytest.raises(DataError, match="files of p: "):
+        file_archive.extract(path, to, "files of p")
+    assert [one.name for one in to.iterdir()] == ["old"] and not list(tmp_path.rglob("out"))

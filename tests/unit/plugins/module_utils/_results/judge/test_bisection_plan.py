@@ -1,0 +1,149 @@
+"""What a bisection measures next, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection_plan import (
+    BisectionEnd,
+    BisectionPlan,
+    Measurement,
+    NextValue,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+RAW = {"over": "fine_tuning_count", "values": [1, 2, 4, 8], "kpi": "latency_p95"}
+
+
+def plan(values: int, **more: object) -> BisectionPlan:
+    parsed = bisection_plan.parse({**RAW, "values": list(range(values)), **more})
+    assert parsed is not None
+    return parsed
+
+
+def run(of: BisectionPlan, figure: Callable[[int], float | None]) -> tuple[BisectionEnd, list[Measurement]]:
+    """Bisect until the end; figure: index of a value -> what one run measures."""
+    measured: list[Measurement] = []
+    while True:
+        found = bisection_plan.next_value(of, measured, 0.0)
+        if isinstance(found, BisectionEnd):
+            return found, measured
+        assert len(measured) < of.most, "it did not end"
+        measured.append(Measurement(found.index, figure(found.index)))
+
+
+def means(of: Sequence[float], seed: int, noise: float = 0.05) -> Callable[[int], float]:
+    random = numpy.random.default_rng(seed)
+    return lambda index: float(of[index] * numpy.exp(noise * random.standard_normal()))
+
+
+@pytest.mark.parametrize("values", [2, 3, 6, 8])
+def test_a_step_is_found(values: int) -> None:
+    for step in range(values - 1):
+        end, measured = run(plan(values), means([1.0] * (step + 1) + [1.4] * (values - 1 - step), step))
+        assert (end.verdict, end.step) == ("pass", step), end
+        assert f"fine_tuning_count = {step} and {step + 1}" in end.why
+        assert len(measured) <= 25
+
+
+@pytest.mark.long
+def test_wrong_steps_are_rarer_than_stated() -> None:
+    """Of 60 bisections with a step of two deviations at most 8 name a wrong one: 5 % with a binomial bound of 99 %."""
+    random = numpy.random.default_rng(7)
+    wrong = 0
+    for seed in range(60):
+        step = int(random.integers(0, 5))
+        end, _measured = run(plan(6), means([1.0] * (step + 1) + [1.1] * (5 - step), seed))
+        wrong += end.verdict == "pass" and end.step != step
+    assert wrong <= 8
+
+
+@pytest.mark.long
+def test_equal_ends_are_rarely_found_to_differ() -> None:
+    """200 bisections without a difference, each looked at 20 times: at most 7 at 1 % (binomial bound of 99.5 %)."""
+    found = [run(plan(4, max=20), means([1.0] * 4, seed)) for seed in range(200)]
+    assert sum(end.why.startswith("no difference") is False for end, _measured in found) <= 7
+    quiet = next(end for end, _measured in found if end.why.startswith("no difference"))
+    assert quiet.verdict == "inconclusive"
+    assert quiet.why == (
+        "no difference of latency_p95 between 0 and 3 after 20 runs: nothing to bisect (max is 20 runs)"
+    )
+
+
+def test_the_ends_alternate_until_they_differ() -> None:
+    _end, measured = run(plan(4, max=10), means([1.0] * 4, 3))
+    assert [one.index for one in measured] == [0, 3] * 5
+
+
+def test_figures_without_noise_are_bisected_too() -> None:
+    end, _measured = run(plan(6), lambda index: 5.0 if index < 2 else 7.0)
+    assert (end.verdict, end.step) == ("pass", 1)
+    end, _measured = run(plan(6), lambda _index: 5.0)
+    assert end.why.startswith("no difference")
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])
+def test_a_gradual_change_is_called_gradual(noise: float) -> None:
+    for seed in range(10):
+        end, _measured = run(plan(8), means([1.0 + 0.1 * index for index in range(8)], seed, noise))
+        assert end.verdict == "inconclusive", end
+        assert end.step is None
+        assert "gradual" in end.why
+
+
+def test_a_figure_that_is_missing_twice_ends_it() -> None:
+    end, measured = run(plan(4), lambda index: 1.0 if index == 0 else None)
+    assert end == BisectionEnd("invalid", "2 runs in a row with fine_tuning_count = 3 have no latency_p95")
+    assert len(measured) == 4
+
+
+def test_the_budget_ends_it() -> None:
+    found = bisection_plan.next_value(plan(4, budget="1h"), [Measurement(0, 1.0)], 3600.0)
+    assert isinstance(found, BisectionEnd)
+    assert "the budget of 60 min 0 s is used up" in found.why
+
+
+@given(
+    st.integers(2, 8),
+    st.lists(st.tuples(st.integers(0, 7), st.none() | st.floats(0.01, 100)), max_size=30),
+)
+@settings(max_examples=50, deadline=None)
+def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple[int, float | None]]) -> None:
+    """So a bisection that was interrupted anywhere goes on as it would have gone on then."""
+    of = plan(values)
+    measured = [Measurement(index % values, figure) for index, figure in runs]
+    found = bisection_plan.next_value(of, measured, 0.0)
+    assert bisection_plan.next_value(of, list(measured), 0.0) == found
+    if isinstance(found, NextValue):
+        assert 0 <= found.index < values
+        assert len(measured) < of.most
+    elif found.step is not None:
+        assert sum(bisection_plan.probabilities(of, measured)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"values": [1]}, "values: 1 value; a bisection needs a good and a bad one"),
+        ({"values": "1,2"}, "values needs a list from a good to a bad value"),
+        ({"values": [1, 2, 1]}, "values: 1 is given twice"),
+        ({"kpi": ""}, "bisect: kpi needs a name"),
+        ({"over": None}, "bisect: over needs a name"),
+        ({"least": 2}, "bisect: least '2' is no probability between 0.5 and 1"),
+        ({"max": "x"}, "bisect: max 'x' is no number of attempts"),
+        ({"budget": "2x"}, "bisect: budget '2x' is no duration"),
+        ({"kpis": "latency"}, r"bisect: unknown key 'kpis' \(did you mean 'kpi'\?\)"),
+    ],
+)
+def test_a_wrong_word_is_refused(more: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        bisection_plan.parse({**RAW, **more})
+
+
+def test_nothing_is_bisected_by_default() -> None:
+    assert bisection_plan.parse({}) is None

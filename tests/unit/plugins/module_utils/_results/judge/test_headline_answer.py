@@ -1,0 +1,191 @@
+"""The sentence that a report leads with, and the warning of a busy machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    busy_machine_warning,
+    headline_answer,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+from run_directory import World, write_run
+
+ROLES = Path(__file__).parents[6] / "roles"
+WAITING = {
+    "text": "95 % of the jobs ran within {value}",
+    "bound": "The others waited {value} or longer",
+    "names": {"job": "plain Jobs", "kueue": "Kueue"},
+}
+ONE = {**WAITING, "one": "The job ran within {value}", "one_bound": "The job did not run within {value}"}
+
+
+def kpi(value, name="waiting_p95", **more):
+    usual = {
+        "name": name,
+        "title": "Waiting, P95",
+        "value": value,
+        "unit": "s",
+        "direction": "lower",
+        "simulated": False,
+        "n": 30,
+        "of": 30,
+        "labels": {},
+        "answer": WAITING,
+    }
+    return {**usual, **more}
+
+
+def difference(value, low, high):
+    confidence = {"low": low, "high": high, "level": 0.95, "method": ""} if low is not None else None
+    return {"point": "000", "value": value, "confidence": confidence}
+
+
+def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
+    of = [Point(f"{place:03d}", Path("x"), kpis=list(kpis)) for place, kpis in enumerate(points)]
+    names = {point.number: labels[place % len(labels)] for place, point in enumerate(of)}
+    return headline_answer.sentences(of, names)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (kpi(18.6), ["95 % of the jobs ran within 18.6 s"]),
+        (kpi(18.6, n=1, of=1, answer=ONE), ["The job ran within 18.6 s"]),
+        (kpi(None, n=0, of=1, answer=ONE, note="≥ 20 s: 1 of 1 were not seen"), ["The job did not run within 20 s"]),
+        (kpi(None, n=0, of=1, note="≥ 20 s: 1 of 1 were not seen"), ["The others waited 20 s or longer"]),
+        (kpi(18.6, n=28), ["95 % of the jobs ran within 18.6 s (28 of 30 workloads)"]),
+        (kpi(18.6, simulated=True), ["95 % of the jobs ran within 18.6 s (SIMULATED)"]),
+        (kpi(None, note="≥ 14.6 s: 3 of 30 were not seen"), ["The others waited 14.6 s or longer"]),
+        (kpi(None, note="the plan does not say"), []),
+        (kpi(18.6, answer=None), []),
+        (kpi(18.6, simulated=True, answer={**WAITING, "only_real": True}), []),
+    ],
+)
+def test_the_answer_of_one_point(found, expected):
+    assert said([found]) == expected
+
+
+def test_two_points_are_named_the_better_first_with_their_difference():
+    second = kpi(18.6, difference=difference(-16.8, -19.0, -14.0))
+    assert said([kpi(35.4)], [second]) == ["Waiting, P95: Kueue 18.6 s, plain Jobs 35.4 s, difference 14 to 19 s"]
+
+
+def test_a_difference_that_may_be_none_is_not_called_one():
+    second = kpi(18.6, difference=difference(1.0, -2.0, 5.0))
+    assert said([kpi(17.6)], [second]) == [
+        "Waiting, P95: plain Jobs 17.6 s, Kueue 18.6 s, no clear difference: -2 to 5 s at 95 %"
+    ]
+
+
+def test_of_three_points_each_says_how_it_differs_from_the_first():
+    second = kpi(18.6, difference=difference(-16.8, -19.0, -14.0))
+    third = kpi(40.0, difference=difference(4.6, None, None))
+    assert said([kpi(35.4)], [second], [third]) == [
+        "Waiting, P95: plain Jobs 35.4 s, Kueue 18.6 s (14 to 19 s less), 40 s (mode = appwrapper; 4.60 s more)"
+    ]
+
+
+def test_of_many_points_the_ends_are_named():
+    points = [[kpi(float(place))] for place in (5, 3, 9, 4, 6)]
+    labels = [f"gpus = {place}" for place in range(5)]
+    assert said(*points, labels=labels) == [
+        "Waiting, P95: lowest 3 s (gpus = 1), highest 9 s (gpus = 2), of 5 test points"
+    ]
+
+
+def test_a_long_label_gives_way_to_the_number_of_its_point():
+    assert said([kpi(2.0)], [kpi(3.0)], labels=["x = " + "y" * 90, "x = z"]) == [
+        "Waiting, P95: 2 s (point 000), 3 s (x = z), difference 1 s"
+    ]
+
+
+def test_a_later_definition_goes_before_an_earlier_one_if_it_has_a_value():
+    first, later = kpi(1.0, "general"), kpi(2.0, "special")
+    assert said([first, later]) == ["95 % of the jobs ran within 2 s"]
+    assert said([first, {**later, "value": None, "note": "nothing"}]) == ["95 % of the jobs ran within 1 s"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"text": "no place"}, "answer.text must contain {value}"),
+        ({"txt": "{value}"}, "answer must be a dictionary with a 'text'"),
+        ({"text": "{value}", "bond": "{value}"}, "answer has no 'bond', did you mean 'bound'"),
+    ],
+)
+def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
+    entry = {"name": "x", "unit": "s", "direction": "lower", "help": "x", "source": {"function": "makespan"}}
+    files.write_yaml(tmp_path / "kpis.yml", [{**entry, "answer": wrong}])
+    with pytest.raises(InputError) as error:
+        kpi_definitions.load([str(tmp_path / "kpis.yml")])
+    assert words in str(error.value).replace(" (", ", ") and "kpis.yml" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "role", ["fine_tuning", "scheduler", "users", "workload_scale", "../skeletons/collection/roles/my_project"]
+)
+def test_each_project_declares_an_answer(role):
+    found = kpi_definitions.load([str(ROLES / role / "files" / "kpis.yml")])
+    assert any(one.get("answer") for one in found)
+
+
+def test_a_run_has_its_answer_in_verdict_and_page(tmp_path, definitions):
+    worlds = [(World(count=10, seed=seed), {"fine_tuning_gpus": seed}) for seed in (1, 2)]
+    top = write_run(tmp_path / "run", worlds)
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    result = write_verdict(str(top), 0.5)
+    (sentence,) = files.read_json(top / "verdict.json")["answer"]
+    assert result["answer"] == [sentence]
+    assert sentence.startswith("Time until scheduled, P95: ") and "ms (gpus = 1)" in sentence
+    assert "difference" in sentence
+    (first, *_others) = files.read_json(top / "verdict.json")["headline"]
+    assert first["name"] == "time_to_scheduled_p95", "what answers leads"
+    found = {one["name"]: one for one in files.read_json(top / "points/001/kpis.json")["kpis"]}
+    assert found["time_to_scheduled_p95"]["difference"]["point"] == "000"
+    assert found["time_to_scheduled_p95"]["difference"]["confidence"]["low"] is not None
+
+
+def test_an_invalid_run_has_no_answer(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=10, late=1.0), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    assert write_verdict(str(top), 0.01)["answer"] == ["No answer: the run is invalid, see its checks."]
+
+
+def ledger(folder, **machine_):
+    folder.mkdir(parents=True)
+    rows = [{"type": "session"}, {"type": "end", "at": 1.0, "reason": "done", "machine": machine_}]
+    (folder / "ledger.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Point(folder.name, folder)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"cpus": 2, "stolen": 0.01, "load": 1.5}, []),
+        ({"cpus": 2, "stolen": None, "load": None}, []),
+        ({"cpus": 2, "stolen": 0.12, "load": 1.5}, ["test point 000: the hypervisor took 12 % of its processor time"]),
+        ({"cpus": 2, "stolen": 0.0, "load": 18.0}, ["test point 000: load average 18 on 2 processors"]),
+    ],
+)
+def test_a_busy_machine_is_a_warning(tmp_path, found, expected):
+    given = busy_machine_warning.warnings([ledger(tmp_path / "000", **found)])
+    assert len(given) == len(expected) and all(words in one for words, one in zip(expected, given, strict=True))
+
+
+@pytest.mark.parametrize("text", ["", "torn", '{"type": "end", "at": 1, "reason": "done"}\n', "[1]\n"])
+def test_a_ledger_that_says_nothing_of_the_machine_is_no_warning(tmp_path, text):
+    (tmp_path / "ledger.jsonl").write_text(text, encoding="utf-8")
+    assert busy_machine_warning.warnings([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []

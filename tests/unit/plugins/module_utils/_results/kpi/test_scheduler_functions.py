@@ -1,0 +1,234 @@
+"""Scheduler figures: small examples computed by hand, and bounds that hold for any schedule."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import scheduler_functions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.gang_data import jain, least_makespan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
+    PodLifetime,
+    PodLifetimes,
+    whole_since,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from hypothesis import given
+from hypothesis import strategies as st
+
+GPU = "nvidia.com/gpu"
+START = 100.0
+
+
+def at(moment: float | None) -> tuple[float, float]:
+    return (nan, nan) if moment is None else (moment, moment)
+
+
+def pod(
+    index: int, scheduled: float, running: float | None, ended: float | None, end: str = "succeeded"
+) -> PodLifetime:
+    return PodLifetime(index, at(scheduled), at(running), at(ended), end if ended is not None else "")
+
+
+def world(
+    rows: list[dict], pods: list[PodLifetime], horizon: float = 100.0, told: dict | None = None, **more
+) -> PointData:
+    """A point. rows: sent, ended (None: unfinished) and template; each template requests one GPU per pod."""
+    stages = [{"name": "succeeded", "kind": "Job", "writer": "controller", "simulated": False, "ends": "succeeded"}]
+    header = {"start": START, "end": START + horizon, "planned": len(rows), "stages": stages, "schema": "timeline/1"}
+    table = Table(header, index=list(range(len(rows))))
+    table.template = [one.get("template", "a") for one in rows]
+    table.outcome = ["succeeded" if one["ended"] is not None else "unfinished" for one in rows]
+    table.moments = {name: column(len(rows)) for name in MOMENTS}
+    table.earliest, table.latest = {"succeeded": column(len(rows))}, {"succeeded": column(len(rows))}
+    for row, one in enumerate(rows):
+        table.moments["sent"][row] = START + one["sent"]
+        if one["ended"] is not None:
+            table.earliest["succeeded"][row] = table.latest["succeeded"][row] = START + one["ended"]
+    sizes = more.get("sizes", {})
+    templates = [
+        {
+            "name": name,
+            "parameters": {
+                "scheduling": {
+                    "queue": name,
+                    "priority": f"p-{name}",
+                    "pods": sizes.get(name, 1),
+                    "requests": {GPU: "1", "cpu": "500m"},
+                    "capacity": {GPU: str(more.get("gpus", 4)), "cpu": "100", "memory": "1Gi"},
+                    "weights": more.get("weights", {}),
+                }
+            },
+        }
+        for name in sorted(set(table.template))
+    ]
+    lives = PodLifetimes(pods, {"preempted": [], "evicted": [], **(told or {})}, {"templates": templates})
+    return PointData(table, PointExtras(lives=lambda: lives))
+
+
+@pytest.fixture
+def two_gangs() -> PointData:
+    """Two gangs of two on 4 GPUs. The first waits 4 s for its second pod; the second loses a pod and gets another."""
+    rows = [{"sent": 0, "ended": 15}, {"sent": 1, "ended": 20}]
+    pods = [
+        pod(0, 0.5, 1, 15),
+        pod(0, 4, 5, 15),
+        pod(1, 2, 3, 20),
+        pod(1, 2, 3, 6, "deleted"),
+        pod(1, 8, 10, 20),
+    ]
+    return world(rows, pods, sizes={"a": 2}, told={"preempted": [(1, at(6.0))], "evicted": [(1, at(6.0))]})
+
+
+def test_a_gang_waits_until_all_of_it_runs_at_once_for_the_first_time(two_gangs: PointData) -> None:
+    found = scheduler_functions.waiting(two_gangs, "max")
+    assert found.value == 5  # sent at 0, whole at 5; the other: sent at 1, whole at 3
+    assert scheduler_functions.waiting(two_gangs, "min").value == 2
+    assert (found.n, found.of) == (2, 2)
+
+
+def test_a_gang_that_was_never_whole_has_a_bound_and_stays_in_the_denominator() -> None:
+    data = world([{"sent": 0, "ended": 9}, {"sent": 4, "ended": None}], [pod(0, 1, 2, 9)], horizon=30)
+    found = scheduler_functions.waiting(data, "max")
+    assert (found.value, found.n, found.of) == (None, 1, 2)
+    assert found.note == "≥ 26 s: 1 of 2 never ran as a whole"
+
+
+def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:
+    rows = [{"sent": 0, "ended": 9}, {"sent": 0, "ended": 9, "template": "b"}]
+    data = world(rows, [pod(0, 1, 2, 9), pod(1, 6, 7, 9)])
+    assert scheduler_functions.waiting(data, "p50", queue="b").value == 7
+    assert scheduler_functions.waiting(data, "p50", priority="p-a").value == 2
+    assert scheduler_functions.queues(data) == ["a", "b"]
+    assert scheduler_functions.priorities(data) == ["p-a", "p-b"]
+
+
+def test_what_was_held_is_useful_waiting_or_lost(two_gangs: PointData) -> None:
+    # 4 GPUs for 20 s are 80. Held: 14.5 + 11 + 18 + 4 + 12 = 59.5. Whole from 5 and from 10: 10 + 10 + 10 + 10 = 40.
+    values = {
+        part: scheduler_functions.utilisation(two_gangs, part).value for part in ("held", "useful", "waiting", "lost")
+    }
+    assert values == pytest.approx({"held": 74.375, "useful": 50.0, "lost": 5.0, "waiting": 19.375})
+    assert scheduler_functions.utilisation(two_gangs, "held").labels["resource"] == GPU
+
+
+def test_another_resource_has_its_own_capacity(two_gangs: PointData) -> None:
+    assert scheduler_functions.utilisation(two_gangs, "held", "cpu").value == pytest.approx(
+        100 * 59.5 * 0.5 / (100 * 20)
+    )
+    assert "capacity of tpu is unknown" in scheduler_functions.utilisation(two_gangs, "held", "tpu").note
+
+
+def test_the_gap_is_from_the_first_pod_of_the_final_gang_to_the_last(two_gangs: PointData) -> None:
+    assert scheduler_functions.gang_gap(two_gangs, "max").value == 7  # 3 to 10: the pod that came again
+    assert scheduler_functions.gang_gap(two_gangs, "min").value == 4
+
+
+def test_preemptions_and_lost_pods_are_counted(two_gangs: PointData) -> None:
+    counts = {what: scheduler_functions.preemptions(two_gangs, what).value for what in ("preempted", "evicted", "lost")}
+    assert counts == {"preempted": 1, "evicted": 1, "lost": 1}
+
+
+def test_the_theoretical_makespan_counts_work_on_the_scarcest_resource() -> None:
+    # Three jobs of 10 s, all there at once, one GPU each, on 1 GPU: 30 s. They took 36.
+    rows = [{"sent": 0, "ended": 12}, {"sent": 0, "ended": 24}, {"sent": 0, "ended": 36}]
+    data = world(rows, [pod(i, 12 * i + 1, 12 * i + 2, 12 * i + 12) for i in range(3)], gpus=1)
+    assert scheduler_functions.ideal_makespan(data).value == pytest.approx(30)
+    assert scheduler_functions.efficiency(data).value == pytest.approx(100 * 30 / 36)
+
+
+def test_a_load_that_did_not_end_well_has_no_efficiency() -> None:
+    data = world([{"sent": 0, "ended": 9}, {"sent": 0, "ended": None}], [pod(0, 1, 2, 9)])
+    assert scheduler_functions.efficiency(data).value is None
+    assert scheduler_functions.ideal_makespan(data).note == "1 of 2 did not succeed and are left out"
+
+
+def test_fairness_looks_at_the_time_in_which_both_queues_want_something() -> None:
+    # Queue a has 3 GPUs and b one from 2 to 10, when b is done: (24 + 8)² / (2 (24² + 8²)) = 0.8.
+    rows = [{"sent": 0, "ended": 20}] * 3 + [{"sent": 2, "ended": 10, "template": "b"}]
+    pods = [pod(i, 0, 0, 20) for i in range(3)] + [pod(3, 2, 2, 10)]
+    found = scheduler_functions.fairness(world(rows, pods))
+    assert found.value == pytest.approx(0.8)
+    assert found.labels["share"] == {"a": 24.0, "b": 8.0}
+    weighted = scheduler_functions.fairness(world(rows, pods, weights={"a": 3, "b": 1}))
+    assert weighted.value == pytest.approx(1.0)
+
+
+def test_fairness_of_one_queue_is_not_known() -> None:
+    assert scheduler_functions.fairness(world([{"sent": 0, "ended": 9}], [pod(0, 1, 2, 9)])).value is None
+
+
+def test_who_waits_four_times_as_long_as_most_and_more_than_10_s_starves() -> None:
+    rows = [{"sent": 0, "ended": 50}] * 9
+    pods = [pod(i, 1, 3, 50) for i in range(7)] + [pod(7, 1, 11, 50), pod(8, 1, 14, 50)]
+    found = scheduler_functions.starving(world(rows, pods))
+    assert found.value == 1
+    assert found.note == "longer than 12 s"
+
+
+def test_without_what_they_asked_for_nothing_is_known(good) -> None:
+    _world, _folder, table = good
+    for function in (
+        scheduler_functions.efficiency,
+        scheduler_functions.fairness,
+        scheduler_functions.starving,
+        scheduler_functions.utilisation,
+    ):
+        found = function(PointData(table))
+        assert (found.value, found.note) == (None, scheduler_functions.UNKNOWN)
+    assert scheduler_functions.queues(PointData(table)) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"), [(scheduler_functions.utilisation, "helt"), (scheduler_functions.preemptions, "lots")]
+)
+def test_a_word_that_is_not_known_is_refused(two_gangs: PointData, function, arguments: str) -> None:
+    with pytest.raises(InputError, match=arguments):
+        function(two_gangs, arguments)
+
+
+positive = st.floats(0.01, 1000)
+
+
+@given(st.lists(positive, min_size=1, max_size=20), st.floats(0.1, 10))
+def test_jains_index_lies_between_one_nth_and_one_and_knows_no_unit(shares: list[float], unit: float) -> None:
+    value = jain(shares)
+    assert 1 / len(shares) - 1e-9 <= value <= 1 + 1e-9
+    assert jain([one * unit for one in shares]) == pytest.approx(value)
+
+
+@given(st.integers(1, 20), positive)
+def test_jains_index_is_1_for_equals_and_1_of_n_when_one_has_all(n: int, share: float) -> None:
+    assert jain([share] * n) == pytest.approx(1)
+    assert jain([share] + [0.0] * (n - 1)) == pytest.approx(1 / n)
+
+
+jobs = st.lists(
+    st.tuples(st.floats(0, 50), st.floats(0.1, 20), st.sampled_from([0.25, 0.5, 1.0])), min_size=1, max_size=12
+)
+
+
+@given(jobs)
+def test_no_first_come_first_served_schedule_beats_the_bound(rows: list[tuple[float, float, float]]) -> None:
+    """A greedy schedule within the capacity, as a list of starts and ends."""
+    running: list[tuple[float, float]] = []
+    last = 0.0
+    for release, work, rate in sorted(rows):
+        begin = release
+        while sum(part for end, part in running if end > begin) + rate > 1 + 1e-9:
+            begin = min(end for end, _part in running if end > begin)
+        running.append((begin + work, rate))
+        last = max(last, begin + work)
+    assert least_makespan(*zip(*rows, strict=True)) <= last + 1e-6
+
+
+def test_the_bound_looks_at_what_comes_late_too() -> None:
+    # One short job at 0; from 10 on two of 5 s that need everything: 10 + 10.
+    assert least_makespan([0, 10, 10], [1, 5, 5], [1, 1, 1]) == 20
+
+
+def test_a_gang_is_whole_while_enough_of_its_pods_run_at_once() -> None:
+    assert whole_since([pod(0, 0, 1, 4), pod(0, 0, 5, 9)], 2) == float("inf")
+    assert whole_since([pod(0, 0, 1, 6), pod(0, 0, 5, 9)], 2) == 5

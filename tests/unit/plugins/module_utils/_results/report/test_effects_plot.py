@@ -1,0 +1,81 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plots of what each setting of a matrix changed in the figures of trainings."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import effects_plot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+
+RANK = "fine_tuning_hyper_parameters.r"
+SPEED, RUNTIME = "train_samples_per_second", "train_runtime"
+
+
+def kpi(figure: str, direction: str, **labels: Any) -> dict[str, Any]:
+    more = {"figure": figure, "statistic": "median", **labels}
+    name = "_".join([figure, *labels])
+    return {"name": name, "title": figure.replace("_", " "), "unit": "1/s", "direction": direction, "labels": more}
+
+
+def point(top: Path, number: str, settings: dict[str, Any], *speeds: float, simulated: bool = False) -> Point:
+    folder = top / number
+    folder.mkdir(parents=True)
+    figures = [{SPEED: one, RUNTIME: 100 / one} for one in speeds]
+    rows = [{"index": n, "pod": f"p{n}", "figures": one, "simulated": simulated} for n, one in enumerate(figures)]
+    if rows:
+        files.write_lines(folder / effects_plot.FILE, rows, "training/1")
+    found = Point(number, folder, {"status": "passed", "matrix": settings, "settings": settings})
+    found.kpis = [kpi(SPEED, "higher"), kpi(SPEED, "higher", per="gpu"), kpi(RUNTIME, "lower")]
+    return found
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_each_figure_has_a_plot_with_a_line_for_each_value(tmp_path: Path, simulated: bool) -> None:
+    points = [
+        point(tmp_path, "001", {RANK: 4}, 10.0, 11.0, simulated=simulated),
+        point(tmp_path, "002", {RANK: 16}, 5.0, 5.5, simulated=simulated),
+        point(tmp_path, "003", {RANK: 64}, 2.0, 2.2, simulated=simulated),
+    ]
+    plots = effects_plot.draw(points, tmp_path)
+    assert [one.path.name for one in plots] == [f"effects_{SPEED}.png", f"effects_{RUNTIME}.png"]
+    speed = rows_of(tmp_path / f"effects_{SPEED}.csv")
+    assert [(one["setting"], one["from"], one["to"], one["change"]) for one in speed] == [
+        (RANK, "4", "16", "-50"),
+        (RANK, "4", "64", "-80"),
+    ]
+    assert all(float(one["low_95"]) < float(one["change"]) < float(one["high_95"]) < 0 for one in speed)
+    assert {one["jobs"] for one in speed} == {"4"} and {one["simulated"] for one in speed} == {str(simulated)}
+    assert ("SIMULATED" in plots[0].title) is simulated and f"{RANK} from 4 to 16: -50 %" in plots[0].alt
+
+
+def test_attempts_at_a_point_count_together_and_what_failed_does_not(tmp_path: Path) -> None:
+    points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "001-2", {RANK: 4}, 11.0)]
+    points += [point(tmp_path, "002", {RANK: 16}, 20.0), point(tmp_path, "002-2", {RANK: 16}, 1.0)]
+    points[-1].record["status"] = "failed"
+    plots = effects_plot.draw(points, tmp_path)
+    (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
+    assert only["jobs"] == "3" and only["low_95"] and len(plots) == 2
+
+
+def test_one_job_at_each_point_gives_a_change_without_an_interval(tmp_path: Path) -> None:
+    points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "002", {RANK: 16}, 20.0)]
+    plots = effects_plot.draw(points, tmp_path)
+    (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
+    assert (only["change"], only["low_95"], only["high_95"]) == ("100", "", "")
+    assert "+100 %, without an interval (1 pair of points, 2 jobs)" in plots[0].alt
+
+
+def test_without_a_matrix_of_trainings_nothing_is_drawn(tmp_path: Path) -> None:
+    assert effects_plot.draw([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
+    assert effects_plot.draw([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []

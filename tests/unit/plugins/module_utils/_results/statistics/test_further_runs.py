@@ -1,0 +1,53 @@
+"""The number of further runs that a comparison needs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import further_runs as counting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
+    permutation_test,
+    student_t,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.further_runs import further_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.group_comparison import (
+    unbalanced,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@given(st.integers(1, 20), st.integers(0, 20), st.floats(0.01, 0.2), st.floats(0.02, 0.5))
+@settings(max_examples=30)
+def test_so_many_further_runs_are_enough_and_one_less_is_not(
+    n_old: int, n_new: int, noise: float, least: float
+) -> None:
+    added = further_runs(n_old, n_new, noise, 5.0, least, 0.001, 0.8)
+
+    def power_of(n: int) -> float:
+        df = n_old - 1 + max(0, n - 1) + 5.0
+        if not n or (unbalanced(n_old, n) and n < permutation_test.least_runs(n_old, 0.001)):
+            return 0.0
+        return student_t.power(0.001, df, least / (noise * math.sqrt(1 / n_old + 1 / n)))
+
+    if added is None:
+        assert power_of(n_new + counting.MOST_RUNS) < 0.8
+    else:
+        assert power_of(n_new + added) >= 0.8 and (added == 0 or power_of(n_new + added - 1) < 0.8)
+
+
+def test_a_history_without_noise_needs_what_the_permutation_test_needs() -> None:
+    assert further_runs(20, 1, 0.0, 0.0, 0.05, 0.002, 0.8) == 2
+    assert further_runs(20, 5, 0.0, 0.0, 0.05, 0.002, 0.8) == 0
+
+
+def test_no_number_is_given_for_unknown_noise_or_no_difference() -> None:
+    assert further_runs(20, 1, math.nan, 0.0, 0.05, 0.01, 0.8) is None
+    assert further_runs(20, 1, 0.1, 0.0, 0.0, 0.01, 0.8) is None
+    assert further_runs(0, 1, 0.1, 0.0, 0.05, 0.01, 0.8) is None
+
+
+def test_a_power_of_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="power 1.0"):
+        further_runs(5, 5, 0.1, 0.0, 0.05, 0.01, 1.0)

@@ -1,0 +1,85 @@
+"""Pods that were preempted and recreated: the gang keeps its size and is complete with the new pods."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
+    pod_lifetimes,
+    timeline_builder,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_replacements import (
+    PodReplacements,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.seen_object import SeenObject
+from run_directory import RUN, World, write_point
+
+KINDS = {"Pod": {"stages": [{"name": "running"}, {"name": "succeeded", "ends": "succeeded"}]}}
+KNOWN = {"running": (1, []), "succeeded": (2, [])}
+
+
+def test_a_pod_that_was_deleted_and_made_again_is_no_member() -> None:
+    replaced, members = PodReplacements(KINDS, KNOWN), [3, 2]
+    replaced.see(SeenObject(0, 1), "DELETED")
+    replaced.see(SeenObject(1, 3), "DELETED")  # it had succeeded: nothing came to nothing
+    assert replaced.settle(members, lambda _row: True) == {0: (3, [1])}
+    assert members == [2, 2]
+
+
+def test_a_gang_that_ended_without_its_pods_keeps_them() -> None:
+    replaced, members = PodReplacements(KINDS, KNOWN), [1]
+    replaced.see(SeenObject(0, 1), "DELETED")
+    assert replaced.settle(members, lambda _row: True) == {}
+    assert members == [1]
+
+
+def test_of_a_gang_that_waits_for_new_pods_none_got_anywhere() -> None:
+    replaced, members = PodReplacements(KINDS, KNOWN), [1]
+    replaced.see(SeenObject(0, 1), "DELETED")
+    assert replaced.settle(members, lambda _row: False) == {0: (1, [1])}
+    assert members == [1]
+
+
+def preempted(folder, index, version=10**6):
+    """Delete the first pod of a workload before its end and replace it by another one."""
+    path = folder / "observations.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    pods = (one for one in records if one["type"] == "event" and one["kind"] == "Pod")
+    uid = next(one["uid"] for one in pods if one["index"] == index)
+    changed, replacement = [], []
+    for one in records:
+        if one.get("uid") != uid:
+            changed.append(one)
+            continue
+        replacement.append({**one, "uid": "again", "name": f"{one['name']}-again"})
+        if not one["values"].get("succeeded") and one["event"] != "DELETED":
+            changed.append(one)
+            last = one
+    gone = {**last, "event": "DELETED", "values": {}}
+    place = changed.index(last) + 1
+    changed[place:place] = [gone]
+    later = [one for one in changed if one["type"] != "end"]
+    ends = [one for one in changed if one["type"] == "end"]
+    path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in [*later, *replacement, *ends]))
+
+
+def test_a_preempted_gang_is_whole_when_its_pods_came_again(tmp_path) -> None:
+    folder = write_point(tmp_path / "000", World(count=3, workers=1))
+    before = timeline_builder.build(folder, RUN, "000")
+    preempted(folder, 1)
+    after = timeline_builder.build(folder, RUN, "000")
+    assert after.pods == before.pods == [2, 2, 2]
+    assert after.gpus == before.gpus
+    assert after.latest["pods_succeeded"][1] == after.latest["pods_succeeded"][1]  # there, and no NaN
+    assert after.outcome == before.outcome
+
+
+def test_every_life_is_told_with_how_it_ended(tmp_path) -> None:
+    folder = write_point(tmp_path / "000", World(count=3, workers=1))
+    preempted(folder, 1)
+    found = pod_lifetimes.read(folder, RUN, "000")
+    assert sorted(one.end for one in found.pods if one.index == 1) == ["deleted", "succeeded", "succeeded"]
+    assert {one.end for one in found.pods if one.index != 1} == {"succeeded"}
+    assert {one.index for one in pod_lifetimes.read(folder, RUN, "000", [2]).pods} == {2}
+    for one in found.pods:
+        assert pod_lifetimes.middle(one.scheduled) <= pod_lifetimes.middle(one.running)

@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of the folders of attempts, and their order."""
+
+from __future__ import annotations
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names, run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_points
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(st.integers(0, 2000), st.integers(1, 600))
+def test_a_folder_name_has_its_point_and_attempt(number, attempt):
+    of = f"{number:03d}"
+    name = attempt_names.folder_name(of, attempt)
+    assert attempt_names.split(name) == (of, attempt)
+    assert attempt_names.point_of(name) == of
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 600))))
+def test_attempts_are_sorted_by_the_numbers_of_point_and_attempt(pairs):
+    named = [(f"{number:03d}", attempt) for number, attempt in pairs]
+    found = sorted(named, key=lambda one: attempt_names.order(*one))
+    assert [(int(of), attempt) for of, attempt in found] == sorted(pairs)
+
+
+def test_point_999_is_read_before_point_1000(tmp_path):
+    for name in ("1000", "999-10", "999-9", "999", "999-old"):
+        folder = tmp_path / "points" / name
+        folder.mkdir(parents=True)
+        (folder / "point.yml").write_text("status: failed\n")
+    assert [point.number for point in run_reader.read(tmp_path).points][-3:] == ["999-9", "999-10", "1000"]
+    assert [point.number for point in counted_points(run_reader.read(tmp_path)).points] == ["999-10", "1000"]
+    assert [one.name for one in planned_points.read(tmp_path)] == ["999", "999-9", "999-10", "1000"]

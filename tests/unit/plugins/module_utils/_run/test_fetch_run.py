@@ -1,0 +1,96 @@
+"""Sources of a replot: directories and archives of any kind; anything else is refused with an explanation."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
+from run_directory import World, write_run
+
+NAME = "fine_tuning-light-t1121-abcdef"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("runs") / NAME, [(World(count=2, canary=1.0, run_for=2.0), {})])
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["directory", "parent", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".zip"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_every_kind_of_source_gives_the_same_files(run, tmp_path, kind, inside):
+    if kind in ("directory", "parent"):
+        given = run if kind == "directory" else run.parent
+    else:
+        given = tmp_path / f"{NAME}{kind}"
+        if kind == ".zip":
+            with zipfile.ZipFile(given, "w") as packed:
+                for path in run.rglob("*"):
+                    packed.write(path, path.relative_to(run.parent if inside else run))
+        else:
+            mode = {".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.xz": "w:xz"}.get(kind, "w")
+            with tarfile.open(given, mode) as tar:
+                tar.add(run, arcname=NAME if inside else ".")
+    found = fetch_run.fetch(str(given), tmp_path / "artifacts")
+    assert found.path.name == f"{NAME}-replot"
+    assert contents(found.path) == contents(run)
+
+
+def test_the_source_is_not_touched_and_a_second_replot_has_a_directory_of_its_own(run, tmp_path):
+    before = contents(run)
+    first, second = (fetch_run.fetch(str(run), tmp_path) for _ in range(2))
+    assert (first.path.name, second.path.name) == (f"{NAME}-replot", f"{NAME}-replot-2")
+    (first.path / "run.yml").write_text("changed")
+    assert contents(run) == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_is_no_run_is_refused_and_leaves_nothing(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "c").mkdir()
+    with pytest.raises(
+        InputError, match="not a run directory: it contains neither run.yml, points/ nor submitted.json"
+    ):
+        fetch_run.fetch(str(tmp_path / "a"), tmp_path / "artifacts")
+    assert list((tmp_path / "artifacts").iterdir()) == []
+
+
+def test_several_runs_are_named(run, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(run, tmp_path / "many" / name)
+    with pytest.raises(InputError, match="it contains 2 runs, name one of: one, two"):
+        fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
+    for number in range(5):
+        shutil.copytree(run, tmp_path / "many" / f"x{number}")
+    with pytest.raises(InputError, match="it contains 7 runs, name one of: one, two, x0, x1, x2 and 2 more"):
+        fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("/nowhere/at/all", "no such file"), ("http://127.0.0.1/x.tar", "http:// is refused"), ("s3://b/x", "s3://")],
+)
+def test_what_can_not_be_read_is_refused(tmp_path, given, message):
+    with pytest.raises(InputError, match=message):
+        fetch_run.fetch(given, tmp_path)
+
+
+def test_a_broken_archive_is_told(tmp_path):
+    (tmp_path / "x.tar.gz").write_bytes(b"not an archive")
+    with pytest.raises(DataError, match="x.tar.gz: cannot be unpacked"):
+        fetch_run.fetch(str(tmp_path / "x.tar.gz"), tmp_path / "artifacts")
+
+
+def test_an_archive_reaches_nowhere_else(run, tmp_path):
+    with tarfile.open(tmp_path / "evil.tar", "w") as tar:
+        tar.add(run / "run.yml", arcname="../../evil.yml")
+    with pytest.raises(DataError):
+        fetch_run.fetch(str(tmp_path / "evil.tar"), tmp_path / "artifacts")
+    assert not (tmp_path / "evil.yml").exists()

@@ -1,0 +1,130 @@
+"""Causes of a failure are found in the objects of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    delete_and_wait,
+    failure_causes,
+    readiness,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import (
+    ExpectedObjects,
+    ReadyCondition,
+)
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "status": status}
+
+
+def test_an_unschedulable_pod_gives_the_reason() -> None:
+    one = pod(
+        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}]
+    )
+    assert failure_causes.pod_trouble(one) == ["Unschedulable: 0/2 nodes"]
+
+
+def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_not() -> None:
+    one = pod(
+        containerStatuses=[
+            {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}},
+            {"name": "b", "state": {"terminated": {"exitCode": 2}}},
+            {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}},
+            {"name": "d", "state": {"running": {}}},
+        ]
+    )
+    assert failure_causes.pod_trouble(one) == [
+        "container a: ImagePullBackOff: no such image",
+        "container b exited with 2",
+    ]
+
+
+def test_a_deployment_without_all_its_pods_is_a_cause() -> None:
+    def deployment(available: int) -> dict[str, Any]:
+        return {
+            "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "n"},
+            "spec": {"replicas": 2},
+            "status": {"availableReplicas": available},
+        }
+
+    assert failure_causes.workload([deployment(1), deployment(2)], []) == ["Deployment n/d has 1 of 2 pods"]
+
+
+def test_the_newest_warnings_are_causes() -> None:
+    def event(at: str, kind: str = "Warning") -> dict[str, Any]:
+        return {
+            "metadata": {},
+            "type": kind,
+            "lastTimestamp": at,
+            "message": at,
+            "involvedObject": {"kind": "Pod", "name": "p"},
+        }
+
+    found = failure_causes.warnings([event("3"), event("1"), event("9", "Normal"), event("2")])
+    assert found == ["event of Pod p: 2", "event of Pod p: 3"]
+
+
+def test_the_finalizer_that_blocks_a_deletion_is_named() -> None:
+    held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
+    assert "held by finalizer example.com/hold" in delete_and_wait.blocked(held)
+    condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
+    space = {"kind": "Namespace", "metadata": {"name": "n"}, "status": {"conditions": [condition]}}
+    assert delete_and_wait.blocked(space) == "Namespace n (some resources are remaining)"
+
+
+def test_an_operand_is_ready_by_condition_or_field() -> None:
+    one = {
+        "kind": "X",
+        "status": {"state": "ready", "conditions": [{"type": "Ready", "status": "False", "reason": "Why"}]},
+    }
+    assert readiness.is_ready(one, ReadyCondition(field="status.state", equals="ready"))
+    assert not readiness.is_ready(one, ReadyCondition(condition="Ready"))
+    assert readiness.not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
+    assert (
+        readiness.not_ready(one, ReadyCondition(field="status.phase", equals="up"))
+        == " (status.phase is not set, not up)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "up"),
+    [
+        ({"kind": "DaemonSet", "status": {}}, False),
+        ({"kind": "DaemonSet", "status": {"desiredNumberScheduled": 0}}, True),
+        ({"kind": "DaemonSet", "status": {"desiredNumberScheduled": 2, "numberAvailable": 1}}, False),
+        ({"kind": "Deployment", "spec": {"replicas": 0}}, True),
+        ({"kind": "Deployment", "status": {"availableReplicas": 1}}, True),
+        ({"kind": "Deployment", "metadata": {"generation": 2}, "status": {"availableReplicas": 1}}, False),
+    ],
+)
+def test_pods_are_available_when_their_controller_has_seen_the_newest_spec(item: dict[str, Any], up: bool) -> None:
+    assert readiness.is_ready(item, ReadyCondition(available=True)) == up
+
+
+def test_a_field_without_a_value_to_equal_must_be_set_and_not_0() -> None:
+    field = ReadyCondition(field='status.allocatable["nvidia.com/gpu"]')
+    for value, up in (("8", True), ("0", False), (None, False)):
+        assert readiness.is_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
+
+
+def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
+    item = {"metadata": {"name": "a", "namespace": "n", "labels": {"x": "1"}}}
+    for more, meant in (
+        ({}, True),
+        ({"namespace": "m"}, False),
+        ({"names": ["b"]}, False),
+        ({"names": ["a"], "labels": {"x": "1"}}, True),
+        ({"labels": {"x": "2"}}, False),
+    ):
+        assert readiness.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)) == meant
+
+
+def test_defaults_of_a_server_are_not_a_difference() -> None:
+    assert readiness.covers({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
+    assert not readiness.covers({"a": 1}, {"b": {"c": 2}})
+    assert not readiness.covers({"l": [1, 2]}, {"l": [1]})
+    assert readiness.covers(None, {})

@@ -1,0 +1,154 @@
+"""Requested operators are validated before anything is changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import manifests, operator_specs
+
+NFD = {"package": "nfd", "namespace": "openshift-nfd"}
+MODES = [
+    {"type": "OwnNamespace", "supported": True},
+    {"type": "SingleNamespace", "supported": True},
+    {"type": "AllNamespaces", "supported": False},
+]
+
+
+def one(**more: Any) -> operator_specs.Operator:
+    return operator_specs.operators([{**NFD, **more}])[0]
+
+
+def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str, Any]] = MODES) -> dict[str, Any]:
+    def channel(name: str, versions: list[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "name": name,
+            "currentCSV": f"nfd.v{versions[-1]}",
+            "currentCSVDesc": {
+                "version": versions[-1],
+                "installModes": modes,
+                "customresourcedefinitions": {"owned": [{"name": "things.example.com"}]},
+            },
+        }
+        if entries:
+            found["entries"] = [{"name": f"nfd.v{each}", "version": each} for each in versions]
+        return found
+
+    return {
+        "metadata": {"name": "nfd"},
+        "status": {
+            "catalogSource": catalog,
+            "catalogSourceNamespace": "openshift-marketplace",
+            "defaultChannel": "stable",
+            "channels": [channel("stable", ["4.17.0", "4.18.0"]), channel("fast", ["4.19.0"])],
+        },
+    }
+
+
+def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None:
+    offer = operator_specs.choose(one(), [manifest()])
+    assert (offer.channel, offer.csv, offer.watches) == ("stable", "nfd.v4.18.0", "own")
+    assert offer.newest and offer.kinds == ("things.example.com",)
+
+
+@pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
+def test_a_version_may_be_a_number_with_or_without_v_or_the_name_of_a_csv(version: str) -> None:
+    offer = operator_specs.choose(one(version=version), [manifest()])
+    assert offer.csv == "nfd.v4.17.0" and not offer.newest
+
+
+def test_without_entries_in_a_catalog_the_name_of_a_version_follows_the_newest() -> None:
+    assert operator_specs.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
+
+
+@pytest.mark.parametrize(
+    ("more", "catalogs", "message"),
+    [
+        ({"channel": "stabel"}, ["a"], r"no channel 'stabel' \(did you mean 'stable'\?\); catalog a has fast, stable"),
+        ({"version": "4.17.1"}, ["a"], r"channel stable has no version '4.17.1' \(did you mean '4.17.0'\?\)"),
+        ({}, ["b", "a"], "nfd is in catalogs a, b. Set catalog to one of them"),
+        ({"watches": "all"}, ["a"], "can't watch all namespaces: it supports OwnNamespace, SingleNamespace"),
+    ],
+)
+def test_an_unknown_channel_or_version_is_refused_with_the_nearest_name(
+    more: dict[str, Any], catalogs: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        operator_specs.choose(one(**more), [manifest(each) for each in catalogs])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"namespace": "Open Shift"}, "namespace 'Open Shift' is not a valid Kubernetes name"),
+        ({"catalog_image": "x"}, "require catalog, the CatalogSource"),
+        ({"catalog": "c", "catalog_image": "x", "catalog_address": "y"}, "one of catalog_image and catalog_address"),
+        ({"version": "1.0.0", "approval": "Automatic"}, "would upgrade version 1.0.0"),
+        ({"namespace": "openshift-operators", "watches": "own"}, "watch all namespaces"),
+        ({"operand": {"name": "x"}}, "either kind .* or manifest"),
+        (
+            {"operand": {"kind": "X", "ready": {"condition": "A", "field": "b"}}},
+            "one of condition, field, available and metrics",
+        ),
+        ({"operand": {"manifest": {"kind": "X"}}}, "requires apiVersion, kind and metadata.name"),
+    ],
+)
+def test_contradictory_options_are_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        one(**more)
+
+
+def test_a_duplicate_package_is_refused() -> None:
+    with pytest.raises(InputError, match="duplicate package 'nfd'"):
+        operator_specs.operators([NFD, {**NFD, "namespace": "other"}])
+
+
+def test_a_version_makes_install_plans_wait_for_approval() -> None:
+    assert one(version="1").manual and not one().manual
+    assert one(approval="Manual").manual
+
+
+def test_operators_in_openshift_operators_watch_all_namespaces() -> None:
+    modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
+    assert operator_specs.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
+
+
+def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
+    csv = {
+        "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
+    }
+    assert operator_specs.example(csv, "Bee") == {"kind": "Bee"}
+    with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
+        operator_specs.example(csv, "Be")
+
+
+def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
+    base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
+    once = operator_specs.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
+    assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
+    assert operator_specs.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
+
+
+def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:
+    own = operator_specs.choose(one(), [manifest()])
+    everything = operator_specs.choose(
+        one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
+    )
+    group = manifests.operator_group(one(), own, "run-0001")
+    assert manifests.fits(group, one(), own) and not manifests.fits(group, one(), everything)
+    assert manifests.fits({"spec": {}}, one(), everything) and not manifests.fits({"spec": {}}, one(), own)
+    assert not manifests.fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
+    assert not manifests.fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
+
+
+def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
+    offer = operator_specs.choose(one(version="4.17.0"), [manifest()])
+    subscription = manifests.subscription(one(version="4.17.0"), offer, "run-0001")
+    found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
+    assert manifests.differences(found, subscription) == []
+    found["spec"]["channel"] = "fast"
+    found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
+    assert manifests.differences(found, subscription) == ["channel", "config"]

@@ -1,0 +1,180 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a CI job runs: its own settings, changed by directives, and what may not be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request, directives
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_request import CiOffer, CiRequest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    outside_settings,
+    preset_definitions,
+    settings_catalogue,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parents[5]
+PROJECTS = ci_request.projects(ROOT / "playbooks")
+OWN = CiRequest("fine_tuning", ["gpu"])
+
+
+def _presets() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in (ROOT / "group_vars" / "all").glob("*_presets*.yml"):
+        found |= yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+VARIABLES = _presets()
+
+
+def presets_of(project: str) -> Mapping[str, Any]:
+    return preset_definitions.by_name(preset_definitions.of(VARIABLES, project))
+
+
+OFFER = CiOffer(
+    PROJECTS, presets_of, outside_settings.load(ROOT), settings_catalogue.load(ROOT), clusters={"mac5": ["fake_gpu"]}
+)
+
+
+def request(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> CiRequest:
+    return ci_request.of(directives.parse([directives.Text("the comment", comment, True)], test), own, offer)
+
+
+def refusal(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> str:
+    with pytest.raises(InputError) as caught:
+        request(comment, own, offer, test)
+    return str(caught.value)
+
+
+def test_the_projects_are_the_playbooks_that_import_the_phases() -> None:
+    assert {"fine_tuning", "scheduler", "workload_scale"} <= set(PROJECTS)
+    assert not {"bisect", "ci", "compare", "replot", "cluster", "_project"} & set(PROJECTS)
+
+
+def test_without_directives_the_job_runs_its_own_request() -> None:
+    assert request("") == OWN
+
+
+@pytest.mark.parametrize(
+    ("comment", "project", "presets"),
+    [
+        ("/test light", "fine_tuning", ["gpu"]),
+        ("/test light light", "fine_tuning", ["light"]),
+        ("/test light light multi_gpu", "fine_tuning", ["light", "multi_gpu"]),
+        ("/test light light,multi_gpu", "fine_tuning", ["light", "multi_gpu"]),
+        ("/test light fine_tuning light", "fine_tuning", ["light"]),
+        ("/test light scheduler small", "scheduler", ["small"]),
+        ("/test light small\n/project scheduler", "scheduler", ["small"]),
+        ("/test light scheduler small\n/project scheduler", "scheduler", ["small"]),
+        ("/test light light\n/cluster mac5", "fine_tuning", ["light", "fake_gpu"]),
+        ("/cluster mac5", "fine_tuning", ["gpu", "fake_gpu"]),
+        ("/test light fine_tuning light\n/test light fine_tuning multi_gpu", "fine_tuning", ["light", "multi_gpu"]),
+    ],
+)
+def test_project_and_presets(comment: str, project: str, presets: list[str]) -> None:
+    own = OWN
+    if "small" in presets:
+        offer = replace(OFFER, presets=lambda _name: {"small": {"scheduler_count": 1}})
+    else:
+        offer = OFFER
+    found = request(comment, own, offer)
+    assert (found.project, found.presets) == (project, presets)
+
+
+def test_without_a_name_of_the_test_it_is_the_project() -> None:
+    found = request("/test fine_tuning light", CiRequest(""), test="")
+    assert (found.project, found.presets) == ("fine_tuning", ["light"])
+
+
+def test_variables_become_overrides_with_their_types() -> None:
+    found = request(
+        '/var fine_tuning_count: 3\n/var fine_tuning_memory: "1Gi"\n/var matrix: {fine_tuning_gpus: [1, 2]}'
+    )
+    expected = {"fine_tuning_count": 3, "fine_tuning_memory": "1Gi", "matrix": {"fine_tuning_gpus": [1, 2]}}
+    assert found.overrides == expected
+
+
+@pytest.mark.parametrize(("comment", "skip"), [("/skip prepare", ["prepare"]), ("/only test", ["prepare", "cleanup"])])
+def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
+    assert request(comment).skip == skip
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        (
+            "/skip tset",
+            "/skip in line 1 of the comment: 'tset' is no step (did you mean 'test'?); steps: prepare, test, cleanup",
+        ),
+        ("/only test_ci", "'test_ci' is no step (did you mean 'test'?)"),
+        ("/skip release", "'release' is no step"),
+        ("/skip lease cluster", "'lease' is no step"),
+        ("/skip {{ x }}", "'{{' is no step"),
+        (
+            "/project fine_tunign",
+            "/project in line 1 of the comment: 'fine_tunign' is no project (did you mean 'fine_tuning'?)",
+        ),
+        ("/project ../../etc/passwd", "is no project"),
+        ("/project {{ lookup('pipe', 'id') }}", "is no project"),
+        (
+            "/test light ligth",
+            "/test in line 1 of the comment: 'ligth' is no preset of fine_tuning (did you mean 'light'?)",
+        ),
+        ("/test light fine_tuning scheduler", "fine_tuning and scheduler are two projects"),
+        ("/test light list", "'list' is no preset"),
+        ("/test light many_jobs", "many_jobs is heavy; ci_presets must name many_jobs to permit it"),
+        ("/test light keep", "keep sets cluster_keep; ci_presets must name keep to permit it"),
+        ("/test light light multi_gpu_keep", "multi_gpu_keep extends keep, which sets cluster_keep"),
+        ("/test light bare_metal", "bare_metal sets cluster_provider"),
+        ("/test light {{ lookup('pipe', 'id') }}", "is no preset"),
+        ("/cluster mac6", "there is no cluster 'mac6' (did you mean 'mac5'?); ci_clusters names: mac5"),
+        ("/cluster /etc/lab/kubeconfig", "there is no cluster"),
+        ("/var cluster_kubeconfig: /etc/lab/kubeconfig", "cluster_kubeconfig can't be set from outside: it is a path"),
+    ],
+)
+def test_what_may_not_be_asked_for_is_refused_with_its_place(comment: str, words: str) -> None:
+    assert words in refusal(comment)
+
+
+def test_a_job_without_a_project_names_those_that_there_are() -> None:
+    assert refusal("", CiRequest("")).startswith("ci_project: no project is named; there are fine_tuning, ")
+
+
+def test_presets_that_the_lab_permits_may_be_asked_for() -> None:
+    offer = replace(OFFER, permitted=["keep", "many_jobs"])
+    assert request("/test light many_jobs keep", offer=offer).presets == ["many_jobs", "keep"]
+
+
+def test_presets_of_the_job_itself_need_no_permission() -> None:
+    assert request("", CiRequest("fine_tuning", ["many_jobs", "keep"])).presets == ["many_jobs", "keep"]
+
+
+def test_help_names_what_may_be_asked_for() -> None:
+    text = ci_request.help_text(OFFER, OWN, "light")
+    assert "/test light [PROJECT] PRESET…" in text and "`fine_tuning_count`" in text and "`mac5`" in text
+    presets = next(line for line in text.splitlines() if line.startswith("Presets of fine_tuning"))
+    assert "`light`" in presets and "`keep`" not in presets and "many_jobs" not in presets
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["/skip", "/only"]), st.lists(st.sampled_from(ci_request.STEPS), min_size=1)),
+        max_size=6,
+    )
+)
+def test_a_step_runs_if_its_last_directive_says_so(lines: list[tuple[str, list[str]]]) -> None:
+    found = request("\n".join(f"{word} {' '.join(steps)}" for word, steps in lines))
+    for step in ci_request.STEPS:
+        words = [word for word, steps in lines if step in steps]
+        runs = words[-1] == "/only" if words else all(word == "/skip" for word, _steps in lines)
+        assert (step not in found.skip) is runs

@@ -1,0 +1,108 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the environment of a CI job to its request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_session
+from message_servers import GitHubStandIn, address
+from scripted_server import ScriptedServer
+
+ROOT = Path(__file__).parents[5]
+EVENT = ROOT / "tests" / "support" / "events" / "issue_comment.json"
+PROW = {
+    "OPENSHIFT_CI": "true",
+    "JOB_NAME": "pull-ci-example-product-main-light",
+    "JOB_NAME_SAFE": "light",
+    "BUILD_ID": "1859",
+    "REPO_OWNER": "example",
+    "REPO_NAME": "product",
+    "PULL_NUMBER": "12",
+    "PULL_PULL_SHA": "c0ffee",
+}
+ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_JOB": "seatrial", "GITHUB_RUN_ID": "7", "GITHUB_SHA": "ofmain"}
+
+
+def _presets() -> dict[str, Any]:
+    path = ROOT / "group_vars" / "all" / "fine_tuning_presets.yml"
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def options(**more: Any) -> dict[str, Any]:
+    texts = dict.fromkeys(("engine", "project", "test", "export_url"), "")
+    lists: dict[str, Any] = {name: [] for name in ("presets", "users", "permitted_presets")}
+    found = {**texts, **lists, "event_file": None, "clusters": {}, "variables": {}, "github": {}}
+    return {**found, "associations": ["MEMBER", "COLLABORATOR"], "read_pull_request": False, **more}
+
+
+def read(environ: dict[str, str], **more: Any) -> dict[str, Any]:
+    return ci_session.read(options(**more), _presets(), environ)
+
+
+def changed(tmp_path: Path, comment: str, association: str = "MEMBER") -> str:
+    document = json.loads(EVENT.read_text(encoding="utf-8"))
+    document["comment"].update(body=comment, author_association=association)
+    (tmp_path / "event.json").write_text(json.dumps(document), encoding="utf-8")
+    return str(tmp_path / "event.json")
+
+
+def test_a_recorded_event_gives_request_and_job() -> None:
+    found = read({**ACTIONS, "GITHUB_EVENT_PATH": str(EVENT)}, export_url="s3://results/ci/")
+    assert found["run"] and (found["project"], found["presets"], found["skip"]) == ("workload_scale", [], ["cleanup"])
+    expected = {"workload_scale_count": 3, "fake_gpu_nodes": 1, "workload_scale_run_seconds": 1}
+    assert found["overrides"] == expected and found["notes"] == []
+    assert found["export_url"] == "s3://results/ci/pull/example_product/12/seatrial/7"
+    assert found["job"]["revision"] == ""  # not that of the default branch
+
+
+def test_help_is_answered_and_runs_nothing(tmp_path: Path) -> None:
+    found = read(ACTIONS, event_file=changed(tmp_path, "/help"), project="fine_tuning")
+    assert not found["run"] and found["help"] and "Presets of fine_tuning" in found["answer"]
+
+
+def test_a_comment_without_a_request_runs_nothing(tmp_path: Path) -> None:
+    found = read(ACTIONS, event_file=changed(tmp_path, "Thanks!", "NONE"), project="fine_tuning")
+    assert not found["run"] and not found["help"] and "asks for no run" in found["answer"]
+
+
+def test_a_job_without_an_event_runs_its_own_request() -> None:
+    found = read({}, project="fine_tuning", presets=["keep"])
+    assert (found["run"], found["presets"], found["job"]["engine"]) == (True, ["keep"], "terminal")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_an_unreadable_event_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "event.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError):
+        read({}, event_file=str(tmp_path / "event.json"), project="fine_tuning")
+
+
+def github(server: ScriptedServer, token: str = "t0ken-of-tests") -> dict[str, str]:
+    return {"api_url": address(server), "token": token}
+
+
+def test_without_an_event_the_pull_request_is_read_from_github() -> None:
+    people = {"MEMBER": "ann", "NONE": "eve"}
+    stand_in = GitHubStandIn(body=("MEMBER", "/var fine_tuning_gpus: 2"))
+    texts = [("MEMBER", "/test light fine_tuning light\n/var fine_tuning_count: 3"), ("NONE", "/test light scheduler")]
+    texts += [("MEMBER", "thanks")] * 120 + [("MEMBER", "/help")]
+    stand_in.authors = {number: (people[who], who) for number, (who, _text) in enumerate(texts)}
+    stand_in.comments = {number: text for number, (_who, text) in enumerate(texts)}
+    with ScriptedServer(stand_in.answer) as server:
+        found = read(PROW, read_pull_request=True, github=github(server))
+    assert found["run"] and (found["project"], found["presets"]) == ("fine_tuning", ["light"])
+    assert found["overrides"] == {"fine_tuning_count": 3, "fine_tuning_gpus": 2}
+    assert found["notes"] == ["a comment of eve (NONE) is ignored: ci_associations and ci_users name who may ask"]
+    assert found["job"]["path"] == "pull/example_product/12/pull-ci-example-product-main-light/1859"
+
+
+def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
+    with ScriptedServer(GitHubStandIn().answer) as server, pytest.raises(AccessError, match="401"):
+        read(PROW, read_pull_request=True, github=github(server, "wrong"), project="fine_tuning")

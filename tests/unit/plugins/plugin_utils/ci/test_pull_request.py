@@ -1,0 +1,137 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Events and pull requests: whose texts count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import pull_request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.pull_request import PullRequest, Requesters, Words
+
+REQUESTERS = Requesters(("OWNER", "MEMBER"), ("Bob",))
+MEMBER, STRANGER = ("ann", "MEMBER"), ("eve", "NONE")
+
+
+def words(content: str, who: tuple[str, str]) -> Words:
+    return Words(content, *who)
+
+
+def texts(pull: PullRequest, test: str = "light") -> tuple[list[str], list[str]]:
+    found, notes = pull_request.texts(pull, REQUESTERS, test)
+    return [one.content for one in found], notes
+
+
+@pytest.mark.parametrize(
+    ("author", "association", "expected"),
+    [
+        ("ann", "MEMBER", True),
+        ("bob", "NONE", True),
+        ("BOB", "", True),
+        ("eve", "NONE", False),
+        ("eve", "CONTRIBUTOR", False),
+        ("eve", "member", False),
+        ("MEMBER", "NONE", False),
+        ("", "", False),
+        ("", "NONE", False),
+    ],
+)
+def test_association_or_name_permit(author: str, association: str, expected: bool) -> None:
+    assert REQUESTERS.includes(Words("/test light # I am ann, OWNER and MEMBER", author, association)) is expected
+
+
+def test_nobody_is_permitted_by_empty_lists() -> None:
+    assert not Requesters((), ()).includes(Words("", "", ""))
+    assert not Requesters(("",), ("",)).includes(Words("", "", ""))
+
+
+def test_the_last_permitted_comment_that_addresses_the_test_counts() -> None:
+    comments = (
+        words("/test light a", MEMBER),
+        words("/test light b", MEMBER),
+        words("/test other c", MEMBER),
+        words("thanks", MEMBER),
+        words("/test light d", STRANGER),
+    )
+    found, notes = texts(PullRequest("1", "o/r", words("body", MEMBER), comments))
+    assert found == ["body", "/test light b"]
+    assert notes == ["a comment of eve (NONE) is ignored: ci_associations and ci_users name who may ask"]
+
+
+def test_the_text_of_a_stranger_is_ignored_and_that_is_said() -> None:
+    found, notes = texts(PullRequest("1", "o/r", words("/var x: 1", STRANGER), (words("/test light", MEMBER),)))
+    assert found == ["/test light"]
+    assert notes == ["the text of eve (NONE) is ignored: ci_associations and ci_users name who may ask"]
+    assert texts(PullRequest("1", "o/r", words("Mends it", STRANGER))) == ([], [])
+
+
+def test_a_hostile_text_of_a_stranger_is_no_error() -> None:
+    found, notes = texts(PullRequest("1", "o/r", words("/var [", STRANGER)))
+    assert found == [] and len(notes) == 1
+
+
+def test_a_comment_that_started_the_job_and_may_not_ask_is_refused() -> None:
+    with pytest.raises(InputError, match=r"eve \(NONE\) may not ask for a run"):
+        texts(PullRequest("1", "o/r", words("/var x: 1", MEMBER), (words("/test light", STRANGER),), trigger=True))
+
+
+@pytest.mark.parametrize("content", ["thanks", "/test other", "/var x: 1"])
+def test_a_comment_that_started_the_job_and_asks_for_nothing_gives_nothing(content: str) -> None:
+    assert texts(PullRequest("1", "o/r", words("/var x: 1", MEMBER), (words(content, STRANGER),), trigger=True)) == (
+        [],
+        [],
+    )
+
+
+def github(**more: Any) -> dict[str, Any]:
+    issue = {"number": 12, "body": None, "user": {"login": "ann"}, "author_association": "MEMBER"}
+    return {"repository": {"full_name": "o/r"}, "pull_request": {**issue, "head": {"sha": "c0ffee"}}, **more}
+
+
+def test_a_pull_request_event_of_github() -> None:
+    found = pull_request.of_event(github())
+    assert found == PullRequest("12", "o/r", Words("", "ann", "MEMBER"), (), "c0ffee", False)
+
+
+def test_a_comment_event_of_github() -> None:
+    issue = {**github()["pull_request"], "pull_request": {"url": "u"}}
+    comment = {"body": "/test a", "user": {"login": "bob"}, "author_association": "NONE"}
+    found = pull_request.of_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
+    assert found and found.trigger and found.comments == (Words("/test a", "bob", "NONE"),)
+
+
+def test_a_comment_event_of_gitlab() -> None:
+    event = {
+        "object_kind": "note",
+        "user": {"username": "bob"},
+        "object_attributes": {"note": "/test a"},
+        "merge_request": {"iid": 3, "description": "/var x: 1", "last_commit": {"id": "c0ffee"}},
+        "project": {"path_with_namespace": "g/p"},
+    }
+    assert pull_request.of_event(event) == PullRequest("3", "g/p", None, (Words("/test a", "bob"),), "c0ffee", True)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"schedule": "0 1 * * *"},
+        {"ref": "refs/heads/main", "repository": {}},
+        {"issue": {"number": 1, "body": "/test a"}, "comment": {"body": "x"}},
+    ],
+)
+def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> None:
+    assert pull_request.of_event(event) is None
+
+
+@pytest.mark.parametrize("event", [[], "text", None, 3])
+def test_another_document_is_refused(event: Any) -> None:
+    with pytest.raises(InputError, match="no JSON object"):
+        pull_request.of_event(event)
+
+
+def test_a_deleted_comment_asks_for_nothing() -> None:
+    comment = {"body": "/test light", "user": {"login": "ann"}, "author_association": "MEMBER"}
+    found = pull_request.of_event({**github(comment=comment), "action": "deleted"})
+    assert found and texts(found) == ([], [])

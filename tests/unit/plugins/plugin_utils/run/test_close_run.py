@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of a session: status, failures, and whether a verdict fails it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, phase_record, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
+
+FAIL_ON = ["regression", "invalid", "error"]
+SESSION = {"started": "2026-11-21T05:00:00.000Z", "command": "ansible-playbook", "tags": [], "pid": 1, "began": 0.0}
+
+
+def record(**more: Any) -> dict[str, Any]:
+    return {
+        "schema": "run/1",
+        "id": "t1-abcdef",
+        "project": "fine_tuning",
+        "presets": ["light"],
+        "status": "running",
+        "started": "2026-11-21T05:00:00.000Z",
+        "ended": None,
+        "command": "ansible-playbook fine_tuning.yml",
+        "give_back": "GIVE BACK",
+        "git": {"revision": None, "dirty": None},
+        "versions": {},
+        "environment": {},
+        "points": ["001"],
+        "sessions": [SESSION],
+        "phases": {},
+        "held": [],
+        "clusters": {},
+    } | more
+
+
+def done(*names: str) -> dict[str, dict[str, Any]]:
+    return {name: {"status": "passed"} for name in names}
+
+
+def test_the_end_of_a_session_is_written_into_the_run_directory(tmp_path: Path) -> None:
+    phase = {"status": "running", "started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
+    run_record.write(tmp_path, record(phases={"test": phase}))
+    (tmp_path / "FAILURES").write_text("of an earlier session\n")
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
+    assert (closed.failed, closed.failures, closed.record["status"]) == (False, [], "passed")
+    assert run_record.read(tmp_path)["phases"]["test"]["status"] == "passed"
+    assert " fine_tuning t1-abcdef passed after " in (tmp_path / "FINISHED").read_text()
+    assert not (tmp_path / "FAILURES").exists()
+    assert 'name="phase test"' in (tmp_path / "junit.xml").read_text(), "also of a run that was not judged"
+    assert (tmp_path / "summary.md").read_text().startswith("# no verdict: ")
+
+
+def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) -> None:
+    check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
+    files.replace_text(tmp_path / "verdict.json", json.dumps({"verdict": "regression", "checks": [check]}))
+    report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z", "ended": None, "seconds": 1, "error": None}
+    run_record.write(tmp_path, record(phases={"report": report}))
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
+    assert (closed.failed, closed.failures) == (True, ["verdict regression: every object ended: 11 of 12"])
+    assert (tmp_path / "FAILURES").read_text() == "verdict regression: every object ended: 11 of 12\n"
+    assert not close_run.close(tmp_path, [], ["error"], began=0.0).failed
+    run_record.change(tmp_path, lambda one: one["sessions"].append(SESSION | {"started": "2026-11-21T06:00:00.000Z"}))
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed, "it gives back, or exports"
+
+
+def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
+    ran = {**done("test", "release"), "cleanup": {"status": "skipped"}}
+    kept = {"sutest": {"state": "acquired", "kept": True}}
+    assert close_run.released_nothing(record(phases=ran, clusters=kept), {})
+    assert not close_run.released_nothing(record(phases=ran, clusters=kept), {"state": "released"})
+    assert not close_run.released_nothing(record(phases=ran, clusters={"sutest": {"state": "acquired"}}), {})
+    assert not close_run.released_nothing(record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {})
+
+
+def test_only_a_failing_verdict_fails_the_run() -> None:
+    check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
+    assert (
+        close_run.verdict_failure({"verdict": "regression", "checks": [check]}, FAIL_ON)
+        == "verdict regression: every object ended: 11 of 12"
+    )
+    assert close_run.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}, FAIL_ON) is None
+    assert close_run.verdict_failure({}, FAIL_ON) is None
+
+
+def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
+    ran = {"test": {"status": "interrupted"}, "cleanup": {"status": "passed"}}
+    assert close_run.status(record(phases=ran), []) == "interrupted"
+    assert close_run.status(record(phases=done("test", "cleanup")), []) == "passed"
+    assert close_run.status(record(phases=done("test")), ["verdict regression"]) == "failed"
+
+
+def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
+    ran = {"test": {"status": "failed", "error": "first"}, "cleanup": {"status": "failed", "error": "second"}}
+    assert close_run.all_failures(record(phases=ran), ["second", "third"]) == ["first", "second", "third"]
+
+
+def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
+    report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z"}
+    ran = record(phases={"report": report}, sessions=[{"started": "2026-11-21T05:00:00.000Z"}])
+    assert close_run.judged_now(ran)
+    later = [*ran["sessions"], {"started": "2026-11-21T06:00:00.000Z"}]
+    assert not close_run.judged_now({**ran, "sessions": later}), "it gives back, or exports"
+    assert not close_run.judged_now({**ran, "phases": {}})
+
+
+def test_ending_a_phase_gives_its_seconds() -> None:
+    found = {"test": {"status": "running", "started": "2026-11-21T05:00:00.000Z"}, "old": {"status": "passed"}}
+    assert phase_record.close_running(found, "failed", "why") == ["test"]
+    assert found["test"]["status"] == "failed"
+    assert found["test"]["seconds"] > 0
+    assert found["old"] == {"status": "passed"}
+
+
+def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path) -> None:
+    run_record.write(tmp_path, record())
+    figure = {"name": "ready_p50", "value": 1.5, "unit": "s", "simulated": True, "points": []}
+    verdict = {"verdict": "pass", "checks": [], "headline": [figure]}
+    files.replace_text(tmp_path / "verdict.json", json.dumps(verdict))
+    stats = close_run.stats(tmp_path, close_run.close(tmp_path, [], FAIL_ON, began=0.0))
+    assert (stats["seatrial_run_dir"], stats["seatrial_run_id"]) == (str(tmp_path), "t1-abcdef")
+    assert (stats["seatrial_verdict"], stats["seatrial_status"], stats["seatrial_held"]) == ("pass", "passed", [])
+    assert stats["seatrial_figures"] == {"ready_p50": {"value": 1.5, "unit": "s", "simulated": True}}
+    catalogue = settings_catalogue.load(project_role.ROOT)
+    catalogue.check_names(stats, "fine_tuning", "-e")  # AWX passes them to the next job by -e
+    assert not set(stats) & {*catalogue.settings, *settings_catalogue.WORDS}
+
+
+def test_a_session_that_only_gives_back_may_fail_as_the_run_did(tmp_path: Path) -> None:
+    phase = {"started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
+    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "interrupted"}}))
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed
+    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True)
+    assert closed.failed and "given back, but the run itself is interrupted" in closed.failures[0]
+    assert closed.record["status"] == "interrupted" and not (tmp_path / "FAILURES").exists()
+    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "passed"}}))
+    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True).failed

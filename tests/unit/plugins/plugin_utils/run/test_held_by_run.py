@@ -1,0 +1,109 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run holds: whatever no server has said to be gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_by_run
+
+SINCE = "2026-11-21T05:00:00.000Z"
+OWN = {"provider": "rehearsal", "name": "t1-abcdef", "owned": True, "state": "acquired"}
+FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False, "state": "acquired"}
+
+
+def whats(folder: Path, **cluster: Any) -> list[str]:
+    run_cluster_records.update(folder, ["sutest", "driver"], cluster)
+    return [one["what"] for one in held_by_run.of(folder, SINCE)]
+
+
+def test_an_owned_cluster_is_held_once_until_it_is_released(tmp_path: Path) -> None:
+    assert held_by_run.of(tmp_path, SINCE) == []
+    assert whats(tmp_path, **OWN) == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="failed") == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="released") == []
+
+
+@pytest.mark.parametrize("state", ["acquiring", "failed"])
+def test_a_cluster_that_nobody_knows_to_be_made_may_be_held(tmp_path: Path, state: str) -> None:
+    assert whats(tmp_path, **{**OWN, "owned": False, "state": state}) == ["rehearsal cluster t1-abcdef"]
+    assert whats(tmp_path, state="acquired") == [], "it is known as somebody else's"
+
+
+@pytest.mark.parametrize("state", ["acquiring", "acquired", "failed", "released"])
+def test_objects_on_a_cluster_of_others_are_held_until_a_clean_up_has_seen_none(tmp_path: Path, state: str) -> None:
+    assert whats(tmp_path, **{**FOREIGN, "state": state}) == []
+    assert whats(tmp_path, objects=True) == ["objects on cluster api.lab.example"]
+    assert whats(tmp_path, objects=False) == []
+
+
+def test_scaled_nodes_are_held_until_they_are_put_back(tmp_path: Path) -> None:
+    entry = {"name": "workers-a", "created": False, "before": 1, "wanted": 3}
+    memo = {"schema": "scaling/1", "sets": [entry], "namespaces": [{"name": "ns", "before": {}, "wanted": {}}]}
+    files.write_json(tmp_path / "scaling.json", memo, "scaling/1")
+    scaled = ["scaled MachineSet workers-a", "namespace with dedicated nodes: ns"]
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == scaled
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
+
+
+def test_scaled_nodes_of_a_driver_are_held_until_they_are_put_back(tmp_path: Path) -> None:
+    entry = {"name": "clients", "created": True, "before": 0, "wanted": 3}
+    memo = {"schema": "scaling/1", "sets": [entry], "namespaces": []}
+    files.write_json(tmp_path / "scaling-driver.json", memo, "scaling/1")
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == ["scaled MachineSet clients of the driver"]
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == []
+
+
+def test_access_to_a_registry_is_held_until_it_is_put_back(tmp_path: Path) -> None:
+    manifest = {"kind": "ImageDigestMirrorSet", "metadata": {"name": "seatrial-r"}}
+    inventory = {"schema": "registry/1", "mirrors": [{"manifest": manifest}], "secret": {"registries": ["quay.io/pre"]}}
+    files.write_json(tmp_path / "registry.json", inventory, "registry/1")
+    given = ["ImageDigestMirrorSet seatrial-r", "credentials of quay.io/pre in the pull secret of the cluster"]
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == given
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == [], "they went with the cluster"
+
+
+def test_monitoring_of_user_workloads_is_held_until_it_is_restored(tmp_path: Path) -> None:
+    record = {"schema": "monitoring/1", "existed": False, "before": None, "wanted": "enableUserWorkload: true\n"}
+    files.write_json(tmp_path / "monitoring.json", record, "monitoring/1")
+    held = "monitoring of user workloads, which this run switched on"
+    assert whats(tmp_path, **{**FOREIGN, "state": "released"}) == [held]
+    assert whats(tmp_path, **{**OWN, "state": "released"}) == []
+
+
+def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
+    run_cluster_records.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
+    assert held_by_run.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
+
+
+KEEP = {"cluster_keep": True}
+
+
+def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
+    held_by_run.refuse_release(run_dir, settings, tags, "THE COMMAND")
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    values = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
+    run_cluster_records.update(tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"})
+    return tmp_path
+
+
+def test_a_release_of_a_kept_cluster_is_refused_with_the_command_that_works(run_dir: Path) -> None:
+    with pytest.raises(OwnershipError, match="rehearsal cluster one is kept .* until 2026.*nothing.*: THE COMMAND$"):
+        refuse(run_dir, KEEP, "cleanup", "release")
+
+
+def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path) -> None:
+    refuse(run_dir, {"cluster_keep": False}, "cleanup", "release")
+    refuse(run_dir, KEEP, "cleanup")
+    for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
+        run_cluster_records.update(run_dir, ["sutest", "driver"], change)
+        refuse(run_dir, KEEP, "release")

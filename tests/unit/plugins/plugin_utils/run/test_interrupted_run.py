@@ -1,0 +1,200 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a run that is not closed when ansible-playbook exits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import progress_action
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
+
+PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "settings", "expected"),
+    [
+        (PROJECT, {}, ["cleanup", "release"]),
+        (PROJECT, {"cleanup_keep": True}, ["release"]),
+        (PROJECT, {"cluster_keep": True, "cleanup_keep": True}, []),
+        (PROJECT, {"quads_lease_keep": True}, ["cleanup"]),
+        (["cluster", "prepare", "test"], {}, []),
+        (["test", "cleanup"], {}, ["cleanup"]),
+        (["cleanup", "release"], {}, []),
+        (["report"], {}, []),
+    ],
+)
+def test_only_what_the_session_would_have_given_back_is_given_back(
+    chosen: list[str], settings: dict[str, bool], expected: list[str]
+) -> None:
+    assert interrupted_run.phases(chosen, PROJECT, settings) == expected
+
+
+def test_a_playbook_that_takes_what_stays_gives_nothing_back() -> None:
+    every = ["settings", "acquire", "info", "release", "reap"]
+    assert interrupted_run.phases(every, every, {}) == []
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    arguments = run_record.CommandLine(["ansible-playbook", "x.yml"], {}, [])
+    record = run_record.new("t1121-abcdef", project_role.find("fine_tuning"), [], ["001"], arguments)
+    phase = {"status": "running", "started": record["started"], "ended": None, "seconds": None, "error": None}
+    run_record.write(tmp_path, {**record, "give_back": "THE COMMAND", "phases": {"test": phase}})
+    return tmp_path
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def watch(said: list[str]) -> Iterator[interrupted_run.RunWatch]:
+    before = {number: signal.getsignal(number) for number in interrupted_run.SIGNALS}
+    made = interrupted_run.RunWatch(said.append)
+    yield made
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def opened(run_dir: Path, **more: Any) -> dict[str, Any]:
+    return {"run_dir": str(run_dir), "only_settings": False, "beside": False, "gives_back": [], **more}
+
+
+def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.note(interrupted_run.CLOSES, {"failures": []})  # not the final one
+    watch.note(interrupted_run.CLOSES, {"closed": str(run_dir)})
+    for more in ({"only_settings": True}, {"beside": True}):
+        watch.note(interrupted_run.OPENS, opened(run_dir, **more))
+    watch.end()
+    assert said == []
+
+
+def test_the_last_line_is_the_command_that_gives_back(
+    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+) -> None:
+    run_cluster_records.update(run_dir, ["sutest", "driver"], CLUSTER)
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.end()
+    assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]
+    record = files.read_yaml(run_dir / "run.yml")
+    assert (record["status"], record["phases"]["test"]["status"]) == ("interrupted", "interrupted")
+    assert [one["what"] for one in record["held"]] == ["rehearsal cluster one"]
+
+
+def test_a_damaged_record_does_not_keep_the_command_from_the_screen(
+    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    (run_dir / "run.yml").write_text("]", encoding="utf-8")
+    watch.end()
+    assert "could not be ended in order" in said[0]
+    assert said[-1] == f"  give back {run_dir / 'GIVE_BACK'}"
+
+
+def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # the same, passed on by timeout or make
+    assert worker.wait(timeout=120) == -signal.SIGTERM
+
+
+def test_a_signal_reaches_a_module_whose_worker_ends_before_it_passes_it_on(
+    watch: interrupted_run.RunWatch, run_dir: Path, tmp_path: Path
+) -> None:
+    module = "import signal, time; signal.signal(2, lambda *_: open('noted', 'w').close()); print(); time.sleep(30)"
+    worker = f"""
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+module = subprocess.Popen([sys.executable, "-c", {module!r}], stdout=subprocess.PIPE)
+module.stdout.readline()
+print(module.pid, flush=True)
+module.wait()
+"""
+    command = [sys.executable, "-c", worker]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout is not None
+        module_pid = int(child.stdout.readline())
+        try:
+            watch.note(interrupted_run.OPENS, opened(run_dir))
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                child.wait(timeout=120)
+            child.wait(timeout=120)
+            deadline = time.monotonic() + 120
+            while not (tmp_path / "noted").exists():
+                assert time.monotonic() < deadline, "the module was not signalled"
+                time.sleep(0.05)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(module_pid, signal.SIGKILL)
+
+
+def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    watch.note(interrupted_run.OPENS, opened(run_dir))
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_a_give_back_that_a_second_interrupt_ends_does_not_say_again_what_is_held(tmp_path: Path) -> None:
+    script = """
+import signal, time
+def ended(*_):
+    print("  held      one", flush=True)
+    raise SystemExit
+signal.signal(signal.SIGTERM, ended)
+print("phase cleanup", flush=True)
+time.sleep(60)
+"""
+    said: list[str] = []
+    watch = interrupted_run.RunWatch(said.append)
+
+    def say(line: str) -> None:
+        said.append(line)
+        watch._enough = True  # the second Ctrl-C arrives
+
+    watch._print = say
+    log = tmp_path / "log"
+    with open(log, "wb") as stream:
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=stream)
+    watch._follow(process, progress_action.ProgressTail(str(log)))
+    assert "held" in log.read_text() and said == ["phase cleanup"]
+
+
+def test_the_time_of_a_give_back_counts_from_the_session_that_started_it(run_dir: Path) -> None:
+    began = run_record.started_of_process(os.getpid())
+    script = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdin is not None
+        child.stdout.readline()
+        alone = run_record.began(run_dir, child.pid)
+        mine = {"started": run_record.stamp(), "command": "x", "tags": [], "pid": os.getpid(), "began": began}
+        earlier = {**mine, "began": began - 1000}  # of another process, which had our id
+        run_record.change(run_dir, lambda record: record.update(sessions=[earlier, mine]))
+        both = run_record.began(run_dir, child.pid)
+        child.stdin.close()
+    assert both == began < alone
+
+
+def test_the_session_that_starts_a_give_back_does_not_stand_in_its_way() -> None:
+    above = run_record.ancestors(os.getpid())
+    assert {os.getpid(), os.getppid()} <= above
+    assert processes.parent_of(os.getpid()) == os.getppid() and processes.group_of(os.getpid()) == os.getpgrp()

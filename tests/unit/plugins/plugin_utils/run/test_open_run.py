@@ -1,0 +1,393 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A session opens a run, continues it, reports beside another session, applies profiles; errors leave no file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import unsafe_text
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
+LOADER = DataLoader()  # shared: it keeps the defaults of the roles that it has read
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+ARGV = ["/bin/ansible-playbook", "fine_tuning.yml"]
+PRESETS = {
+    "small": {"fine_tuning_count": 3, "fine_tuning_rate": 2.0},
+    "matrix": {"matrix": {"fine_tuning_gpus": [1, 2]}},
+    "big": {"fine_tuning_count": 7},
+}
+
+
+def session(tmp_path: Path, tags: list[str] | None = None, extra: dict[str, Any] | None = None, **more: Any) -> Any:
+    given = {"run_artifacts_dir": str(tmp_path / "runs"), **(extra or {})}
+    variables = {
+        "playbook_dir": str(tmp_path),
+        "fine_tuning_presets": PRESETS,
+        "ansible_run_tags": tags or ["all"],
+        **given,
+        **more,
+    }
+    templar = Templar(loader=LOADER, variables=variables)
+    context = SettingsContext.of("fine_tuning", variables, given, LOADER, templar)
+    return SettingsSession(context, PHASES, LOADER, templar, ARGV, {}, [].append)
+
+
+def lines(one: Any) -> list[str]:
+    return one.say.__self__
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_path: Path) -> None:
+    one = session(tmp_path, preset="small,matrix")
+    result = one.begin()
+    directory = Path(result["run_dir"])
+    assert (result["presets"], result["points"]) == (["small", "matrix"], ["001", "002"])
+    assert result["gives_back"] == ["cleanup", "release"]
+    assert load(directory / "settings.yml")["fine_tuning_count"] == 3
+    assert [load(directory / "points" / name / "settings.yml")["fine_tuning_gpus"] for name in ("001", "002")] == [1, 2]
+    record = run_record.read(directory)
+    assert record["sessions"][0]["pid"] == os.getppid()
+    assert f"run_dir={directory}" in record["give_back"]
+    assert (directory / "GIVE_BACK").read_text() == record["give_back"] + "\n"
+    assert f"Run {result['run_id']} in {directory}" in lines(one)
+
+
+def test_the_settings_alone_are_shown_and_nothing_is_created(tmp_path: Path) -> None:
+    one = session(tmp_path, ["settings"], preset="small")
+    assert one.begin()["only_settings"]
+    assert any("fine_tuning_count" in line and "preset small" in line for line in lines(one))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"preset": "smal"}, "unknown preset 'smal' .did you mean 'small'"),
+        ({"extra": {"fine_tuning_cout": 1}}, "-e: 'fine_tuning_cout' is no setting of role fine_tuning"),
+        ({"extra": {"run_dir": ""}}, "-e run_dir= is empty"),
+        ({"tags": ["tset"]}, "--tags tset: no phase"),
+        ({"extra": {"fine_tuning_model_token_required": True}}, "fine_tuning_model_token is needed by phase prepare"),
+    ],
+)
+def test_an_error_in_the_input_leaves_no_file(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        session(tmp_path, **more).begin()
+    assert list(tmp_path.iterdir()) == []
+
+
+def opened(tmp_path: Path, **more: Any) -> Path:
+    """A run whose session has ended."""
+    directory = Path(session(tmp_path, preset="small", **more).begin()["run_dir"])
+    run_record.change(directory, lambda record: record["sessions"][0].update(began=0.0))
+    return directory
+
+
+def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    (directory / "FINISHED").touch()
+    extra = {"run_dir": str(directory), "fine_tuning_rate": "5"}
+    result = session(tmp_path, ["cluster", "prepare"], extra).begin()
+    assert (result["run_dir"], result["gives_back"]) == (str(directory), [])
+    values = load(directory / "settings.yml")
+    assert (values["fine_tuning_count"], values["fine_tuning_rate"]) == (3, 5.0)
+    assert len(run_record.read(directory)["sessions"]) == 2
+    assert not (directory / "FINISHED").exists()
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"], ids=["killed", "ended by a signal"])
+def test_the_session_after_one_that_was_cut_short_learns_it_once(tmp_path: Path, status: str) -> None:
+    directory = opened(tmp_path)
+    run_record.change(directory, lambda record: record.update(status=status))
+    point = directory / "points" / "001" / "point.yml"
+    extra = {"run_dir": str(directory)}
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": ""}, "no point was begun"
+    point.write_text(point.read_text().replace("status: planned", "status: running"))
+    assert load(point)["status"] == "running"
+    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": "001"}
+    close_run.close(directory, [], [], began=0.0)
+    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] is None, "the last one gave back in order"
+
+
+def test_a_run_keeps_its_presets(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ran with small; a run keeps its presets"):
+        session(tmp_path, ["report"], {"run_dir": str(opened(tmp_path))}, preset="big").begin()
+
+
+def test_a_report_beside_a_session_that_works_changes_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(tmp_path)
+    before = (directory / "run.yml").read_text()
+    monkeypatch.setattr(run_record, "at_work", lambda _directory: {"pid": 1})
+    extra = {"run_dir": str(directory)}
+    one = session(tmp_path, ["report"])
+    one.context = SettingsContext(
+        **{**vars(one.context), "extra": extra, "variables": {**one.context.variables, **extra}}
+    )
+    assert one.begin()["beside"]
+    assert (directory / "run.yml").read_text() == before
+    with pytest.raises(InputError, match="takes no settings by -e"):
+        session(tmp_path, ["report"], {**extra, "fine_tuning_count": 9}).begin()
+
+
+def test_the_profiles_of_a_cluster_add_presets_below_the_extra_vars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEATRIAL_FINE_TUNING_MODEL_TOKEN", "canary")
+    directory = opened(tmp_path)
+    profiles = {"h:6443": "big", "other": "matrix"}
+    one = session(tmp_path, run_dir=str(directory), cluster_profiles=profiles)
+    assert one.apply_profiles({"api_host": "nowhere"})["run_dir"] == str(directory)
+    assert load(directory / "settings.yml")["fine_tuning_count"] == 3
+    result = one.apply_profiles({"api_host": "h:6443"})
+    assert (result["changed"], result["points"]) == (True, ["001"])
+    assert load(directory / "settings.yml")["fine_tuning_count"] == 7
+    provenance = load(directory / "provenance.yml")["settings"]
+    assert provenance["fine_tuning_count"][-1]["source"].startswith("profile h:6443")
+    assert provenance["fine_tuning_model_token"] == [{"source": "secret", "value": "<secret>"}]
+    assert not one.apply_profiles({"api_host": "h:6443"})["changed"]
+
+
+def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) -> None:
+    directory = opened(tmp_path, extra={"fine_tuning_count": trust_as_template("{{ 2 + 2 }}")})
+    assert load(directory / "settings.yml")["fine_tuning_count"] == 4
+    assert "{{ 2 + 2 }}" in (directory / "request.yml").read_text()
+    session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
+    assert load(directory / "settings.yml")["fine_tuning_count"] == 4
+
+
+def ended(directory: Path, **statuses: str) -> None:
+    """Let points of a run have ended with these statuses; names are the numbers with a leading p."""
+    for name, status in statuses.items():
+        path = directory / "points" / name.removeprefix("p") / "point.yml"
+        path.write_text(path.read_text().replace("status: planned", f"status: {status}"))
+
+
+def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: Path) -> None:
+    directory = opened(tmp_path, extra={"fine_tuning_image": "no {{ template"})
+    ended(directory, p001="passed")
+    path = directory / "points" / "001" / "settings.yml"
+    before = unsafe_text.load(path.read_text())
+    limits = {"makespan": {"max": "2 min"}}
+    extra = {"run_dir": str(directory), "results_limits": limits, "workload_max_lateness": 9, "fine_tuning_rate": 5}
+    session(tmp_path, ["report"], extra).begin()
+    after = unsafe_text.load(path.read_text())
+    assert after == {**before, "results_limits": limits, "workload_max_lateness": 9.0}
+    assert after["fine_tuning_rate"] != 5 and isinstance(after["fine_tuning_image"], unsafe_text.UnsafeText)
+    written = path.stat().st_mtime_ns
+    session(tmp_path, ["report"], {"run_dir": str(directory)}).begin()
+    assert path.stat().st_mtime_ns == written
+
+
+def test_redo_gives_a_fresh_attempt_with_the_settings_of_the_new_session(tmp_path: Path) -> None:
+    directory = opened(tmp_path, extra={"matrix": {"fine_tuning_gpus": [1, 2]}})
+    ended(directory, p001="passed", p002="failed")
+    before = load(directory / "points" / "002" / "settings.yml")
+    extra = {"run_dir": str(directory), "redo": "failed", "fine_tuning_rate": "5"}
+    result = session(tmp_path, ["cluster", "prepare", "test"], extra).begin()
+    assert sorted(path.name for path in (directory / "points").iterdir()) == ["001", "002", "002-2"]
+    assert load(directory / "points" / "002" / "settings.yml") == before
+    fresh = load(directory / "points" / "002-2" / "settings.yml")
+    assert (fresh["fine_tuning_rate"], fresh["fine_tuning_gpus"]) == (5.0, 2)
+    record = load(directory / "points" / "002-2" / "point.yml")
+    assert (record["why"], record["settings"]) == ("It failed, redo=failed.", {"fine_tuning_gpus": 2})
+    assert (result["points"], result["most_points"]) == (["001", "002"], 4)
+    assert run_record.read(directory)["points"] == ["001", "002"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "words", "message"),
+    [
+        (["report"], {"redo": "001"}, "-e redo= needs phase test, and --tags report leaves it out"),
+        (["cluster", "test"], {"redo": "1"}, r"redo: there is no point '1' \(did you mean '001'\?\); the run has 001"),
+        (["cluster", "test"], {"redo": "inconclusive"}, "redo=inconclusive: the run has no verdict yet"),
+        (
+            ["cluster", "test"],
+            {"matrix": {"fine_tuning_gpus": [2]}},
+            "point 001 was measured with no matrix, and now has",
+        ),
+        (["cluster", "test"], {"matrix_points": [{"fine_tuning_gpus": 2}]}, "point 001 was measured with no matrix"),
+    ],
+)
+def test_a_run_that_cannot_go_on_so_is_left_alone(
+    tmp_path: Path, tags: list[str], words: dict[str, Any], message: str
+) -> None:
+    directory = opened(tmp_path)
+    ended(directory, p001="passed")
+    before = {path: path.read_text() for path in directory.rglob("*.yml")}
+    with pytest.raises(InputError, match=message):
+        session(tmp_path, tags, {"run_dir": str(directory), **words}).begin()
+    assert {path: path.read_text() for path in directory.rglob("*.yml")} == before
+
+
+def test_redo_needs_an_earlier_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="measures points of an earlier run again: name it, -e run_dir="):
+        session(tmp_path, None, {"redo": "failed"}).begin()
+
+
+def test_a_point_that_a_condition_excludes_is_skipped(tmp_path: Path) -> None:
+    matrix = {"matrix": {"fine_tuning_gpus": [1, 2, 4]}, "matrix_skip_if": ["fine_tuning_gpus > fine_tuning_count"]}
+    directory = opened(tmp_path, extra=matrix)
+    records = [load(directory / "points" / name / "point.yml") for name in ("001", "002", "003")]
+    assert [one["status"] for one in records] == ["planned", "planned", "skipped"]
+    assert records[2]["why"] == "matrix_skip_if[0]: fine_tuning_gpus > fine_tuning_count"
+    session(tmp_path, ["cluster"], {"run_dir": str(directory), "fine_tuning_count": "4"}).begin()
+    assert load(directory / "points" / "003" / "point.yml")["status"] == "planned", "the condition no longer holds"
+
+
+def test_the_points_are_listed_with_their_state_and_the_time_that_is_left(tmp_path: Path) -> None:
+    gpus = {"matrix": {"fine_tuning_gpus": [1, 2, 3, 4, 8]}, "matrix_skip_if": ["fine_tuning_gpus > 4"]}
+    new = session(tmp_path, ["settings"], gpus)
+    new.begin()
+    assert any("005  fine_tuning_gpus=8: skipped: matrix_skip_if[0]: fine_tuning_gpus > 4" in one for one in lines(new))
+    assert any("001  fine_tuning_gpus=1: to measure: " in one and "GPU hours" in one for one in lines(new))
+    directory = opened(tmp_path, extra=gpus)
+    ended(directory, p001="passed", p002="failed", p003="running")
+    with (directory / "points" / "001" / "point.yml").open("a") as stream:
+        stream.write("started: 2026-11-22T10:00:00.000Z\nended: 2026-11-22T10:00:30.000Z\n")
+    before = {path: path.read_text() for path in directory.rglob("*.yml")}
+    one = session(tmp_path, ["settings"], {"run_dir": str(directory), "redo": "failed"})
+    one.begin()
+    shown = "\n".join(lines(one))
+    assert "001  fine_tuning_gpus=1: passed in 30 s\n" in shown
+    assert "002  fine_tuning_gpus=2: to measure again, attempt 2: It failed, redo=failed: 3 workloads" in shown
+    assert "003  fine_tuning_gpus=3: to measure: attempt 1 was interrupted and is resumed: 3 workloads" in shown
+    assert "004  fine_tuning_gpus=4: to measure: 3 workloads" in shown
+    assert "3 points to measure: about 90 s, by the median of 1 point that passed, 30 s" in shown
+    assert {path: path.read_text() for path in directory.rglob("*.yml")} == before
+
+
+@pytest.mark.parametrize(("tags", "refused"), [(["all"], True), (["test", "settings"], True), (["settings"], False)])
+def test_check_mode_only_shows_settings(tmp_path: Path, tags: list[str], refused: bool) -> None:
+    one = session(tmp_path, tags)
+    one.cliargs = {"check": True}
+    if refused:
+        with pytest.raises(InputError, match="--check can't predict a run; --tags settings shows what it would do"):
+            one.begin()
+    else:
+        assert one.begin()["only_settings"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_preset_list_shows_the_presets_and_opens_no_run(tmp_path: Path) -> None:
+    one = session(tmp_path, preset="list")
+    assert one.begin() == {"only_settings": True, "run_dir": None}
+    assert "  small   sets fine_tuning_count, fine_tuning_rate" in "\n".join(lines(one)).splitlines()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_part_of_the_command_line_without_a_name_is_refused(tmp_path: Path) -> None:
+    """Ansible makes ``-e preset='small big'`` the preset small and a remainder."""
+    with pytest.raises(InputError, match="'big' belongs to no variable.*-e preset=a,b"):
+        session(tmp_path, extra={"preset": "small", "_raw_params": "big"}).begin()
+
+
+def test_a_profile_with_an_unknown_preset_is_refused_before_a_cluster_is_acquired(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"cluster_profiles, metal: no project has a preset 'bgi' \(did you mean 'big'"
+    ):
+        session(tmp_path, cluster_profiles={"metal": "bgi"}).begin()
+
+
+def test_a_replaced_preset_is_named_when_it_is_used(tmp_path: Path) -> None:
+    one = session(tmp_path, ["settings"], preset="big", fine_tuning_presets_lab={"big": {"fine_tuning_count": 8}})
+    one.begin()
+    expected = "  warning: preset big of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
+    assert expected in lines(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{{ nosuch }}", "-e: fine_tuning_image is '{{ nosuch }}', and nothing defines 'nosuch'"),
+        ("{{ fine_tuning_cuont }}", r"nothing defines 'fine_tuning_cuont' \(did you mean 'fine_tuning_count'"),
+        ("{{ fine_tuning_hyper_parameters.nosuch }}", "it names a part of a variable that does not exist"),
+    ],
+)
+def test_a_value_that_nothing_will_define_is_refused(tmp_path: Path, given: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        session(tmp_path, ["settings"], {"fine_tuning_image": trust_as_template(given)}).begin()
+
+
+def test_a_value_that_the_run_defines_is_rendered_later(tmp_path: Path) -> None:
+    given = {"fine_tuning_image": trust_as_template("{{ cluster_acquired.sutest.api_host }}/x:{{ run_id }}")}
+    assert "fine_tuning_image" in session(tmp_path, ["settings"], given).begin()["late"]
+
+
+@pytest.mark.parametrize("tags", [["all"], ["settings"]])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"cluster_provider": "existing"}, "requires a kubeconfig: set -e cluster_kubeconfig=<file>"),
+        ({"results_template": "/no/page.j2"}, "results_template: there is no /no/page.j2"),
+    ],
+)
+def test_bad_input_of_any_phase_is_found_with_the_tag_settings_too(
+    tmp_path: Path, tags: list[str], given: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(InputError, match=words):
+        session(tmp_path, tags, given).begin()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_has_the_name_that_was_given_to_it_and_another_job_gives_it_back_by_that_name(tmp_path: Path) -> None:
+    opened = session(tmp_path, extra={"run_name": "awx-42", "fine_tuning_count": 2}, preset="small").begin()
+    assert Path(opened["run_dir"]) == tmp_path / "runs" / "fine_tuning-awx-42"
+    back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, preset="small").begin()
+    assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
+
+
+def test_the_name_of_a_run_may_be_a_number_or_a_template(tmp_path: Path) -> None:
+    opened = session(tmp_path, run_name=trust_as_template("{{ awx_workflow_job_id }}"), awx_workflow_job_id=7).begin()
+    assert Path(opened["run_dir"]).name == "fine_tuning-7"
+
+
+def test_a_run_that_was_never_opened_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    one = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"})
+    assert one.begin() == {"only_settings": True, "run_dir": None}
+    assert lines(one)[-1].startswith("There is no run fine_tuning-awx-43 in ")
+    given = {"run_name": "awx-43", "run_repeat_failure": trust_as_template("{{ awx_workflow_job_id is defined }}")}
+    assert session(tmp_path, ["cleanup", "release"], given).begin()["only_settings"]
+    with pytest.raises(InputError, match="it was never opened.*shows why"):
+        session(tmp_path, ["cleanup", "release"], given, awx_workflow_job_id=7).begin()
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_without_the_folder_of_the_runs_nobody_knows_what_a_run_holds(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"runs \(run_artifacts_dir\) does not exist"):
+        session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"}).begin()
+
+
+def test_a_name_is_used_once(tmp_path: Path) -> None:
+    given = {"run_name": "awx-42"}
+    first = session(tmp_path, extra=given).begin()
+    with pytest.raises(InputError, match="run_name=awx-42: this run exists.*continue it with -e run_dir="):
+        session(tmp_path, extra=given).begin()
+    assert session(tmp_path, ["settings"], given).begin()["only_settings"]
+    assert session(tmp_path, extra={**given, "run_dir": first["run_dir"]}).begin()["run_id"] == first["run_id"]
+
+
+@pytest.mark.parametrize("name", ["../x", ".hidden", "a b", "a/b", "x" * 61])
+def test_a_name_that_is_no_part_of_a_path_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="run_name '"):
+        session(tmp_path, extra={"run_name": name}).begin()
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,24 @@
+"""The nodes on which a load is estimated before the cluster is there."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_load_estimates
+
+SETTINGS = {
+    "cluster_provider": "rehearsal",
+    "fake_gpu_nodes": 2,
+    "fake_gpu_gpus_per_node": 8,
+    "fake_gpu_cpu": 96,
+    "fake_gpu_node_memory_gib": 1024,
+}
+
+
+def test_the_nodes_of_a_simulated_cluster_are_known_before_it_is_there():
+    found = point_load_estimates.simulated_nodes({**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"})
+    assert [one["metadata"]["labels"] for one in found] == [{"pool": "a"}] * 2
+
+
+@pytest.mark.parametrize("more", [{"rehearsal_nodes_real": 1}, {"node_scaling_count": 3}])
+def test_only_the_cluster_can_tell_what_its_real_nodes_hold(more):
+    assert point_load_estimates.simulated_nodes({**SETTINGS, **more}, {}) is None

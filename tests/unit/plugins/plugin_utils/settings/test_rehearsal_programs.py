@@ -1,0 +1,60 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of a run's rehearsal cluster before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import rehearsal_programs
+
+FOLDER = Path(__file__).parents[5] / "roles" / "rehearsal" / "files" / "components"
+
+
+def check(cache: Path, job: int | None, *given: str, by: str = "", **more: Any) -> None:
+    settings = {
+        "rehearsal_cache_dir": str(cache),
+        "rehearsal_data_dir": str(cache),
+        "rehearsal_components": ["kueue"],
+        "cluster_provider": "rehearsal",
+        **more,
+    }
+    rehearsal_programs.check(FOLDER, settings, given, job, lambda _name: by)
+
+
+def test_a_job_of_awx_builds_no_programs(tmp_path: Path) -> None:
+    words = r"cluster_provider is rehearsal \(the default\), and this job of AWX has no programs for .*kueue.*to \d+"
+    with pytest.raises(InputError, match=words):
+        check(tmp_path, 7)
+    with pytest.raises(InputError, match=r"is rehearsal \(set by -e\), and"):
+        check(tmp_path, 7, by=" (set by -e)")
+
+
+@pytest.mark.parametrize("name", rehearsal_programs.PLACES)
+def test_a_job_of_awx_with_a_place_for_programs_may_make_them(name: str, tmp_path: Path) -> None:
+    check(tmp_path, 7, name)
+
+
+def test_a_job_of_awx_with_programs_runs(tmp_path: Path) -> None:
+    known = component_spec.load_all(FOLDER)
+    names = {name for one in component_spec.select(known, ["kueue"]) for name in one.build.binaries}
+    programs = {name: str(tmp_path / name) for name in names}
+    for path in programs.values():
+        Path(path).touch(mode=0o755)
+    with pytest.raises(InputError) as raised:  # only the definitions of Kueue's objects are missing
+        check(tmp_path, 7, rehearsal_binaries=programs)
+    assert "control-plane" not in str(raised.value) and "kueue" in str(raised.value)
+
+
+def test_outside_of_awx_programs_are_built(tmp_path: Path) -> None:
+    check(tmp_path, None)
+
+
+def test_an_unknown_component_is_refused_everywhere(tmp_path: Path) -> None:
+    for job in (None, 7):
+        with pytest.raises(InputError, match="kueu"):
+            check(tmp_path, job, rehearsal_components=["kueu"])

@@ -1,0 +1,83 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names that look like settings of ours and are none."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import collect_settings_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
+
+CATALOGUE = Catalogue(
+    {
+        name: Setting(name, role)
+        for name, role in (("workload_rate", "workload"), ("workload_scale_count", "workload_scale"))
+    },
+    ("workload", "workload_scale"),
+    frozenset({"workload_templates"}),
+)
+
+
+def test_a_variable_belongs_to_the_role_with_the_longest_prefix() -> None:
+    assert CATALOGUE.role_of("workload_scale_x") == "workload_scale"
+    assert CATALOGUE.role_of("workload_x") == "workload"
+    assert CATALOGUE.role_of("other_x") == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "workload_rate",
+        "preset",
+        "overrides",
+        "matrix",
+        "run_dir",
+        "common_presets_lab",
+        "fine_presets_mine",
+        "ansible_user",
+        "somebody_elses",
+    ],
+)
+def test_settings_words_presets_and_others_variables_pass(name: str) -> None:
+    CATALOGUE.check_names([name], "fine", "-e")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("workload_raet", "'workload_raet' is no setting of role workload (did you mean 'workload_rate'?)"),
+        ("workload_scale_cuont", "is no setting of role workload_scale (did you mean 'workload_scale_count'?)"),
+        ("workload_templates", "is set by the playbook itself"),
+        ("presets", "'presets' is no setting (did you mean 'preset'?)"),
+        ("workload_rate.x", '-e \'{"overrides": {"workload_rate.x": <value>}}\''),
+    ],
+)
+def test_what_looks_like_a_setting_and_is_none_is_refused(name: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        CATALOGUE.check_names([name], "fine", "-e")
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("-e: ")
+
+
+PHASES = ["settings", "prepare", "test", "cleanup"]
+
+
+@pytest.mark.parametrize(
+    ("run", "skip", "expected"),
+    [
+        (["all"], [], PHASES),
+        (["settings"], [], ["settings"]),
+        (["test", "prepare"], [], ["prepare", "test"]),
+        (["all"], ["cleanup"], ["settings", "prepare", "test"]),
+    ],
+)
+def test_tags_choose_phases(run: list, skip: list, expected: list) -> None:
+    assert collect_settings_layers.chosen(PHASES, run, skip) == expected
+
+
+def test_a_tag_that_is_no_phase_is_refused() -> None:
+    with pytest.raises(InputError, match=r"--tags tset: no phase has this name \(did you mean 'test'\?\)"):
+        collect_settings_layers.chosen(PHASES, ["tset"], [])
+    with pytest.raises(InputError, match="--skip-tags cleanpu"):
+        collect_settings_layers.chosen(PHASES, ["all"], ["cleanpu"])

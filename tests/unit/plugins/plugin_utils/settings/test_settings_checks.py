@@ -1,0 +1,57 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of settings that a project declares in its meta/checks.yml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    collect_settings_layers,
+    settings_checks,
+)
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+KEYS = {"setting": "colours", "what": "colour of {{ place }}", "keys": ["red", "green"]}
+REFUSED = {"setting": "count", "refuse_when": "count > 1 and place == 'sea'", "because": "there is\n  one only"}
+
+
+def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> settings_checks.Problem | None:
+    path = tmp_path / "checks.yml"
+    path.write_text(yaml.safe_dump(checks), encoding="utf-8")
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    values = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
+    return settings_checks.first_problem(settings_checks.read(path), values, render)
+
+
+@pytest.mark.parametrize("check", [KEYS, REFUSED, {"more": "{{ mine }}"}])
+def test_permitted_settings_pass(check: dict[str, Any], tmp_path: Path) -> None:
+    assert problem(tmp_path, [check]) is None
+
+
+def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
+    found = problem(tmp_path, [KEYS], colours={"red": 1, "gren": 2})
+    assert found == ("colours", "colours: 'gren' is no colour of sea (did you mean 'green'?)")
+    assert problem(tmp_path, [{**KEYS, "keys": []}], colours={"gren": 2}) is None, "without names any is permitted"
+
+
+@pytest.mark.parametrize("check", [REFUSED, {"more": "{{ mine }}"}], ids=["own", "of a setting"])
+def test_what_a_condition_refuses_is_named_with_its_reason(check: dict[str, Any], tmp_path: Path) -> None:
+    assert problem(tmp_path, [KEYS, check], count=2) == ("count", "count is 2: there is one only")
+    assert problem(tmp_path, [KEYS, check], count=2, place="land") is None
+
+
+@pytest.mark.parametrize("other", ["nosuch > 1", "colours.red.nosuch > 1", "colours > 1"])
+def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, tmp_path: Path) -> None:
+    checks = [REFUSED, {"setting": "place", "refuse_when": other, "because": "of it"}]
+    assert problem(tmp_path, checks, count=2) == ("count", "count is 2: there is one only")
+
+
+def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
+    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    assert settings_checks.first_problem(settings_checks.read(tmp_path / "none.yml"), {}, render) is None
