@@ -42,7 +42,8 @@ from playbook import ROOT, begin, play, run_dirs
 pytestmark = pytest.mark.long
 LACKING = suite_prerequisites.real_node_lacks()
 
-PROGRAMS = ("roles/users/files/user.py", "roles/users/files/sent_files.py",
+PROGRAMS = ("roles/users/files/user.py", "roles/users/files/pod_api.py",
+            "roles/users/files/sent_files.py",
             "plugins/module_utils/_load/remote/presigned_upload.py")  # fmt: skip
 #: What the helper does after the command has ended: folder, limit of the API server.
 HELPER = """

@@ -16,7 +16,7 @@ import random
 import sys
 import time
 
-from user import Api, labels_of_point
+from pod_api import Api, labels_of_point
 
 
 def drawn(chance, what):

@@ -18,7 +18,7 @@ import time
 import zlib
 from hashlib import sha256
 
-from user import labels_of_point, shortened
+from pod_api import labels_of_point, shortened
 
 #: Bytes of a ConfigMap: an API server allows 1,048,576 in all of its values.
 CHUNK = 700_000

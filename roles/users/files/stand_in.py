@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from user import Api
+from pod_api import Api
 
 #: Kind -> (seconds after its creation, status) of what the stand-in writes. The times mean nothing.
 LIVES = {

@@ -141,7 +141,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.syspath_prepend(str(FILES))
     monkeypatch.syspath_prepend(str(UPLOAD))
-    user = load("user")
+    pod_api, user = load("pod_api"), load("user")
     folder = tmp_path / "files"
     folder.mkdir()
     (tmp_path / "token").write_text("secret\n")
@@ -153,20 +153,20 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, 
     }  # fmt: skip
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(user, "ACCOUNT", str(tmp_path))
+    monkeypatch.setattr(pod_api, "ACCOUNT", str(tmp_path))
     monkeypatch.setattr(user, "REPORT", str(tmp_path / "report"))
-    monkeypatch.setattr(user, "PAUSE", 0.01)
-    monkeypatch.setattr(user.ssl, "create_default_context", lambda cafile: None)
+    monkeypatch.setattr(pod_api, "PAUSE", 0.01)
+    monkeypatch.setattr(pod_api.ssl, "create_default_context", lambda cafile: None)
     monkeypatch.setattr(user.signal, "signal", lambda *_: None)
 
     def plain(host: str, port: int, timeout: float, context: Any) -> Any:
-        return user.http.client.HTTPConnection(host, port, timeout=timeout)
+        return pod_api.http.client.HTTPConnection(host, port, timeout=timeout)
 
-    monkeypatch.setattr(user.http.client, "HTTPSConnection", plain)
+    monkeypatch.setattr(pod_api.http.client, "HTTPSConnection", plain)
     yield user, store, folder
     server.shutdown()
     server.server_close()
-    for name in ("user", "sent_files", "presigned_upload"):
+    for name in ("user", "pod_api", "sent_files", "presigned_upload"):
         sys.modules.pop(name, None)
 
 
@@ -290,7 +290,7 @@ def test_a_simulated_user_creates_uses_and_deletes_one_after_another(
             store.put(NOTEBOOKS, name, "Notebook", status={"readyReplicas": 1})
 
     threading.Thread(target=controller, daemon=True).start()
-    monkeypatch.setattr(sys.modules["user"], "WATCH", 1)
+    monkeypatch.setattr(sys.modules["pod_api"], "WATCH", 1)
     assert behaviour.main(str(tmp_path / "given.json")) == 1
     rows = [json.loads(line) for line in (folder / "operations.jsonl").read_text().splitlines()]
     assert [row["outcome"] for row in rows] == ["succeeded", "timed out", "succeeded"]
