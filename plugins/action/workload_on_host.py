@@ -14,8 +14,8 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.connection_retry import ConnectionRetry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import ConnectionRetry
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 

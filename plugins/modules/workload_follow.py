@@ -185,7 +185,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.follow_foreign_load import (
     FollowSpec,
     ForeignLoadSampler,
@@ -194,9 +194,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.foll
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={**load_argument_spec.FOLLOW, **common_options.STEP, **common_options.PROGRESS}
-    )
+    module = AnsibleModule(argument_spec={**load_spec.FOLLOW, **common_options.STEP, **common_options.PROGRESS})
 
     def work(step: Step) -> dict[str, Any]:
         request = FollowSpec.of(module.params)

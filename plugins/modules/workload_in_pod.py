@@ -148,7 +148,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods
 
 
 def main() -> None:
@@ -184,8 +184,8 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         if module.params["state"] == "absent":
-            return load_in_pod.absent(module.params, step)
-        return load_in_pod.present(module.params, step)
+            return load_in_pods.absent(module.params, step)
+        return load_in_pods.present(module.params, step)
 
     module_main.run(module, work)
 

@@ -150,7 +150,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_running_load import (
     RunningLoadSampler,
     WatchSpec,
@@ -159,9 +159,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.samp
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={**load_argument_spec.SAMPLE, **common_options.STEP, **common_options.PROGRESS}
-    )
+    module = AnsibleModule(argument_spec={**load_spec.SAMPLE, **common_options.STEP, **common_options.PROGRESS})
 
     def work(step: Step) -> dict[str, Any]:
         request = WatchSpec.of(module.params)

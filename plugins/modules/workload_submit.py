@@ -244,7 +244,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import co
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
 
@@ -252,7 +252,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.subm
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**load_argument_spec.SUBMIT, **common_options.STEP, **common_options.PROGRESS},
+        argument_spec={**load_spec.SUBMIT, **common_options.STEP, **common_options.PROGRESS},
         supports_check_mode=True,
     )
 

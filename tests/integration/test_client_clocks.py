@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     client_clocks,
@@ -70,7 +70,7 @@ def wrong_clocks(seed: int, drift: float) -> list[WrongClock]:
 
 def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch, **more: Any) -> dict[str, Any]:
     """Run a load whose clients have these clocks; the controller, which is this process, has the true one."""
-    given = drive_workload.defaults({**world.options, "clients": CLIENTS, **more}, load_argument_spec.SUBMIT)
+    given = drive_workload.defaults({**world.options, "clients": CLIENTS, **more}, load_spec.SUBMIT)
     programs = [wrong_clock_client.interpreter(world.folder / f"python-{n}", one) for n, one in enumerate(clocks)]
     start = local_clients.start_client
 

@@ -23,7 +23,7 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from breakable_cluster import BreakableCluster
@@ -40,7 +40,7 @@ class Round:
 
     def __init__(self, world: World, cluster: BreakableCluster, chance: random.Random) -> None:
         self.world, self.cluster, self.chance = world, cluster, chance
-        given = drive_workload.defaults({**world.options, **LOAD}, load_argument_spec.SUBMIT)
+        given = drive_workload.defaults({**world.options, **LOAD}, load_spec.SUBMIT)
         self.parts = local_clients.directories(LoadSpec.of(given))
         self.call = world.start("submit", **LOAD)
 

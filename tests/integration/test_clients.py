@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec, prepare_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, prepare_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_world import World, final
@@ -28,7 +28,7 @@ CLIENTS = 3
 
 
 def request_of(world: World, **more: Any) -> LoadSpec:
-    return LoadSpec.of(drive_workload.defaults({**world.options, **more}, load_argument_spec.SUBMIT))
+    return LoadSpec.of(drive_workload.defaults({**world.options, **more}, load_spec.SUBMIT))
 
 
 def sampled(world: World, **more: Any) -> dict[str, Any]:

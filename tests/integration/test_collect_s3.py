@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod, remote_load_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
 from load_world import World
 from playbook import ROOT
@@ -146,8 +146,8 @@ def site(world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: Site, monkeypatch) -> None:
     with pytest.raises(ProcessError, match="no S3 server is set.*set workload_collect_s3 and call the same task again"):
-        load_in_pod.present(site.given(collect_s3={}), Step(None))
-    assert files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.STARTED
+        load_in_pods.present(site.given(collect_s3={}), Step(None))
+    assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.STARTED
     # The URLs that the next session gives have expired before a pod uses them; it then gives others.
     made = []
 
@@ -160,12 +160,12 @@ def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: S
 
     original = ResultStore.secret
     monkeypatch.setattr(ResultStore, "secret", secret)
-    done = load_in_pod.present(site.given(), Step(None))
+    done = load_in_pods.present(site.given(), Step(None))
     assert done["found"] and done["counts"]["created"] == COUNT and len(made) >= 2
     site.complete()
     site.no_secrets()
-    record = files.read_json(site.point / remote_load_record.FILE)
-    assert record["state"] == remote_load_record.FETCHED
+    record = files.read_json(site.point / remote_load.FILE)
+    assert record["state"] == remote_load.FETCHED
     assert record["collect"]["keys"] == [f"loads/{site.world.run_id}/001/{client}.gz" for client in range(CLIENTS)]
     assert record["removed"] is True
 
@@ -180,14 +180,14 @@ def test_the_next_call_collects_everything_wherever_the_controller_was_killed(si
         controller = subprocess.run([sys.executable, "-c", CONTROLLER, str(asked), *kill], env=environment, timeout=240)
         assert controller.returncode == -signal.SIGKILL, kill
         assert site.store.there() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
-    assert files.read_json(site.point / remote_load_record.FILE)["state"] == remote_load_record.FETCHED
-    done = load_in_pod.present(given, Step(None))
+    assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.FETCHED
+    done = load_in_pods.present(given, Step(None))
     assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
     site.complete()
     client = site.world.client
     space = client.kind("v1", "Namespace")
     until(lambda: client.get(space, f"seatrial-load-{site.world.run_id}") is None, "nothing is left of it")
-    assert load_in_pod.present(given, Step(None))["counts"]["created"] == COUNT
+    assert load_in_pods.present(given, Step(None))["counts"]["created"] == COUNT
 
 
 def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) -> None:
@@ -197,7 +197,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, str(asked)], env=environment)
     until(lambda: len(site.world.names()) >= 3 or controller.poll() is not None, "the load begins")
     assert controller.poll() is None
-    record = files.read_json(site.point / remote_load_record.FILE)
+    record = files.read_json(site.point / remote_load.FILE)
     assert record["collect"]["bucket"] == "results", "it is known before anything was uploaded"
     controller.send_signal(signal.SIGKILL)
     controller.wait(120)
@@ -209,18 +209,18 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):
-        load_in_pod.present(site.given(), Step(None))
+        load_in_pods.present(site.given(), Step(None))
     assert site.store.there() == [0, 1] and not (site.point / "ledger.jsonl").exists()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole)
     # The bucket cannot be reached: an error of access, and nothing is lost either.
     wrong = {**site.s3, "secret_key": "wrong"}
     with pytest.raises(AccessError, match="check access key, secret key and the bucket's policy"):
-        load_in_pod.present(site.given(collect_s3=wrong), Step(None))
+        load_in_pods.present(site.given(collect_s3=wrong), Step(None))
     # GIVE_BACK ends the load and brings its files home.
-    assert load_in_pod.absent(site.given(state="absent", request={}), Step(None))["changed"]
+    assert load_in_pods.absent(site.given(state="absent", request={}), Step(None))["changed"]
     site.complete()
     site.no_secrets()
-    assert not (site.point / remote_load_record.FILE).exists()
+    assert not (site.point / remote_load.FILE).exists()
 
 
 def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Site) -> None:
@@ -230,7 +230,7 @@ def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Sit
         ({"secret_key": "wrong"}, "check the secret key"),
     ):
         with pytest.raises(InputError, match=words):
-            load_in_pod.present(site.given(collect_s3={**site.s3, **more}), Step(None))
+            load_in_pods.present(site.given(collect_s3={**site.s3, **more}), Step(None))
         client = site.world.client
         assert client.get(client.kind("v1", "Namespace"), f"seatrial-load-{site.world.run_id}") is None
-        assert not (site.point / remote_load_record.FILE).exists()
+        assert not (site.point / remote_load.FILE).exists()

@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pod, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pod import LoadInPod
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import LoadInPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_play import LoadPlay
 from load_world import World, final
@@ -141,7 +141,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     client = site.world.client
     given = site.given(target_kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
-    remote_load_record.write(site.point, remote_load_record.DRIVER_POD, "", remote_load_record.STARTED)
+    remote_load.write(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
     load = LoadInPod(given, client, Step(None))
     pod = load.pod
     assert load.begin(True) is False and load.begin(True) is True
@@ -152,7 +152,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     stop = site.begin_with("stop.log", entry="stop")
     assert stop.wait(timeout=240) == 0, site.said("stop.log")
     assert process.poll() is not None
-    assert not (site.point / remote_load_record.FILE).exists()
+    assert not (site.point / remote_load.FILE).exists()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
     assert pod.remove() is False, "safe twice"
 
@@ -162,20 +162,20 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
 
     def told() -> str:
         with pytest.raises(WaitTimeout, match="did not start within 1 s: ") as raised:
-            load_in_pod.present(nowhere, Step(None))
+            load_in_pods.present(nowhere, Step(None))
         return str(raised.value)
 
     until(lambda: "within 1 s: Unschedulable: " in told(), "the error has the scheduler's reason")
-    assert load_in_pod.absent(nowhere, Step(None))["changed"]
+    assert load_in_pods.absent(nowhere, Step(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pod.present, site.given(), Step(None))
+        asked = pool.submit(load_in_pods.present, site.given(), Step(None))
         until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
         (process,) = site.kubelet.processes.values()
         os.killpg(process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
             asked.result(240)
-    load_in_pod.absent(site.given(), Step(None))
+    load_in_pods.absent(site.given(), Step(None))
 
 
 def of_clients(site: Site) -> dict[int, subprocess.Popen[bytes]]:
@@ -204,7 +204,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
                "canary_rate": 5, "seed": 3}  # fmt: skip
     given = site.given(restarts=2, request=request)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pod.present, given, Step(None))
+        asked = pool.submit(load_in_pods.present, given, Step(None))
         until(lambda: len(site.workloads()) >= 60 or asked.done(), "the load begins")
         kill_client(site, 1)
         result = asked.result(240)
@@ -219,7 +219,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     leases = site.world.client.kind("coordination.k8s.io/v1", "Lease")
     selector = f"perfscale.seatrial/run={site.world.run_id}"
     assert site.world.client.list(leases, site.world.namespace, selector)[0] == []
-    assert load_in_pod.present(given, Step(None))["changed"] is False
+    assert load_in_pods.present(given, Step(None))["changed"] is False
 
 
 @pytest.mark.long
@@ -236,7 +236,7 @@ def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(
         lambda: client.get(secret, load.pod.spec.name, site.place) is None, "the Secret is deleted without a controller"
     )
     assert all(one.ended for one in load.pod.status().clients), "not before the last has ended"
-    result = load_in_pod.present(given, Step(None))
+    result = load_in_pods.present(given, Step(None))
     assert [one["sessions"] for one in result["clients"]] == [1, 2, 1] and result["counts"]["unknown"] == 0
     assert len(site.workloads()) == 60
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
@@ -272,5 +272,5 @@ def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> No
         ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
     ):
         with pytest.raises(InputError, match=words):
-            load_in_pod.present(site.given(**more), Step(None))
-        assert not site.left() and not (site.point / remote_load_record.FILE).exists()
+            load_in_pods.present(site.given(**more), Step(None))
+        assert not site.left() and not (site.point / remote_load.FILE).exists()

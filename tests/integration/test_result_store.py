@@ -23,9 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    load_in_pod,
+    load_in_pods,
     presigned_upload,
-    result_archive,
     result_store,
     result_upload,
 )
@@ -69,7 +68,7 @@ def files(tmp_path: Path) -> list[tuple[str, Path]]:
 
 def packed(files: list[tuple[str, Path]]) -> Path:
     archive = files[0][1].with_name("results.gz")
-    result_archive.pack(files, OUTCOME, archive)
+    result_upload.pack(files, OUTCOME, archive)
     return archive
 
 
@@ -217,7 +216,7 @@ def test_give_back_fetches_what_was_uploaded(address: str, files: list[tuple[str
     of, point, said = store(address, "009"), tmp_path / "point", []
     point.mkdir()
     presigned_upload.put(url(of, 1), packed(files))
-    load_in_pod._rescue(of, point, said.append)
+    load_in_pods._rescue(of, point, said.append)
     rows = (point / "ledger.jsonl").read_text().splitlines()
     lost = {"type": "lost", "client": 0, "clients": 2, "reason": "its files were not collected"}
     assert json.loads(rows[0]) == lost

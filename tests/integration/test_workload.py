@@ -11,7 +11,7 @@ import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import stalled_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_end
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
 
@@ -269,7 +269,7 @@ def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: Wo
 
 
 def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stalled_load, "PATIENCE", 0.0)
+    monkeypatch.setattr(early_end, "PATIENCE", 0.0)
     world.client.create(
         {
             "apiVersion": "v1",
@@ -281,7 +281,7 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
     content = SUSPENDED.replace("suspend: true", "suspend: false")
     world.submit(count=2, templates=[{"name": "job", "content": content}])
     task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
-    looked = stalled_load.StalledLoad(kubeconfig.load(world.kubeconfig), task)
+    looked = early_end.StalledLoad(kubeconfig.load(world.kubeconfig), task)
     deadline = time.monotonic() + 120
     while not looked.reasons:
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"

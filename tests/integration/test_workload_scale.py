@@ -16,7 +16,7 @@ import rehearsal as support
 import runai_platform
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_jinja_filter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
@@ -220,7 +220,7 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
     stops = {row["index"]: row for row in world.rows("ledger", "stop")}
     assert set(ready) == set(gone) == set(stops) == set(range(5))
     for index, row in stops.items():
-        due = ready[index] + random_jinja_filter.drawn(index, lifetime, 3, "lifetime")
+        due = ready[index] + random_draws.drawn(index, lifetime, 3, "lifetime")
         assert row["intended"] == pytest.approx(due, abs=0.002) and row["sent"] >= row["intended"]
         assert row["sent"] <= gone[index] + 0.001
     table = timeline_builder.build(world.point_dir, world.run_id, "001")

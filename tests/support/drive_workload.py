@@ -49,10 +49,10 @@ def main(what: str, path: str) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
-    filled = defaults(given, getattr(load_argument_spec, what.upper()))
+    filled = defaults(given, getattr(load_spec, what.upper()))
     step, progress = Step(None), Progress(given.get("progress_file"))
     try:
         if what == "submit":

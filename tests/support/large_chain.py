@@ -115,7 +115,12 @@ Steps = Iterator[tuple[str, Callable[[], Any]]]
 def steps_of(count: int, clients: int, top: Path) -> Steps:
     """Yield the steps in their order."""
     import large_run
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import plan_parts, workload_plan
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+        workload_plan,
+    )
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+        workload_plan as plan_parts,
+    )
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis

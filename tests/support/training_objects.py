@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
 LOADER = DataLoader()
@@ -42,7 +42,7 @@ def workloads(
 ) -> list[dict[str, Any]]:
     """Return the objects of ``count`` trainings, in the namespace of the run; of several models, those of the first."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][0]
-    template = template_renderer.Template(**given)
-    made = template_renderer.render(template, run_id, "001", run_id, range(count)).workload
+    template = templates.Template(**given)
+    made = templates.render(template, run_id, "001", run_id, range(count)).workload
     found = [made.manifest(index) for index in range(count)]
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]

@@ -15,7 +15,7 @@ import custom_resources
 import pytest
 import training_objects
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates as template_renderer
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")

@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
 #: The folder of presigned_upload.py, which the role mounts beside the files above.
@@ -203,7 +203,7 @@ def test_the_helper_waits_runs_the_command_and_reports(pod: Any, tmp_path: Path)
     assert report["files"]["left_out"] == 1 and report["files"]["first_left_out"][0]["name"] == "big"
     (sent,) = [body for method, path, body in store.asked if path.endswith("/configmaps")]
     assert sent["metadata"]["name"] == "p-1-files-0001" and sent["metadata"]["ownerReferences"][0]["uid"] == "u"
-    piece = sent["binaryData"][chunked_transfer._KEY]
+    piece = sent["binaryData"][result_sync._KEY]
     with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(piece)))) as archive:
         assert archive.getnames() == ["a"]
 
@@ -362,8 +362,8 @@ PARAMETERS: dict[str, Any] = {
 def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     text = (FILES.parent / "templates" / "user.yaml.j2").read_text()
     parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/data"}
-    template = template_renderer.Template("user", text, 1, parameters)
-    (document,) = template_renderer.render(template, "run-aa", "001", "n", range(100)).documents
+    template = templates.Template("user", text, 1, parameters)
+    (document,) = templates.render(template, "run-aa", "001", "n", range(100)).documents
     assert document.bodies is None, "index and name are only printed"
     pod = document.manifest(7)
     (container,) = pod["spec"]["containers"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
-ROLE = Path(load_argument_spec.__file__).resolve().parents[3] / "roles" / "workload"
+ROLE = Path(load_spec.__file__).resolve().parents[3] / "roles" / "workload"
 #: Options that the role computes or that have another default there.
 OWN_DEFAULT = {"arrival", "breaker_latency", "context", "kubeconfig", "seed", "simulated_writers", "stages"}
 
@@ -30,13 +30,13 @@ def variables() -> dict[str, Any]:
 def test_the_role_passes_each_option_of_the_modules() -> None:
     found = variables()
     sampling = {**found["__workload_target"], **found["__workload_sampling"]}
-    assert set(sampling) == set(load_argument_spec.SAMPLE)
-    assert {*sampling, *found["__workload_sending"]} == set(load_argument_spec.SUBMIT) - OF_MODULE
+    assert set(sampling) == set(load_spec.SAMPLE)
+    assert {*sampling, *found["__workload_sending"]} == set(load_spec.SUBMIT) - OF_MODULE
 
 
-@pytest.mark.parametrize("name", sorted(load_argument_spec.SUBMIT))
+@pytest.mark.parametrize("name", sorted(load_spec.SUBMIT))
 def test_an_option_has_the_same_type_and_default_in_role_and_module(name: str) -> None:
-    role, module = spec().get(f"workload_{name}"), load_argument_spec.SUBMIT[name]
+    role, module = spec().get(f"workload_{name}"), load_spec.SUBMIT[name]
     if role is None:
         assert name in {"run_id", "point_dir", "lock_dir", *OF_MODULE}, "the role sets it from the run"
         return

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_jinja_filter import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
 
 
 @dataclass(frozen=True)

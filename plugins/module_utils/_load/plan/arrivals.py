@@ -1,7 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arrival times: offsets in seconds after the start of the load, all computed beforehand.
+"""Traces: recorded arrival times to be replayed, as CSV or JSON lines.
+
+A CSV file has a column ``offset`` (seconds), and may have ``template``; without a header, the first
+column is used. A line of JSON is a number, or an object with ``offset`` and optionally ``template``. Other columns and
+keys are ignored.
+
+Arrival times: offsets in seconds after the start of the load, all computed beforehand.
 
 Drawn offsets are rounded to the microsecond, which hides the last bit of logarithms, which differs between C
 libraries.
@@ -10,6 +16,7 @@ libraries.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import ceil, isfinite, sqrt
@@ -17,8 +24,75 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
-from . import arrival_trace
-from .seeded_random import GENERATOR, SeededRandom, exponential, gamma, truncated_normal
+from .random_draws import GENERATOR, SeededRandom, exponential, gamma, truncated_normal
+
+
+@dataclass(frozen=True)
+class TraceArrival:
+    """One arrival: seconds after the start, and the name of its template if the trace has one."""
+
+    offset: float
+    template: str = ""
+
+
+def read(text: str, where: str) -> list[TraceArrival]:
+    """Return the arrivals of a trace by time. Raises InputError naming ``where`` and the line."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise InputError(f"{where}: it contains no arrivals")
+    rows = _json(lines, where) if lines[0][1].startswith("{") else _csv(lines, where)
+    # Stable: arrivals at the same time keep their order.
+    return sorted(rows, key=lambda row: row.offset)
+
+
+def _json(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+    rows = []
+    for number, line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{where}, line {number}: not JSON: {error}") from error
+        if not isinstance(found, dict):
+            found = {"offset": found}
+        if "offset" not in found:
+            raise InputError(f"{where}, line {number}: it has no offset{nearest('offset', found)}")
+        rows.append(_row(found["offset"], found.get("template"), where, number))
+    return rows
+
+
+def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+    import csv
+
+    cells = list(csv.reader(line for _number, line in lines))
+    head = [one.strip() for one in cells[0]]
+    at, named = 0, None
+    if not _is_number(head[0]):
+        if "offset" not in head:
+            raise InputError(f"{where}, line {lines[0][0]}: no column has the name offset{nearest('offset', head)}")
+        at, named = head.index("offset"), head.index("template") if "template" in head else None
+        cells, lines = cells[1:], lines[1:]
+    rows = []
+    for (number, _line), row in zip(lines, cells, strict=True):
+        if len(row) <= max(at, named or 0):
+            raise InputError(f"{where}, line {number}: it has {len(row)} columns only")
+        rows.append(_row(row[at], row[named] if named is not None else "", where, number))
+    return rows
+
+
+def _row(offset: Any, template: Any, where: str, number: int) -> TraceArrival:
+    if isinstance(offset, bool) or not _is_number(offset) or not isfinite(float(offset)) or float(offset) < 0:
+        raise InputError(f"{where}, line {number}: offset '{offset}' is not a number of seconds, 0 or more")
+    return TraceArrival(float(offset), str(template or "").strip())
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
 
 CONSTANT, CLOSED = "constant", "closed"
 #: Default rate, workloads per second.
@@ -230,7 +304,7 @@ def _trace(asked: dict[str, Any], count: int) -> Arrivals:
     if not text:
         raise InputError("arrival type 'trace' needs src, a file of offsets (CSV or JSON lines)")
     speed = _number("trace", "speed", asked.get("speed", 1.0), above=0)
-    rows = arrival_trace.read(str(text), str(asked.get("src") or "trace"))
+    rows = read(str(text), str(asked.get("src") or "trace"))
     count = _within("the trace holds", len(rows), count)
     chosen = rows[:count]
     header = {

@@ -1,15 +1,19 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load in pods of the driver cluster, from the controller: starting, following, fetching its files, removing it.
+"""The state of the clients of a load in pods, as their ConfigMaps and the status of their Job have it.
+
+A load in pods of the driver cluster, from the controller: starting, following, fetching its files, removing it.
 
 All communication goes through the API server of the driver cluster. Objects are found by the name of the load.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,23 +29,109 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 
 from ..send.load_spec import LoadSpec
-from . import (
-    chunked_transfer,
-    client_results,
-    hand_over,
-    pod_manifests,
-    pod_states,
-    remote_load_record,
-    result_store,
-    result_upload,
-)
-from .connection_retry import ConnectionRetry
+from . import client_results, pod_manifests, remote_load, result_store, result_sync, result_upload
+from .detached_load import ENDED
 from .pod_manifests import DriverPodSpec
-from .pod_states import ClientState, PodsState
+from .remote_load import ConnectionRetry
 from .result_store import ResultStore
+
+#: Label of a pod with the number of its client.
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """What a client has reported. count: number of its lines so far; result: its outcome, and the records of files.
+
+    holds: why files that are too large for the API server are still in its pod.
+    """
+
+    state: str = ""
+    lines: tuple[str, ...] = ()
+    count: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    beat: str = ""
+    result: Mapping[str, Any] | None = None
+    holds: str = ""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> ClientState:
+        """Read the ConfigMap of a client."""
+        data = stored.get("data") or {}
+        return cls(
+            state=data.get("state", ""),
+            lines=tuple(json.loads(data.get("lines", "[]"))),
+            count=int(data.get("count", 0)),
+            counts=json.loads(data.get("counts", "{}")),
+            beat=data.get("beat", ""),
+            result=json.loads(data["result"]) if "result" in data else None,
+            holds=json.loads(data.get("holds", '""')),
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the client has reported its result."""
+        return self.state == ENDED and self.result is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the client has ended with an error."""
+        return self.ended and not (self.result or {})["outcome"]["ok"]
+
+
+@dataclass(frozen=True)
+class PodsState:
+    """The state of a load. pods: client -> why its pod waits, or how it ended. lost: clients, and why.
+
+    there: whether the Job exists and was started. unstarted: clients without which the load did not begin, and why.
+    """
+
+    there: bool
+    clients: tuple[ClientState, ...] = ()
+    pods: Mapping[int, str] = field(default_factory=dict)
+    lost: Mapping[int, str] = field(default_factory=dict)
+    unstarted: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether each client has ended or is lost."""
+        return all(one.ended or number in self.lost for number, one in enumerate(self.clients))
+
+    def words(self, number: int) -> str:
+        """Return why the pod of a client waits, or how it ended."""
+        return self.pods.get(number) or "its pod does not exist yet"
+
+
+def words_of(pods: list[dict[str, Any]]) -> dict[int, str]:
+    """Return client -> why the last pod of each waits, or how it ended."""
+    ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp")))
+    return {int(label(one, INDEX) or 0): waits(one) for one in ordered}
+
+
+def lost(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
+    """Return the clients whose pods are not made again, and why."""
+    over = [one for kind, one in conditions(job).items() if kind in ("Failed", "Complete") and holds(job, kind)]
+    failed = indexes(str((job.get("status") or {}).get("failedIndexes") or ""))
+    why = "; ".join(str(one.get("message") or one["type"]) for one in over)
+    return {
+        number: pods.get(number) or why or "the reason is unknown"
+        for number, one in enumerate(clients)
+        if not one.ended and (over or number in failed)
+    }
+
+
+def indexes(text: str) -> set[int]:
+    """Return the numbers of a list of intervals, such as 1,3-5."""
+    found: set[int] = set()
+    for one in filter(None, text.split(",")):
+        first, _dash, last = one.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
 
 JOB = Kind("batch/v1", "Job", "jobs", True)
 POD = Kind("v1", "Pod", "pods", True)
@@ -146,13 +236,11 @@ class DriverPod:
         job = self.client.get(JOB, spec.name, spec.home)
         if job is None or job["spec"].get("suspend"):
             return PodsState(there=False)
-        stored = {
-            one["metadata"]["name"]: one for one in self._listed(chunked_transfer.CONFIG_MAP, pod_manifests.STATE)
-        }
+        stored = {one["metadata"]["name"]: one for one in self._listed(result_sync.CONFIG_MAP, pod_manifests.STATE)}
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
         clients = tuple(ClientState.of(stored.get(name, {})) for name in names)
-        pods = pod_states.words_of(self._listed(POD))
-        return PodsState(True, clients, pods, pod_states.lost(job, clients, pods))
+        pods = words_of(self._listed(POD))
+        return PodsState(True, clients, pods, lost(job, clients, pods))
 
     def _listed(self, kind: Kind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
@@ -160,7 +248,7 @@ class DriverPod:
 
     def _waits(self) -> str:
         """Return why the pods wait, or how they ended."""
-        return "; ".join(pod_states.words_of(self._listed(POD)).values())
+        return "; ".join(words_of(self._listed(POD)).values())
 
     def stop(self) -> None:
         """End all pods; they hand over what they have recorded. Raises WaitTimeout."""
@@ -183,7 +271,7 @@ class DriverPod:
         folders = {}
         for number, one in enumerate(found.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
-            get = partial(hand_over.fetch, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
+            get = partial(result_sync.fetch, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
             index = self.retry.call(f"fetching the files of client {number}", get)
             self._fetch_archive(one, folder)
             if not index and one.ended and not one.failed:
@@ -194,7 +282,7 @@ class DriverPod:
         for sent in [sent for one in found.clients for sent in (one.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
-                get_step = partial(chunked_transfer.fetch, self.client, self.spec.home, sent)
+                get_step = partial(result_sync.fetch_file, self.client, self.spec.home, sent)
                 self.retry.fetch(get_step, here, append=True)
         return folders
 
@@ -205,7 +293,7 @@ class DriverPod:
                 if self.store is None:
                     raise InputError(
                         f"client {one['key']} has uploaded its files to an S3 server: set workload_collect_s3 as when "
-                        f"the load began ({remote_load_record.FILE} names the bucket)"
+                        f"the load began ({remote_load.FILE} names the bucket)"
                     )
                 result_store.unpack(self.store.fetch(one, folder), folder, None)
                 self.say(f"fetched the files of client {one['key']} from S3, {one['size'] / 2**20:.1f} MiB compressed")

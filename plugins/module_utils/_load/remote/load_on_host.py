@@ -17,8 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
 
-from . import detached_load, remote_load_record
-from .connection_retry import ConnectionRetry
+from . import detached_load, remote_load
+from .remote_load import ConnectionRetry
 
 #: Options that every call of the module gets.
 _NAMES = ("root", "run_id", "point")
@@ -97,7 +97,7 @@ class LoadOnHost:
         return {
             "request": {**files.plain(request), "context": ""},
             "kubeconfig_content": standalone(kubeconfig, context),
-            "lock": remote_load_record.held_lock(self._given.get("lock_dir"), target),
+            "lock": remote_load.held_lock(self._given.get("lock_dir"), target),
         }
 
     def _lasting(self, what: str, **more: Any) -> Mapping[str, Any]:

@@ -21,10 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..plan import plan_parts, workload_plan
-from ..plan.plan_parts import Part
-from ..plan.workload_plan import Plan
-from ..send import common_start, load_argument_spec, prepare_load
+from ..plan import workload_plan
+from ..plan.workload_plan import Part, Plan
+from ..send import common_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
 from . import client_results, detached_load
 from .detached_load import LoadDirectory
@@ -49,8 +48,8 @@ def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number
     directory = directories(request)[number]
     aside = request.point_dir / FOLDER / f".plan-{number:03d}.jsonl"
     aside.parent.mkdir(parents=True, exist_ok=True)
-    workload_plan.write(aside, plan_parts.cut(plan, Part(number, request.clients)))
-    asked = {name: given[name] for name in load_argument_spec.SUBMIT}
+    workload_plan.write(aside, workload_plan.cut(plan, Part(number, request.clients)))
+    asked = {name: given[name] for name in load_spec.SUBMIT}
     # The options of the module are checked again there; the plan has the seed.
     asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
     config = kubeconfig.standalone(request.kubeconfig, request.context)

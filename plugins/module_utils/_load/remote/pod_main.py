@@ -36,12 +36,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
 
-from ..plan import plan_parts, workload_plan
-from ..plan.plan_parts import Part
+from ..plan import workload_plan
+from ..plan.workload_plan import Part
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
-from . import chunked_transfer, detached_load
-from .hand_over import FILES, HandOver
+from . import detached_load, result_sync
+from .result_sync import FILES, HandOver
 from .result_upload import ResultUpload
 
 SECRET = Kind("v1", "Secret", "secrets", True)
@@ -70,7 +70,7 @@ class StateConfigMap:
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self.client = client
-        self.path = chunked_transfer.CONFIG_MAP.path(namespace, f"{name}-state")
+        self.path = result_sync.CONFIG_MAP.path(namespace, f"{name}-state")
         self.lines: list[str] = []
         self.count = 0
         self.written = float("-inf")
@@ -139,7 +139,7 @@ class ClientInPod:
 
     def has_ended(self, number: int) -> bool:
         """Return whether a client has reported its end."""
-        get = partial(self._client.get, chunked_transfer.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
+        get = partial(self._client.get, result_sync.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
         found = retry(get, self._over) or {}
         return bool((found.get("data") or {}).get("state") == detached_load.ENDED)
 
@@ -195,7 +195,7 @@ class ClientInPod:
     def _send_step_files(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         step = [("step", Path(one)) for one in paths]
         base = f"{self._own}-{secrets.token_hex(4)}"  # a pod that is made again may have other files
-        send = partial(chunked_transfer.send, self._client, self._namespace, base, step, metadata)
+        send = partial(result_sync.send, self._client, self._namespace, base, step, metadata)
         return list(retry(send, self._over))
 
     def _follow(self, directory: detached_load.LoadDirectory, files: HandOver, clients: int) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _start(
     if files.sha256_of(whole / detached_load.PLAN) != asked["plan"]:
         raise DataError(f"client {number} has made another plan than the controller: their software differs")
     part = whole / "part.jsonl"
-    workload_plan.write(part, plan_parts.cut(plan, Part(number, clients)))
+    workload_plan.write(part, workload_plan.cut(plan, Part(number, clients)))
     request["client"] = number if clients > 1 else None
     detached_load.start(directory, request, config, asked["lock"], plan=part, again=True)
 

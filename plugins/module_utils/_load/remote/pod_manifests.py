@@ -1,7 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
+"""The code that a load in a pod needs, as a zip: our modules and those of ansible.module_utils that they import.
+
+The image of the pod has neither. Where Ansible packed the module that runs, its archive has the same content.
+
+The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
 
 The Job has one index, and thus one pod at a time, for each client of the load. It is created first, suspended, and
 resumed when everything that its pods need exists.
@@ -9,11 +13,16 @@ resumed when everything that its pods need exists.
 
 from __future__ import annotations
 
+import ast
 import base64
 import gzip
+import importlib.util
+import io
 import json
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
@@ -22,9 +31,74 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
 
 from ..kinds.stage_definitions import compile_kinds
-from ..plan import template_renderer
+from ..plan import templates
 from ..send.load_spec import LoadSpec
-from . import pod_code, pod_main, result_upload
+from . import pod_main, result_upload
+from .detached_load import ansible_archive
+
+_OURS = "ansible_collections.perfscale.seatrial.plugins.module_utils"
+#: Packages whose modules are packed; of the packages around them, only an empty __init__.py.
+_PACKED = (_OURS, "ansible.module_utils")
+
+
+def archive() -> bytes:
+    """Return the code as a zip: the archive from which Ansible runs this module, or one of what pod_main imports."""
+    found = ansible_archive()
+    if found is not None:
+        return found.read_bytes()
+    content = _modules(pod_main.__name__)
+    for name in list(content):
+        for parent in Path(name).parents[:-1]:
+            content.setdefault(f"{parent}/__init__.py", b"")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name in sorted(content):
+            bundle.writestr(name, content[name])
+    return packed.getvalue()
+
+
+def _modules(first: str) -> dict[str, bytes]:
+    """Return path in the zip -> text of a module and of all that it imports, also within functions."""
+    found: dict[str, bytes] = {}
+    seen: set[str] = set()
+    left = [first]
+    while left:
+        name = left.pop()
+        if name in seen or not any(f"{name}.".startswith(f"{one}.") for one in _PACKED):
+            continue
+        seen.add(name)
+        spec = importlib.util.find_spec(name) if _exists(name.rpartition(".")[0]) else None
+        if spec is None or spec.origin is None:
+            continue  # an attribute of a module, or a module that only some versions of Ansible have
+        text = Path(spec.origin).read_bytes()
+        package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
+        here = name.replace(".", "/")
+        found[f"{here}/__init__.py" if package == name else f"{here}.py"] = text
+        left += [package, *_imports(ast.parse(text), package)]
+    return found
+
+
+def _exists(package: str) -> bool:
+    """Return whether this is a package and not a module."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return False
+    return spec is not None and spec.submodule_search_locations is not None
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield the modules that a module of ``package`` may import; some are attributes of modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = importlib.util.resolve_name("." * node.level + base, package)
+            yield base
+            yield from (f"{base}.{one.name}" for one in node.names)
+
 
 #: Maximum size of an object, bytes: an API server allows 1 MiB.
 ROOM = 1_000_000
@@ -190,7 +264,7 @@ def owned(
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [upload]},
     ]
     account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
-    code = base64.b64encode(pod_code.archive()).decode()
+    code = base64.b64encode(archive()).decode()
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
         {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": named, "rules": rules},
@@ -225,10 +299,10 @@ def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) ->
     Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
-    rendered = [template_renderer.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
+    rendered = [templates.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
     found: set[Right] = set()
     places = set()
-    for document in template_renderer.documents(rendered):
+    for document in templates.documents(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = (document.namespace or usual) if kind.namespaced else ""
         places.add(document.namespace or usual)

@@ -1,22 +1,161 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A remote load from its start to its files on the controller: the same steps for a load on a host and in a pod."""
+"""Retries calls to a remote load while the connection is lost, and fetches its files over it.
+
+The same for a load on another host and in a pod. The load itself continues without the connection.
+
+The record of a remote load: ``elsewhere.json`` in the directory of the point, with its host and state.
+
+A remote load from its start to its files on the controller: the same steps for a load on a host and in a pod.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
+    DataError,
     InputError,
     ProcessError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
-from . import remote_load_record
-from .connection_retry import ConnectionRetry
+#: Pause between two attempts, seconds.
+_PAUSE = 2.0
+#: How long a refusal is not believed, seconds.
+_REFUSED = 20.0
+
+
+@dataclass
+class ConnectionRetry:
+    """The connection to a remote load.
+
+    who: the other end, for messages. run: id of the run. patience: how long to retry, seconds. lost: returns whether an
+    error is a lost connection. again: called before each further attempt. refused: returns whether an error is a
+    refusal, which an API server that has just started gives until it has read its rules.
+    """
+
+    who: str
+    run: str
+    patience: float
+    say: Callable[[str], None]
+    lost: Callable[[Exception], bool]
+    again: Callable[[], None] = lambda: None
+    refused: Callable[[Exception], bool] = lambda _error: False
+    _answered: bool = field(default=False, init=False)  # whether a call has succeeded
+
+    def call(self, what: str, do: Callable[[], Any]) -> Any:
+        """Call ``do``, and repeat it while the connection is lost. ``what``: for messages, such as "following it".
+
+        Raises AccessError after ``patience`` seconds, and any other error of ``do``; a refusal after _REFUSED seconds.
+        """
+        began: float | None = None
+        refused: float | None = None
+        while True:
+            try:
+                found = do()
+                self._answered = True
+                return found
+            except Exception as error:
+                now = time.monotonic()
+                if self.refused(error) and self._answered:
+                    refused = now if refused is None else refused
+                    if now - refused > _REFUSED:
+                        raise
+                elif not self.lost(error):
+                    raise
+                if began is None:
+                    began = now
+                    self.say(f"no connection while {what}: the load continues there, retrying ({error})")
+                if now - began > self.patience:
+                    raise AccessError(
+                        f"{self.who} could not be reached again for {now - began:.0f} s while {what}. The load goes on "
+                        f"there; the same task finds it again by its run id ({self.run}): {error}"
+                    ) from error
+                time.sleep(_PAUSE)
+                self.again()
+
+    def fetch(self, fetch: Callable[[Path], Any], here: Path, append: bool = False) -> None:
+        """Let ``fetch`` write a temporary file, then replace ``here`` with it, or append it to ``here``."""
+        aside = here.with_name(f".{here.name}.fetched")
+        self.call(f"fetching {here.name}", lambda: fetch(aside))
+        if not append:
+            aside.replace(here)
+            return
+        with open(here, "ab") as stream:
+            stream.write(aside.read_bytes())
+        aside.unlink()
+
+
+FILE = "elsewhere.json"
+SCHEMA = "elsewhere/1"
+STARTED, FETCHED = "started", "fetched"
+
+#: Value of ``host`` for a pod of the driver cluster; ``root`` is then its namespace.
+DRIVER_POD = "driver_pod"
+
+
+def read(point_dir: Path) -> dict[str, Any] | None:
+    """Return the record, None if there is none."""
+    try:
+        return dict(files.read_json(point_dir / FILE))
+    except DataError:
+        return None
+
+
+def write(
+    point_dir: Path,
+    host: str,
+    root: str,
+    state: str,
+    result: Mapping[str, Any] | None = None,
+    collect: Mapping[str, Any] | None = None,
+    removed: bool = False,
+) -> None:
+    """Replace the record.
+
+    result: of the load, once its files were fetched. collect: where they are uploaded. removed: whether nothing is left
+    of the load elsewhere.
+    """
+    record: dict[str, Any] = {"schema": SCHEMA, "host": host, "root": root, "state": state}
+    record["result"] = dict(result or {})
+    if collect:
+        record["collect"] = dict(collect)
+    if removed:
+        record["removed"] = True
+    files.write_json(point_dir / FILE, record, SCHEMA)
+
+
+def forget_record(point_dir: Path) -> None:
+    """Delete the record of a load that no longer runs. The record of fetched files stays."""
+    record = read(point_dir)
+    if record is not None and record["state"] != FETCHED:
+        (point_dir / FILE).unlink(missing_ok=True)
+
+
+def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
+    """Return the parameters with which the load renews the run's lock on its target, None without such a lock.
+
+    cluster: the target's API host, as in lock files. The driver cluster may have another lock.
+    """
+    for path in sorted(Path(run_dir).glob(held_lock_file.PATTERN)) if run_dir else ():
+        found = held_lock_file.read(path)
+        if found and found["state"] == held_lock_file.HELD and found["cluster"] == cluster:
+            return lock_of(found)
+    return None
+
+
+def lock_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of cluster_lock for the load, from the run's lock record."""
+    names = {"run_id": "run", "owner": "owner", "purpose": "purpose", "namespace": "namespace", "duration": "duration"}
+    return {**{ours: record[theirs] for ours, theirs in names.items()}, "timeout": 60, "context": ""}
 
 
 class RemoteLoad(Protocol):
@@ -58,29 +197,27 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
 
     Raises AccessError if the load found the cluster unreachable, ProcessError with its own error otherwise.
     """
-    record = remote_load_record.read(point_dir)
-    if record and record["state"] == remote_load_record.FETCHED:
+    record = read(point_dir)
+    if record and record["state"] == FETCHED:
         if not record.get("removed"):  # the call that fetched the files was killed since
             _remove(load, point_dir, record["result"])
         return {**record["result"], "changed": False, "found": True}
     point_dir.mkdir(parents=True, exist_ok=True)
     # Written before the start, so that a cleanup knows where to look.
-    remote_load_record.write(point_dir, load.host, load.root, remote_load_record.STARTED, collect=load.collect)
+    write(point_dir, load.host, load.root, STARTED, collect=load.collect)
     try:
         found = load.begin(bool(record))
     except InputError:
-        remote_load_record.remove(point_dir)
+        forget_record(point_dir)
         raise
     ended = load.follow()
     outcome = load.fetch(ended, point_dir, step_dir)
     if outcome["ok"]:
-        remote_load_record.write(
-            point_dir, load.host, load.root, remote_load_record.FETCHED, outcome["result"], load.collect
-        )
+        write(point_dir, load.host, load.root, FETCHED, outcome["result"], load.collect)
         _remove(load, point_dir, outcome["result"])
     else:
         load.retry.call("removing it", load.remove)
-        remote_load_record.remove(point_dir)
+        forget_record(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
     return {**outcome["result"], "found": found}
@@ -89,13 +226,13 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
 def _remove(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:
     """Remove a load whose files are here, and record that."""
     load.retry.call("removing it", load.remove)
-    state = remote_load_record.FETCHED
-    remote_load_record.write(point_dir, load.host, load.root, state, result, load.collect, removed=True)
+    state = FETCHED
+    write(point_dir, load.host, load.root, state, result, load.collect, removed=True)
 
 
 def remove(load: RemoteLoad, point_dir: Path | None) -> dict[str, Any]:
     """End the load, delete what is left of it, and delete its record."""
     changed = load.remove()
     if point_dir:
-        remote_load_record.remove(point_dir)
+        forget_record(point_dir)
     return {"changed": changed}

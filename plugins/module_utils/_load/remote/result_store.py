@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
-from . import result_archive, result_upload
+from . import result_upload
 
 #: How long a presigned URL can be used, seconds. The controller replaces it while it follows the load.
 LIFETIME = 86400
@@ -133,7 +133,7 @@ def unpack(archive: Path, point_dir: Path, step_dir: Path | None) -> dict[str, A
             return point_dir / name
         return step_dir / f".{name}.collected" if step_dir is not None else None
 
-    outcome = result_archive.unpack(archive, target)
+    outcome = result_upload.unpack(archive, target)
     for aside in sorted(step_dir.glob(".*.collected")) if step_dir is not None else ():
         here = aside.with_name(aside.name.removeprefix(".").removesuffix(".collected"))
         with open(here, "ab") as stream:

@@ -20,8 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
 
 from ..kinds.stage_definitions import KindStages, Value, gpus, hindrance, why
-from .adopted_workloads import AdoptedWorkloads
-from .owner_index import OwnerIndex
+from .workload_index import AdoptedWorkloads, OwnerIndex
 from .workload_tally import WorkloadTally
 
 #: Source of an event: a watch.

@@ -32,11 +32,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fi
 from ..kinds.sampling_spec import SamplingSpec, Selection
 from ..kinds.stage_definitions import OWNERS, KindStages
 from . import kind_follower
-from .adopted_workloads import AdoptedWorkloads
 from .observation_writer import ObservationWriter
-from .owner_index import OwnerIndex
-from .revision_clock_probes import CANARY, RevisionClockProbes
+from .revision_probes import CANARY, RevisionClockProbes
 from .watch_multiplexer import GATHER, GATHER_BRIEFLY, Item, WatchMultiplexer
+from .workload_index import AdoptedWorkloads, OwnerIndex
 from .workload_tally import WorkloadTally
 
 SCHEMA = "observations/1"

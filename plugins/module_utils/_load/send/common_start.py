@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch
 
-from ..plan.plan_parts import Part
+from ..plan.workload_plan import Part
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 READY, START = "ready", "start"

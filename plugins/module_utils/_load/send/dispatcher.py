@@ -23,7 +23,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
 
-from ..plan.template_renderer import Rendered
+from ..plan.templates import Rendered
 from ..plan.workload_plan import Planned
 from .ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
 from .sender import Halted, Sender, SenderSettings

@@ -20,10 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..kinds.sampling_spec import SamplingSpec, Selection
 from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..sample import pending_reasons
+from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import load_spec
-from .api_health_breaker import require_answer
+from .early_end import require_answer
 
 #: File in the directory of the point that ends the sampling.
 END_FILE = "END"
@@ -181,7 +181,7 @@ class ForeignLoadSampler:
         counts = sampler.tally.counts()
         parts = [f"{counts['seen']} seen", f"{counts['running']} running", f"{counts['succeeded']} done"]
         parts += [f"{counts[name]} {name}" for name in ("failed", "deleted") if counts[name]]
-        parts += pending_reasons.lines(sampler.tally.reasons())
+        parts += workload_tally.lines(sampler.tally.reasons())
         return f"sample {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
     def _result(self, sampler: Sampler, reason: str) -> dict[str, Any]:

@@ -1,24 +1,53 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The progress of a running load, and its result."""
+"""CPU steal: processor time that the hypervisor gave to other machines while this one had work to do.
+
+It makes a load generator in a virtual machine late through no fault inside the machine. Linux counts it as "steal"
+(proc_stat(5), the eighth figure of the first line).
+
+The progress of a running load, and its result.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles
 
-from ..plan import template_renderer, workload_plan
-from ..sample import pending_reasons
-from . import cpu_steal, ledger
+from ..plan import templates, workload_plan
+from ..sample import workload_tally
+from . import ledger
 from .dispatcher import Dispatcher
+from .early_end import StalledLoad
 from .lifetimes import Lifetimes
 from .releases import Releases
-from .stalled_load import StalledLoad
+
+STAT = Path("/proc/stat")
+#: Ticks of all processors since boot: stolen, and all. None if the system does not report them.
+#: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
+Reading: TypeAlias = "tuple[int, int] | None"
+
+
+def reading(stat: Path = STAT) -> Reading:
+    """Return the stolen and all ticks since boot."""
+    try:
+        ticks = [int(one) for one in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    return (ticks[7], sum(ticks)) if len(ticks) == 8 else None
+
+
+def share(before: Reading, after: Reading) -> float | None:
+    """Return the share of processor time that was stolen between two readings, 0 to 1; None if it is unknown."""
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 4)
+
 
 if TYPE_CHECKING:
     from ..kinds.sampling_spec import NoSampler
@@ -58,7 +87,7 @@ class LoadState:
         self.lifetimes = lifetimes
         self.releases = releases
         self._sessions = past.sessions + 1
-        self._stolen = cpu_steal.reading()
+        self._stolen = reading()
         self._loads: list[float] = []  # load averages, one a second
         self._recorded = float("-inf")
         kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
@@ -118,7 +147,7 @@ class LoadState:
         return self.stopped or self.hopeless()
 
     def _pending(self) -> list[str]:
-        return pending_reasons.lines(self._sampler.state.get("reasons") or self._stall.reasons)
+        return workload_tally.lines(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""
@@ -175,7 +204,7 @@ class LoadState:
     def machine(self) -> dict[str, Any]:
         """Return processors, stolen share and mean load average since the start, for the last line of the ledger."""
         load = round(sum(self._loads) / len(self._loads), 2) if self._loads else None
-        return {"cpus": os.cpu_count() or 0, "stolen": cpu_steal.share(self._stolen, cpu_steal.reading()), "load": load}
+        return {"cpus": os.cpu_count() or 0, "stolen": share(self._stolen, reading()), "load": load}
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
@@ -210,7 +239,7 @@ class LoadState:
             "lateness": late,
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatcher.held_back,
-            "stolen": cpu_steal.share(self._stolen, cpu_steal.reading()),
+            "stolen": share(self._stolen, reading()),
             "on_time": quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
@@ -226,7 +255,7 @@ class LoadState:
 
     def _waiting_for(self) -> list[str]:
         indices = self._sampler.state.get("waiting") or []
-        return [template_renderer.workload_name(self.request.run, self.request.point, index) for index in indices]
+        return [templates.workload_name(self.request.run, self.request.point, index) for index in indices]
 
     def _refusals(self) -> list[dict[str, Any]]:
         """Return refusals with their reasons, the most frequent first."""

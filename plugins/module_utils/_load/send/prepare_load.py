@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..kinds.sampling_spec import definitions_for
 from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..plan import arrivals, plan_parts, template_renderer, workload_plan
-from . import release_spec
+from ..plan import arrivals, templates, workload_plan
+from . import releases
 from .load_spec import LoadSpec
 from .sender import FIELD_MANAGER
 
@@ -27,7 +27,7 @@ class Prepared:
     request: LoadSpec
     client: Client
     kinds: list[KindStages]
-    rendered: list[template_renderer.Rendered]
+    rendered: list[templates.Rendered]
     plan: workload_plan.Plan
 
 
@@ -42,7 +42,7 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
     It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
     """
     prepared = prepare(replace(request, client=None))
-    plan_parts.require_schedule(prepared.plan, clients)
+    workload_plan.require_schedule(prepared.plan, clients)
     with prepared.client:
         dry_run(prepared.client, prepared.rendered)
     request.point_dir.mkdir(parents=True, exist_ok=True)
@@ -52,12 +52,12 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
 
 def _part(request: LoadSpec) -> Prepared:
     """Prepare the workloads of a part of a plan that was made before."""
-    planned = plan_parts.read(request.point_dir / "plan.jsonl", request.part)
+    planned = workload_plan.read_part(request.point_dir / "plan.jsonl", request.part)
     request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
     rendered = _rendered(request, namespace, planned.workloads)
-    template_renderer.resolve(client, rendered, namespace)
+    templates.resolve(client, rendered, namespace)
     if [one.header() for one in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: the plan is of other templates than those of this load")
     return Prepared(request, client, compile_kinds(request.stages), rendered, planned)
@@ -83,8 +83,8 @@ def _whole(request: LoadSpec) -> Prepared:
         definitions_for(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for one in kinds if one.kind in own for name in one.names]
-        release_spec.check(request.release, request.count, request.seed, names)
-    template_renderer.resolve(client, rendered, namespace)
+        releases.check(request.release, request.count, request.seed, names)
+    templates.resolve(client, rendered, namespace)
     planned.header["templates"] = [one.header() for one in rendered]
     return Prepared(request, client, kinds, rendered, planned)
 
@@ -104,18 +104,18 @@ def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
 
 def _rendered(
     request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.Planned]
-) -> list[template_renderer.Rendered]:
+) -> list[templates.Rendered]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
     for one in workloads:
         used[one.template].append(one.index)
     return [
-        template_renderer.render(template, request.run, request.point, namespace, used[template.name], request.number)
+        templates.render(template, request.run, request.point, namespace, used[template.name], request.number)
         for template in request.templates
     ]
 
 
-def dry_run(client: Client, rendered: list[template_renderer.Rendered]) -> None:
+def dry_run(client: Client, rendered: list[templates.Rendered]) -> None:
     """Have the API server check the first object of each template, and its related ones, in a dry run.
 
     Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.

@@ -18,13 +18,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..kinds.sampling_spec import definitions_for
 from ..kinds.stage_definitions import compile_kinds
-from ..plan import template_renderer, workload_plan
-from ..sample import pending_reasons
+from ..plan import templates, workload_plan
+from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import ledger
-from .api_health_breaker import require_answer
+from .early_end import StalledLoad, require_answer
 from .load_spec import WatchSpec
-from .stalled_load import StalledLoad
 
 #: Polling interval for the state of the load, seconds.
 _LOOK = 0.2
@@ -112,7 +111,7 @@ class RunningLoadSampler:
         ]
         if counts["deleted"]:
             parts.append(f"{counts['deleted']} deleted")
-        parts += pending_reasons.lines(sampler.tally.reasons() or self.stall.reasons)
+        parts += workload_tally.lines(sampler.tally.reasons() or self.stall.reasons)
         return f"workload {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
     def _result(self, sampler: Sampler, planned: int) -> dict[str, Any]:
@@ -123,12 +122,9 @@ class RunningLoadSampler:
             for (kind, name), outcome in past.outcomes.items()
             if kind in own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
         }
-        seen = {
-            template_renderer.workload_name(self.request.run, self.request.point, index) for index in sampler.tally.seen
-        }
+        seen = {templates.workload_name(self.request.run, self.request.point, index) for index in sampler.tally.seen}
         waiting = [
-            template_renderer.workload_name(self.request.run, self.request.point, index)
-            for index in sampler.tally.waiting(10)
+            templates.workload_name(self.request.run, self.request.point, index) for index in sampler.tally.waiting(10)
         ]
         line = self._line(sampler, planned)
         if self.timed_out:

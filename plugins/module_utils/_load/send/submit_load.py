@@ -22,15 +22,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
-from ..plan import template_renderer, workload_plan
+from ..plan import templates, workload_plan
 from . import ledger, load_state, prepare_load, releases
-from .api_health_breaker import CircuitBreaker, require_answer
 from .common_start import CommonStart
 from .dispatcher import LOOP, Dispatcher, raise_priority
+from .early_end import CircuitBreaker, StalledLoad, require_answer
 from .lifetimes import Lifetimes
 from .load_spec import LoadSpec
 from .sender import SenderSettings
-from .stalled_load import StalledLoad
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
@@ -78,7 +77,7 @@ class Load:
             todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
             if todo:
                 prepare_load.dry_run(client, rendered)
-            namespaces = {one.namespace or namespace for one in template_renderer.documents(rendered)}
+            namespaces = {one.namespace or namespace for one in templates.documents(rendered)}
             watched = namespaces.pop() if len(namespaces) == 1 else ""
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
@@ -111,7 +110,7 @@ class Load:
         past: ledger.ResumeState,
         planned: workload_plan.Plan,
         todo: list[workload_plan.Planned],
-        rendered: list[template_renderer.Rendered],
+        rendered: list[templates.Rendered],
     ) -> dict[str, Any]:
         request = self.request
         with interrupt.noticed(request.lock_lost) as stop:
@@ -298,7 +297,7 @@ class Load:
 def _lifetimes(
     request: LoadSpec,
     settings: SenderSettings,
-    templates: dict[str, template_renderer.Rendered],
+    templates: dict[str, templates.Rendered],
     planned: workload_plan.Plan,
     past: ledger.ResumeState,
 ) -> Lifetimes | None:

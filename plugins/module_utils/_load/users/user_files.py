@@ -27,11 +27,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_bl
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 
-from ..plan.template_renderer import workload_name
-from ..remote import chunked_transfer
-from ..send.release_spec import needed
-from .file_archive import count_files, extract
-from .user_uploads import POD, UserUploads
+from ..plan.templates import workload_name
+from ..remote import result_sync
+from ..send.releases import needed
+from .user_uploads import POD, UserUploads, count_files, extract
 
 SCHEMA = "users/1"
 #: What a simulated user has done, in its files.
@@ -157,16 +156,16 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
     """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
     parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
     found = _not_sent(reported)
-    if to.exists() and client.get(chunked_transfer.CONFIG_MAP, parts[0], spec.namespace) is None:
+    if to.exists() and client.get(result_sync.CONFIG_MAP, parts[0], spec.namespace) is None:
         return {"count": count_files(to), **found}  # an earlier call has fetched them
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
-        chunked_transfer.fetch(client, spec.namespace, file, packed)
+        result_sync.fetch_file(client, spec.namespace, file, packed)
         count = extract(packed, to, f"files of {pod}")
     for name in parts:
-        client.delete(chunked_transfer.CONFIG_MAP, name, spec.namespace)
+        client.delete(result_sync.CONFIG_MAP, name, spec.namespace)
     return {"count": count, "bytes": reported.get("bytes", 0), **found}
 
 

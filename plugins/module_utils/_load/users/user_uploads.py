@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of users in pods that are too large for the API server: they go through an S3 server, as those of a load do.
+"""Archives with the files of a user, as the helper in the pod (roles/users/files/user.py) packs them.
+
+Files of users in pods that are too large for the API server: they go through an S3 server, as those of a load do.
 
 Each user has one object, ``<prefix>/<run>/<point>/users/<index>.gz``. A Secret has a presigned URL for each, which only
 the pod of that user gets. ``uploads.json`` beside the users' folders names the objects until none can be left.
@@ -9,7 +11,12 @@ the pod of that user gets. ``uploads.json`` beside the users' folders names the 
 
 from __future__ import annotations
 
+import gzip
+import shutil
+import tarfile
+import tempfile
 import threading
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +31,45 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
-from ..plan.template_renderer import workload_name
+from ..plan.templates import workload_name
 from ..remote import result_upload
 from ..remote.result_store import ResultStore
-from .file_archive import extract
+
+
+def count_files(folder: Path) -> int:
+    """Return the number of files below a folder."""
+    return sum(one.is_file() for one in folder.rglob("*"))
+
+
+def extract(archive: Path, to: Path, what: str) -> int:
+    """Replace the folder ``to`` by the content of an archive; return the number of files. what: for errors.
+
+    Nothing is replaced if the archive is damaged, or would write elsewhere: both raise DataError.
+    """
+    with tempfile.TemporaryDirectory(dir=to.parent) as aside:
+        fresh = Path(aside) / "files"
+        try:
+            _verify(archive)
+            with tarfile.open(archive) as content:
+                # Refuses paths that lead out of the folder, and devices.
+                content.extractall(fresh, filter="data")
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{what}: {error}") from error
+        fresh.mkdir(exist_ok=True)  # of an archive without files
+        shutil.rmtree(to, ignore_errors=True)
+        fresh.replace(to)
+    return count_files(to)
+
+
+def _verify(archive: Path) -> None:
+    """Read a compressed archive to its end, where its checksum is: tarfile does not."""
+    with open(archive, "rb") as stream:
+        compressed = stream.read(2) == b"\x1f\x8b"
+    if compressed:
+        with gzip.open(archive) as content:
+            while content.read(1 << 20):
+                pass
+
 
 POD = Kind("v1", "Pod", "pods", True)
 FILE = "uploads.json"

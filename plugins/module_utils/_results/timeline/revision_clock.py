@@ -10,7 +10,7 @@ it was answered. So a change with resourceVersion r was committed
 - before any own write with a larger (or the same) resourceVersion was answered, and
 - before a watch delivered it to us.
 
-Between the writes, revision probes (revision_probe.py) read etcd's current revision, which gives bounds of the
+Between the writes, revision probes (revision_probes.py) read etcd's current revision, which gives bounds of the
 same kind. No server clock is used. Compared with the audit log of a real API server, these bounds held for each of
 1,500 Jobs, with a median width of about 30 ms at 20 own writes per second.
 """

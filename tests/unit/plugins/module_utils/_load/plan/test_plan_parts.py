@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import plan_parts, workload_plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.plan_parts import Part
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan, Planned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Part, Plan, Planned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +27,10 @@ def test_the_parts_together_are_the_plan_byte_for_byte(tmp_path_factory, offsets
     found = []
     for client in range(clients):
         part = Part(client, clients)
-        mine = plan_parts.cut(plan, part)
+        mine = workload_plan.cut(plan, part)
         assert len(mine.workloads) == part.size(len(offsets))
         workload_plan.write(folder / f"{client}.jsonl", mine)
-        again = plan_parts.read(folder / f"{client}.jsonl", part)
+        again = workload_plan.read_part(folder / f"{client}.jsonl", part)
         assert again == mine and again.header == plan.header
         found += again.workloads
     workload_plan.write(folder / "joined.jsonl", Plan(plan.header, sorted(found, key=lambda one: one.index)))
@@ -40,18 +39,18 @@ def test_the_parts_together_are_the_plan_byte_for_byte(tmp_path_factory, offsets
 
 def test_another_part_is_refused(tmp_path):
     path = tmp_path / "plan.jsonl"
-    workload_plan.write(path, plan_parts.cut(plan_of([0.0, 1.0, 2.0, 3.0]), Part(1, 2)))
+    workload_plan.write(path, workload_plan.cut(plan_of([0.0, 1.0, 2.0, 3.0]), Part(1, 2)))
     for part in (Part(0, 2), Part(1, 3), Part()):
         with pytest.raises(DataError, match="not the part of client"):
-            plan_parts.read(path, part)
+            workload_plan.read_part(path, part)
 
 
 def test_what_several_clients_can_not_send_is_refused():
-    plan_parts.require_schedule(plan_of([0.0, 1.0]), 2)
-    plan_parts.require_schedule(plan_of([None, None], at_once=1), 1)
+    workload_plan.require_schedule(plan_of([0.0, 1.0]), 2)
+    workload_plan.require_schedule(plan_of([None, None], at_once=1), 1)
     with pytest.raises(InputError, match="an arrival with batch is a loop of one client"):
-        plan_parts.require_schedule(plan_of([None, None], batch=5), 2)
+        workload_plan.require_schedule(plan_of([None, None], batch=5), 2)
     with pytest.raises(InputError, match="clients is 3, but there are only 2 workloads"):
-        plan_parts.require_schedule(plan_of([0.0, 1.0]), 3)
+        workload_plan.require_schedule(plan_of([0.0, 1.0]), 3)
     with pytest.raises(InputError, match="client is 2, it must be 0 to 1"):
         Part(2, 2)

@@ -7,8 +7,8 @@ from statistics import mean, median
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_jinja_filter import drawn, uniform
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import Template, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn, uniform
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template, render
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.seeded_random import SeededRandom
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import SeededRandom
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
+    BodyCache,
     Rendered,
     Template,
     render,

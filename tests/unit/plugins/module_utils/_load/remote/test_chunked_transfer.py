@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import chunked_transfer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
 def sent(store: ConfigMapStore, *paths: Path) -> list[dict[str, Any]]:
-    return chunked_transfer.send(store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}})
+    return result_sync.send(store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}})
 
 
 @settings(max_examples=40, deadline=None)
@@ -25,14 +25,14 @@ def test_what_is_put_in_comes_out_in_pieces_of_the_asked_size(size: int, dull: b
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data"
         path.write_bytes(b"a" * size if dull else random.Random(size).randbytes(size))
-        cut = list(chunked_transfer.chunks(path, piece))
+        cut = list(result_sync.chunks(path, piece))
         assert all(len(one) == piece for one in cut[:-1]) and 0 < len(cut[-1]) <= piece
-        assert chunked_transfer.zlib.decompress(b"".join(cut)) == path.read_bytes()
+        assert result_sync.zlib.decompress(b"".join(cut)) == path.read_bytes()
 
 
 def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(tmp_path: Path) -> None:
     large, small = tmp_path / "ledger.jsonl", tmp_path / "log"
-    large.write_bytes(random.Random(1).randbytes(chunked_transfer.CHUNK + 100))
+    large.write_bytes(random.Random(1).randbytes(result_sync.CHUNK + 100))
     small.write_bytes(b"")
     store = ConfigMapStore()
     first = sent(store, large, small)
@@ -40,19 +40,19 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
     assert sent(store, large, small) == first
     assert all(one["metadata"]["labels"] == {"a": "b"} for one in store.held.values())
     for one, path in zip(first, (large, small), strict=True):
-        chunked_transfer.fetch(store, "ns", one, tmp_path / "out")
+        result_sync.fetch_file(store, "ns", one, tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == path.read_bytes()
 
 
 def test_a_part_that_is_gone_or_another_one_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    path.write_bytes(random.Random(1).randbytes(2 * chunked_transfer.CHUNK))
+    path.write_bytes(random.Random(1).randbytes(2 * result_sync.CHUNK))
     store = ConfigMapStore()
     (one,) = sent(store, path)
     with pytest.raises(DataError, match="its checksum differs after the transfer"):
-        chunked_transfer.fetch(store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out")
+        result_sync.fetch_file(store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out")
     with pytest.raises(DataError, match="has no valid chunk of it"):
-        chunked_transfer.fetch(store, "ns", {**one, "parts": one["parts"][1:]}, tmp_path / "out")
+        result_sync.fetch_file(store, "ns", {**one, "parts": one["parts"][1:]}, tmp_path / "out")
     del store.held[one["parts"][1]]
     with pytest.raises(DataError, match="load-x-0002 with a chunk .* was deleted"):
-        chunked_transfer.fetch(store, "ns", one, tmp_path / "out")
+        result_sync.fetch_file(store, "ns", one, tmp_path / "out")

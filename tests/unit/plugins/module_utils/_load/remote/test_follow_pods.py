@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import connection_retry, follow_pods
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import DriverPod
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.follow_pods import PodsFollower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pod import _unready
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import (
+    ClientState,
+    DriverPod,
+    PodsState,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower, _unready
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_states import ClientState, PodsState
 
 WAITS = "ErrImagePull: failed to pull image"
 
@@ -34,7 +36,7 @@ def test_a_lost_client_ends_the_load_unless_it_has_started(started: bool, given_
 def test_an_image_that_cannot_be_pulled_gets_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     follows = follower(started=False)
     assert follows._unstarted(state()) == {}
-    monkeypatch.setattr(follow_pods, "HOPING", 0.0)
+    monkeypatch.setattr(load_in_pods, "HOPING", 0.0)
     assert follows._unstarted(state()) == {1: WAITS}
     assert follows._unstarted(state(why="ImagePullBackOff: of a")) == {1: "ImagePullBackOff: of a"}
     assert follows._unstarted(state(why="ContainerCreating")) == {}, "it is tried again, and may come"
@@ -47,7 +49,7 @@ def test_clients_with_the_same_reason_are_named_together() -> None:
 
 
 def test_a_refusal_after_an_answer_is_not_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_retry, "_PAUSE", 0.0)
+    monkeypatch.setattr(remote_load, "_PAUSE", 0.0)
     pod = DriverPod(None, DriverPodSpec("run-aa", "001", "image"), lambda _line: None, 1.0)  # type: ignore[arg-type]
     forbidden = ApiError("GET /x: 403 Forbidden", 403, "Forbidden")
     replies: list[Any] = [forbidden]
@@ -62,7 +64,7 @@ def test_a_refusal_after_an_answer_is_not_believed_at_once(monkeypatch: pytest.M
         pod.retry.call("looking for it", ask)
     replies[:] = ["there", AccessError("refused"), forbidden, forbidden, "again"]
     assert [pod.retry.call("following it", ask) for _ in range(2)] == ["there", "again"]
-    monkeypatch.setattr(connection_retry, "_REFUSED", -1.0)
+    monkeypatch.setattr(remote_load, "_REFUSED", -1.0)
     replies[:] = [forbidden]
     with pytest.raises(ApiError, match="403"):
         pod.retry.call("following it", ask)

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import hand_over, remote_load_record
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import DriverPod
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.follow_pods import PodsFollower
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.hand_over import HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load, result_sync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import (
+    ClientState,
+    DriverPod,
+    PodsState,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_states import ClientState, PodsState
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import HandOver
 from config_map_store import ConfigMapStore
 
-LEDGER, OBSERVATIONS = hand_over.FILES
+LEDGER, OBSERVATIONS = result_sync.FILES
 S3 = {"url": "s3://results/x", "endpoint": "https://s3.example.com", "access_key": "key", "secret_key": "hidden words"}
 
 
@@ -49,9 +52,9 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
                 stream.write(lines(chance, size))
         pod.send()
     assert pod.held
-    assert size_of(store) <= most + 2 * hand_over.ROOM + 400_000, "the API server gets no more than that"
-    hand_over.fetch(store, "ns", "load-0", tmp_path / "here")
-    whole = {name: (tmp_path / "a" / name).read_bytes() for name in hand_over.FILES}
+    assert size_of(store) <= most + 2 * result_sync.ROOM + 400_000, "the API server gets no more than that"
+    result_sync.fetch(store, "ns", "load-0", tmp_path / "here")
+    whole = {name: (tmp_path / "a" / name).read_bytes() for name in result_sync.FILES}
     assert (tmp_path / "here" / LEDGER).read_bytes() == whole[LEDGER]
     part = (tmp_path / "here" / OBSERVATIONS).read_bytes()
     assert 0 < len(part) < len(whole[OBSERVATIONS]) and whole[OBSERVATIONS].startswith(part)
@@ -65,11 +68,11 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
 def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held: bool) -> None:
     store = store_of()
     pod = over(store, tmp_path / "a", most)
-    for name in hand_over.FILES:
+    for name in result_sync.FILES:
         (tmp_path / "a" / name).write_bytes(b'{"type":"end"}\n')
     pod.send()
     assert pod.held is held
-    index = hand_over.fetch(store, "ns", "load-0", tmp_path / "here")
+    index = result_sync.fetch(store, "ns", "load-0", tmp_path / "here")
     assert (tmp_path / "here" / LEDGER).read_bytes() == b'{"type":"end"}\n'
     assert ((tmp_path / "here" / OBSERVATIONS).read_bytes() == b"") is held and index
 
@@ -116,8 +119,8 @@ def test_an_archive_is_not_left_out_because_the_setting_was(tmp_path: Path) -> N
 def test_the_record_says_where_the_files_are(tmp_path: Path) -> None:
     of = ResultStore.of({"collect_s3": S3}, "run-aa", "001", 2)
     assert of is not None
-    remote_load_record.write(tmp_path, remote_load_record.DRIVER_POD, "", "started", collect=of.record())
-    found = remote_load_record.read(tmp_path)
+    remote_load.write(tmp_path, remote_load.DRIVER_POD, "", "started", collect=of.record())
+    found = remote_load.read(tmp_path)
     assert found is not None
     keys = ["x/run-aa/001/0.gz", "x/run-aa/001/1.gz"]
     assert found["collect"] == {"bucket": "results", "endpoint": S3["endpoint"], "keys": keys}

@@ -10,19 +10,21 @@ import sys
 import zipfile
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_code, pod_main, pod_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 
 #: What docs/clusters.md requires of an image; markupsafe is a part of Jinja2.
 IMAGE = ("yaml", "_yaml", "jinja2", "markupsafe", "jmespath")
 #: Modules that a load imports only when it needs them.
-LATER = ("_sample.sampler_process", "_plan.template_renderer", "_load.submit_load", "_lock.lock_renewer")
+LATER = (
+    "_load.sample.sampler_process", "_load.plan.templates", "_load.send.submit_load", "_clusters.lock.lock_renewer",
+)  # fmt: skip
 
 
 def test_the_code_needs_nothing_but_the_packages_of_the_image(tmp_path: Path) -> None:
-    packed = pod_code.archive()
+    packed = pod_manifests.archive()
     assert len(packed) < pod_manifests.ROOM / 2
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
-    assert not [name for name in names if "_report/" in name or "_rehearsal/" in name], "what no load imports"
+    assert not [name for name in names if "/report/" in name or "/rehearsal/" in name], "what no load imports"
     (tmp_path / "code.zip").write_bytes(packed)
     image = tmp_path / "image"
     image.mkdir()
@@ -31,8 +33,8 @@ def test_the_code_needs_nothing_but_the_packages_of_the_image(tmp_path: Path) ->
         if spec is not None and spec.origin:
             (image / name).symlink_to(Path(spec.origin).parent)
     there = {"PYTHONPATH": f"{tmp_path / 'code.zip'}:{image}"}
-    room = pod_main.__name__.removesuffix("._remote.pod_main")
-    script = f"import importlib, json, sys\nfor one in {LATER}: importlib.import_module('{room}.' + one)\n"
+    module_utils = pod_main.__name__.removesuffix("._load.remote.pod_main")
+    script = f"import importlib, json, sys\nfor one in {LATER}: importlib.import_module('{module_utils}.' + one)\n"
     script += "print(json.dumps(getattr(sys.modules['ansible'], '__file__')))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", script], cwd=tmp_path, env=there, capture_output=True, text=True, check=False

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import Template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 

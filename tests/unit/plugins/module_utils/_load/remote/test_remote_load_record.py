@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
 
 
 def hold(folder: Path, host: str, cluster: str, state: str = held_lock_file.HELD) -> None:
@@ -24,18 +24,18 @@ def hold(folder: Path, host: str, cluster: str, state: str = held_lock_file.HELD
 def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_cluster(tmp_path: Path) -> None:
     hold(tmp_path, "driver", "api.driver")
     hold(tmp_path, "sutest", "api.sutest")
-    found = remote_load_record.held_lock(tmp_path, "api.sutest")
+    found = remote_load.held_lock(tmp_path, "api.sutest")
     assert found is not None and found["namespace"] == "locks-of-api.sutest"
-    assert remote_load_record.held_lock(tmp_path, "api.other") is None
-    assert remote_load_record.held_lock(None, "api.sutest") is None
+    assert remote_load.held_lock(tmp_path, "api.other") is None
+    assert remote_load.held_lock(None, "api.sutest") is None
     hold(tmp_path, "sutest", "api.sutest", held_lock_file.RELEASED)
-    assert remote_load_record.held_lock(tmp_path, "api.sutest") is None
+    assert remote_load.held_lock(tmp_path, "api.sutest") is None
 
 
 def test_a_note_is_forgotten_unless_its_files_are_here(tmp_path: Path) -> None:
-    remote_load_record.write(tmp_path, "bastion", "", remote_load_record.STARTED)
-    remote_load_record.remove(tmp_path)
-    assert remote_load_record.read(tmp_path) is None
-    remote_load_record.write(tmp_path, remote_load_record.DRIVER_POD, "ns", remote_load_record.FETCHED, {"msg": "all"})
-    remote_load_record.remove(tmp_path)
-    assert (remote_load_record.read(tmp_path) or {})["result"] == {"msg": "all"}
+    remote_load.write(tmp_path, "bastion", "", remote_load.STARTED)
+    remote_load.forget_record(tmp_path)
+    assert remote_load.read(tmp_path) is None
+    remote_load.write(tmp_path, remote_load.DRIVER_POD, "ns", remote_load.FETCHED, {"msg": "all"})
+    remote_load.forget_record(tmp_path)
+    assert (remote_load.read(tmp_path) or {})["result"] == {"msg": "all"}

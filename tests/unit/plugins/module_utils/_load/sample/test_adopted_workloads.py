@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import compile_kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.adopted_workloads import (
-    AdoptedWorkloads,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     LIST,
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.owner_index import OwnerIndex
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_index import (
+    AdoptedWorkloads,
+    OwnerIndex,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 
 CREATED = {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import owner_index
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import workload_index
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
@@ -24,7 +24,7 @@ class World:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.family = owner_index.OwnerIndex()
+        self.family = workload_index.OwnerIndex()
         self.tally = WorkloadTally()
         self.observers = {}
         for kind in KINDS:
@@ -96,19 +96,19 @@ def test_objects_of_others_are_left_out() -> None:
 def test_who_waits_too_long_is_somebody_elses_and_who_is_pushed_out_is_counted() -> None:
     world = World()
     world.see(1, 0, 1, at=0.0)
-    world.see(1, 1, 1, at=owner_index.PATIENCE + 1)
+    world.see(1, 1, 1, at=workload_index.PATIENCE + 1)
     world.see(0, 0, 2)
     world.see(0, 1, 2)
     assert [(row["kind"], row["index"]) for row in world.rows] == [("RayJob", 0), ("RayJob", 1), ("RayCluster", 1)]
     assert world.family.dropped == 0
-    for number in range(owner_index.MOST + 3):
+    for number in range(workload_index.MOST + 3):
         world.family.wait(1000.0, [f"owner-{number}"], lambda: None)
     assert world.family.dropped == 2
 
 
 def test_one_of_several_owners_is_enough_and_counts_once() -> None:
     told: list[int] = []
-    found = owner_index.OwnerIndex()
+    found = workload_index.OwnerIndex()
     found.wait(0.0, ["a", "b"], lambda: told.append(1))
     found.add("b", 7)
     found.add("a", 7)

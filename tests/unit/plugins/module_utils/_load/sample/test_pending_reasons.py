@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import pending_reasons
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import workload_tally
 
 STAGES = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
 FULL = (
@@ -48,20 +48,20 @@ def test_what_differs_in_numbers_and_names_only_is_one_reason_and_the_most_frequ
         'pods "b-7" is forbidden',
         "rare",
     ]
-    assert pending_reasons.grouped(said) == [
+    assert workload_tally.grouped(said) == [
         (3, "0/2 nodes available: 2 Insufficient nvidia.com/gpu"),
         (2, 'pods "a-1" is forbidden'),
     ]
 
 
 def test_a_reason_is_no_longer_than_a_line_can_hold() -> None:
-    assert len(pending_reasons.short("word " * 100)) <= pending_reasons.LONGEST
+    assert len(workload_tally.short("word " * 100)) <= workload_tally.LONGEST
 
 
 def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(pending_reasons.time, "monotonic", lambda: now[0])
-    held = pending_reasons.PendingReasons()
+    monkeypatch.setattr(workload_tally.time, "monotonic", lambda: now[0])
+    held = workload_tally.PendingReasons()
     held.note("queued", 1, "no quota", False)
     for uid, index in (("a", 0), ("b", 0), ("c", 1), ("d", 2)):
         held.note(uid, index, "no nodes", True)
@@ -74,7 +74,7 @@ def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.Monk
 
 
 def test_a_line_says_how_many_wait_for_what() -> None:
-    assert pending_reasons.lines([(12, "0/0 nodes available"), (1, "no quota")]) == [
+    assert workload_tally.lines([(12, "0/0 nodes available"), (1, "no quota")]) == [
         "12 pending: 0/0 nodes available",
         "1 pending: no quota",
     ]
@@ -88,6 +88,6 @@ def test_equal_messages_are_searched_for_names_and_numbers_once(monkeypatch: pyt
             searched.append(text)
             return text.rstrip("0123456789")
 
-    monkeypatch.setattr(pending_reasons, "_OWN", Pattern())
-    assert pending_reasons.grouped(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
+    monkeypatch.setattr(workload_tally, "_OWN", Pattern())
+    assert workload_tally.grouped(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
     assert searched == ["needs 1", "needs 2"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.api_health_breaker import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import (
     IN_A_ROW,
     LatencyJudge,
     Probe,

@@ -23,7 +23,7 @@ AUTOGROUP = Path("/proc/self/autogroup")
 PROGRAM = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.dispatcher import raise_priority
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import raise_priority
 raise_priority(sys.argv[2] == "timed")
 print(os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/autogroup").read().split()[-1])
 """

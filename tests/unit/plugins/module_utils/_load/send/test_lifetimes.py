@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_jinja_filter import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, lifetimes, sender
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 

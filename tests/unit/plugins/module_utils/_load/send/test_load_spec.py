@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import Template
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_argument_spec, load_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec, WatchSpec
 
 GIVEN = {"kubeconfig": "/k", "run_id": "test-run", "point_dir": "/run/points/001", "count": 3}
@@ -19,16 +19,12 @@ TEMPLATES = [{"name": "job", "content": "kind: Job"}]
 
 
 def parameters(**more: Any) -> dict[str, Any]:
-    found = ArgumentSpecValidator(copy.deepcopy(load_argument_spec.SUBMIT)).validate(
-        {**GIVEN, "templates": TEMPLATES, **more}
-    )
+    found = ArgumentSpecValidator(copy.deepcopy(load_spec.SUBMIT)).validate({**GIVEN, "templates": TEMPLATES, **more})
     assert not found.error_messages
     return dict(found.validated_parameters)
 
 
-@pytest.mark.parametrize(
-    ("spec", "options"), [(WatchSpec, load_argument_spec.SAMPLE), (LoadSpec, load_argument_spec.SUBMIT)]
-)
+@pytest.mark.parametrize(("spec", "options"), [(WatchSpec, load_spec.SAMPLE), (LoadSpec, load_spec.SUBMIT)])
 def test_each_option_is_a_field(spec: type, options: dict[str, Any]) -> None:
     names = {"run_id" if one.name == "run" else one.name for one in fields(spec)}
     assert names == set(options)
@@ -78,6 +74,6 @@ def test_a_remote_load_is_checked_as_the_module_checks_it() -> None:
 
 
 def test_a_check_leaves_the_defaults_of_the_options_as_they_are() -> None:
-    before = copy.deepcopy(load_argument_spec.SUBMIT)
+    before = copy.deepcopy(load_spec.SUBMIT)
     load_spec.remote_parameters({"count": 3, "templates": TEMPLATES}, "test-run", "002")
-    assert before == load_argument_spec.SUBMIT
+    assert before == load_spec.SUBMIT

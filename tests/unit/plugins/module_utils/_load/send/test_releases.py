@@ -13,13 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
-    ledger,
-    release_spec,
-    releases,
-    sender,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.release_spec import Batch, ReleaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, releases, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.releases import Batch, ReleaseSpec
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 CLOSED = {"type": "closed"}
@@ -48,19 +43,19 @@ def test_batches_follow_from_the_arrivals() -> None:
     ("text", "number"), [("all", 40), ("95 %", 38), ("95%", 38), ("99.9 %", 40), ("1", 1), ("40", 40), ("5 %", 2)]
 )
 def test_the_required_number(text: str, number: int) -> None:
-    assert release_spec.needed(text, 40) == number
+    assert releases.needed(text, 40) == number
 
 
 @pytest.mark.parametrize("text", ["", "none", "0", "41", "0 %", "101 %", "-3", "95 percent"])
 def test_a_required_number_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"must be all, a percentage such as 95 %, or a number from 1 to 40"):
-        release_spec.needed(text, 40)
+        releases.needed(text, 40)
 
 
 def test_a_release_that_cannot_be_is_refused() -> None:
     given = {"stage": "redy", "arrival": CLOSED, "required": "all", "timeout": 1.0, "abort": False}
     with pytest.raises(InputError, match=r"no stage 'redy' \(did you mean ready\?\)|no stage 'redy'.*ready"):
-        release_spec.check(given, 3, 1, ["created", "ready"])
+        releases.check(given, 3, 1, ["created", "ready"])
     with pytest.raises(InputError, match="at_once"):
         spec(3, arrival={"type": "closed", "at_once": 2})
     with pytest.raises(InputError, match="timeout is -1"):

@@ -14,13 +14,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
     Document,
     Rendered,
     Template,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Planned
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import reply_metadata, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import Dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
@@ -310,7 +310,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert reply_metadata.identity(body) == ("own", "5")
+        assert sender.identity(body) == ("own", "5")
 
 
 def dispatch(

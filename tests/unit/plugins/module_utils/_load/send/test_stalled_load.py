@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.stalled_load import hopeless
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import hopeless
 
 NODES = [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "nvidia.com/gpu": "8"}}}]
 

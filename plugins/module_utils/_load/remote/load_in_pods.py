@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A load in pods of the driver cluster, from the parameters of module workload_in_pod."""
+"""Follow a load in pods until each of its clients has ended or is lost, and show its progress.
+
+A load in pods of the driver cluster, from the parameters of module workload_in_pod.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -22,13 +27,142 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 from ..plan import workload_plan
 from ..send import common_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
-from . import client_results, remote_load, remote_load_record, result_store
+from . import client_results, remote_load, result_store
 from .detached_load import PLAN
-from .driver_pod import FOLDER, DriverPod
-from .follow_pods import PodsFollower
+from .driver_pod import FOLDER, LOOK, DriverPod, PodsState
+from .pod_main import FREQUENT
 from .pod_manifests import DriverPodSpec
-from .pod_states import PodsState
 from .result_store import ResultStore
+
+#: Minimum interval between two renewals of URLs, seconds.
+RENEW = 20.0
+#: Reasons of a container that waits for something that nobody will change, and how long it may give them, seconds: a
+#: registry may be unavailable for a moment.
+HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+HOPING = 60.0
+
+
+class PodsFollower:
+    """Follows the load of ``pod`` with ``planned`` workloads. start_timeout: for its pods to start, seconds.
+
+    has_started: asks whether the common start was released.
+    """
+
+    def __init__(self, pod: DriverPod, planned: int, start_timeout: float, has_started: Callable[[], bool]) -> None:
+        self._pod = pod
+        self._has_started = has_started
+        self._started = False  # as last asked; asked only if a client is missing
+        self._hopeless: dict[int, float] = {}  # client -> since when its pod waits in vain
+        self._planned = planned
+        self._start_timeout = start_timeout
+        self._began = time.monotonic()
+        self._heard = [self._began] * pod.spec.clients
+        self._beats = [""] * pod.spec.clients
+        self._shown = 0  # lines of the only client
+        self._line = ""
+        self._waiting = ""
+        self._holding = ""
+        self._renewed = float("-inf")
+
+    def run(self) -> PodsState:
+        """Return the state of the load at its end.
+
+        After the error of a client, or the loss of one before the common start, the others are ended.
+
+        Raises ProcessError if the load was deleted, WaitTimeout if a pod does not start or shows no sign of life.
+        """
+        spec, retry = self._pod.spec, self._pod.retry
+        while True:
+            found = retry.call("following it", self._pod.status)
+            if not found.there:
+                raise ProcessError(f"the load of run {spec.run} was deleted")
+            self._show(found)
+            if found.over:
+                return found
+            if any(one.failed for one in found.clients):
+                # The others would wait for it, or measure another load.
+                retry.call("ending the other clients", self._pod.stop)
+                return retry.call("following it", self._pod.status)
+            unstarted = self._unstarted(found)
+            if unstarted:
+                retry.call("ending the other clients", self._pod.stop)
+                return replace(found, unstarted=unstarted)
+            self._collect(found)
+            self._check_signs(found)
+            time.sleep(LOOK * max(1.0, spec.clients / FREQUENT))
+
+    def _unstarted(self, found: PodsState) -> dict[int, str]:
+        """Return the clients that are lost, if the others wait for them, and why they are."""
+        now = time.monotonic()
+        vain = {
+            number: found.words(number)
+            for number, one in enumerate(found.clients)
+            if not one.beat and found.words(number).partition(":")[0] in HOPELESS
+        }
+        self._hopeless = {number: self._hopeless.get(number, now) for number in vain}
+        given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= HOPING}
+        gone = {**given_up, **found.lost}
+        if gone and not self._started:
+            self._started = self._pod.retry.call("looking for the common start", self._has_started)
+        return {} if self._started else gone
+
+    def _show(self, found: PodsState) -> None:
+        if len(found.clients) == 1:
+            (one,) = found.clients
+            new = one.count - self._shown
+            for line in one.lines[-new:] if new > 0 else ():
+                self._pod.say(line)
+            self._shown = max(self._shown, one.count)
+        elif any(one.beat for one in found.clients):
+            counts = [one.counts for one in found.clients]
+            seconds = time.monotonic() - self._began
+            line = client_results.progress(self._pod.spec.point, self._planned, counts, len(counts), seconds)
+            if line.rpartition(",")[0] != self._line:
+                self._line = line.rpartition(",")[0]
+                self._pod.say(line)
+        waiting = "; ".join(
+            f"client {number}: {found.words(number)}"
+            for number, one in enumerate(found.clients)
+            if not one.ended and found.words(number) != "Running"
+        )
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._pod.say(f"waits for its pods: {waiting}" if waiting else "all pods run")
+
+    def _collect(self, found: PodsState) -> None:
+        """Replace the URLs of clients that hold their files. Raises ProcessError if no S3 server is set."""
+        holding = {number: one.holds for number, one in enumerate(found.clients) if one.holds and not one.ended}
+        if not holding:
+            return
+        number, why = min(holding.items())
+        words = f"{formats.count(len(holding), 'client')} cannot send all files, client {number}: {why}"
+        if self._pod.store is None:
+            raise ProcessError(
+                f"{words}. The pods keep the files; set workload_collect_s3 and call the same task again, which finds "
+                f"the load by its run id ({self._pod.spec.run})"
+            )
+        if words != self._holding:
+            self._holding = words
+            self._pod.say(words)
+        if time.monotonic() - self._renewed > RENEW:
+            self._renewed = time.monotonic()
+            self._pod.retry.call("renewing the URLs of the uploads", self._pod.renew)
+
+    def _check_signs(self, found: PodsState) -> None:
+        now, spec = time.monotonic(), self._pod.spec
+        for number, one in enumerate(found.clients):
+            if one.beat != self._beats[number]:
+                self._beats[number], self._heard[number] = one.beat, now
+            if one.ended or number in found.lost:
+                continue
+            words = found.words(number)
+            if not one.beat and now - self._began > self._start_timeout:
+                raise WaitTimeout(
+                    f"the pod of client {number} of {spec.name} did not start within {self._start_timeout:g} s: {words}"
+                )
+            if one.beat and now - self._heard[number] > self._pod.retry.patience:
+                silent = now - self._heard[number]
+                raise WaitTimeout(f"no sign of life of client {number} of {spec.name} for {silent:.0f} s: {words}")
 
 
 def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
@@ -54,13 +188,13 @@ class LoadInPod:
     """The load of one point in pods of the driver cluster."""
 
     where = "the load in the driver cluster"
-    host = remote_load_record.DRIVER_POD
+    host = remote_load.DRIVER_POD
 
     def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
         """``given``: the module's parameters. ``client``: of the driver cluster."""
         spec = spec_of(given)
         say = step.reporter(given["progress_file"], "driver pod")
-        recorded = (remote_load_record.read(Path(given["point_dir"])) or {}).get("collect") or {}
+        recorded = (remote_load.read(Path(given["point_dir"])) or {}).get("collect") or {}
         clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
         self.store = ResultStore.of(given, spec.run, spec.point, clients)
         self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
@@ -100,7 +234,7 @@ class LoadInPod:
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
-        lock = remote_load_record.held_lock(given["lock_dir"], api_host(load(request.kubeconfig, request.context)))
+        lock = remote_load.held_lock(given["lock_dir"], api_host(load(request.kubeconfig, request.context)))
         pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
         return False
 
@@ -189,10 +323,10 @@ def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
 def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(given["point_dir"])
-    record = remote_load_record.read(point_dir) or {}
+    record = remote_load.read(point_dir) or {}
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         found = LoadInPod(given, client, step)
-        if found.store is not None and record.get("state") == remote_load_record.STARTED:
+        if found.store is not None and record.get("state") == remote_load.STARTED:
             found.pod.remove()  # even if the S3 server cannot be reached
             _rescue(found.store, point_dir, found.pod.say)
         elif record.get("collect") and found.store is None:

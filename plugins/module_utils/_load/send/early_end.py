@@ -1,7 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Diagnoses a load without running workloads: warnings, if no condition explains it, and whether it can run at all.
+"""The circuit breaker: ends a load before it affects other users of the cluster.
+
+In parallel with the load, over a separate connection, it asks the API server once a second whether it is ready
+(/readyz) and times a small read, as any user would send it. It opens after several bad responses in a row, so that a
+single slow response does not end the load.
+
+Diagnoses a load without running workloads: warnings, if no condition explains it, and whether it can run at all.
 
 The API server is asked only while nothing runs and nothing ends, so that no measurement is disturbed, at growing
 intervals.
@@ -9,19 +15,134 @@ intervals.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
 
 from ..kinds.sampling_spec import SamplingSpec
-from ..sample.pending_reasons import grouped
+from ..sample.workload_tally import grouped
+
+#: Seconds from one probe to the next.
+PERIOD = 1.0
+#: Number of bad probes in a row that opens the breaker.
+IN_A_ROW = 3
+#: Timeout of the probe at the end of a load, seconds.
+_LAST_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe of the API server. latency: of the read, seconds; trouble: why it is not ready, or empty.
+
+    answered: whether it sent any response.
+    """
+
+    latency: float
+    trouble: str = ""
+    answered: bool = True
+
+
+class LatencyJudge:
+    """Decides from consecutive probes when the load has to end."""
+
+    def __init__(self, limit: float, in_a_row: int = IN_A_ROW) -> None:
+        """``limit``: maximum latency of the read, seconds."""
+        self._limit = limit
+        self._in_a_row = in_a_row
+        self._bad: list[Probe] = []
+
+    def take(self, probe: Probe) -> str:
+        """Return why the load has to end now, or an empty string."""
+        if not probe.trouble and probe.latency <= self._limit:
+            self._bad.clear()
+            return ""
+        self._bad.append(probe)
+        if len(self._bad) < self._in_a_row:
+            return ""
+        trouble = next((one.trouble for one in reversed(self._bad) if one.trouble), "")
+        if trouble:
+            return f"{len(self._bad)} probes in a row found the API server in trouble, the last one: {trouble}"
+        slow = ", ".join(f"{one.latency:.2f}" for one in self._bad)
+        return f"{len(self._bad)} probe requests in a row took {slow} s, and {self._limit:g} s are allowed"
+
+
+def look(client: Client, namespace: str) -> Probe:
+    """Ask the API server whether it is ready and time a small read."""
+    began = time.monotonic()
+    try:
+        ready = client.raw("GET", "/readyz", accept="*/*")
+        if ready.status != 200 and ready.status not in (401, 403):  # some clusters permit it to administrators only
+            return Probe(time.monotonic() - began, f"/readyz answered {ready.status}")
+        began = time.monotonic()
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods"
+        answer = client.raw("GET", path, query={"limit": 1})
+    except (Broken, AccessError, OSError) as error:
+        return Probe(time.monotonic() - began, f"no answer: {error}", answered=False)
+    latency = time.monotonic() - began
+    busy = answer.status == 429 or answer.status >= 500
+    return Probe(latency, f"a list of one pod was answered with {answer.status}" if busy else "")
+
+
+def require_answer(access: Access, namespace: str, result: str) -> None:
+    """Raise AccessError if the API server does not answer, with the result of a load that did not end by itself.
+
+    What such a load measured says nothing about the product.
+    """
+    with Client(access, timeout=_LAST_TIMEOUT) as client:
+        probe = look(client, namespace)
+    if not probe.answered:
+        raise AccessError(f"{result}. At its end, the API server gave {probe.trouble}")
+
+
+class CircuitBreaker:
+    """Probes in its own thread while the ``with`` block runs. ``reason``: why the load has to end; empty until then."""
+
+    def __init__(
+        self, access: Access, namespace: str, limit: float, look_at: Callable[[Client, str], Probe] = look
+    ) -> None:
+        """``limit``: maximum latency of a probe, seconds; 0 disables the breaker."""
+        self.reason = ""
+        self.probes: list[float] = []  # latencies, seconds
+        self._client = Client(access, timeout=max(5.0, limit * 2))
+        self._namespace = namespace
+        self._limit = limit
+        self._look = look_at
+        self._over = threading.Event()
+        self._thread = Thread(target=self._run, name="breaker", daemon=True)
+
+    def __enter__(self) -> CircuitBreaker:
+        if self._limit > 0:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(PERIOD)
+        self._client.close()
+
+    def _run(self) -> None:
+        judge = LatencyJudge(self._limit)
+        while not self.reason:
+            began = time.monotonic()
+            probe = self._look(self._client, self._namespace)
+            self.probes.append(probe.latency)
+            self.reason = judge.take(probe)
+            if self._over.wait(max(0.0, PERIOD - (time.monotonic() - began))):
+                return
+
 
 #: Seconds without a running workload before the first check, and the longest interval between two.
 PATIENCE, LONGEST = 10.0, 60.0

@@ -1,7 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
+"""Transfers files out of a pod in ConfigMaps: compressed, in chunks, with a checksum.
+
+An API server accepts objects of at most 1 MiB. A file is one zlib stream (RFC 1950) over as many ConfigMaps as it
+needs, in the order of their numbers.
+
+Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
 
 ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. All but this
 small end is in immutable ConfigMaps, the parts, which are written once: what is written grows linearly with the files.
@@ -18,17 +23,103 @@ import hashlib
 import json
 import secrets
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 
-from . import chunked_transfer, result_upload
-from .chunked_transfer import CONFIG_MAP
+from . import result_upload
+
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
+
+#: Size of a chunk, bytes. An API server allows 1,048,576 in all values of a ConfigMap.
+CHUNK = 700_000
+_KEY = "piece"
+
+
+def chunks(path: Path, size: int = CHUNK) -> Iterator[bytes]:
+    """Yield the compressed content of a file in chunks of ``size`` bytes; the last one may be shorter."""
+    packer = zlib.compressobj()
+    packed = b""
+    with open(path, "rb") as stream:
+        while data := stream.read(1 << 20):
+            packed += packer.compress(data)
+            while len(packed) >= size:
+                yield packed[:size]
+                packed = packed[size:]
+    packed += packer.flush()
+    for begin in range(0, len(packed), size):
+        yield packed[begin : begin + size]
+
+
+def send(
+    client: Client, namespace: str, base: str, files: Sequence[tuple[str, Path]], metadata: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Put files into ConfigMaps ``<base>-<number>``; return for each file the record that fetch() takes.
+
+    files: (kind, path); the kind is any word of the caller. metadata: labels and owner of the ConfigMaps. Safe to
+    repeat: existing ConfigMaps are kept.
+    """
+    sent: list[dict[str, Any]] = []
+    number = 0
+    for kind, path in files:
+        parts: list[str] = []
+        for data in chunks(path):
+            number += 1
+            name = f"{base}-{number:04d}"
+            put(client, namespace, name, data, metadata)
+            parts.append(name)
+        found = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
+        sent.append({"kind": kind, "name": path.name, **found, "parts": parts})
+    return sent
+
+
+def put(client: Client, namespace: str, name: str, data: bytes, metadata: Mapping[str, Any]) -> None:
+    """Create an immutable ConfigMap with ``data``.
+
+    An existing one is kept, because the response to its creation was lost; fetch() verifies the checksum.
+    """
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {**metadata, "name": name},
+        "immutable": True,
+        "binaryData": {_KEY: base64.b64encode(data).decode()},
+    }
+    client.create_once(CONFIG_MAP.path(namespace), manifest)
+
+
+def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:
+    """Write one file of send() to ``target``. Raises DataError for a missing chunk or a wrong checksum."""
+    unpacker = zlib.decompressobj()
+    digest = hashlib.sha256()
+    with open(target, "wb") as stream:
+        try:
+            for name in file["parts"]:
+                data = unpacker.decompress(chunk(client, namespace, name))
+                digest.update(data)
+                stream.write(data)
+        except zlib.error as error:
+            raise DataError(
+                f"{file['name']}: ConfigMap {namespace}/{name} has no valid chunk of it: {error}"
+            ) from error
+    if digest.hexdigest() != file["sha256"]:
+        raise DataError(f"{file['name']}: its checksum differs after the transfer through namespace {namespace}")
+
+
+def chunk(client: Client, namespace: str, name: str) -> bytes:
+    """Return the content of a ConfigMap of put(). Raises DataError if it was deleted."""
+    found = client.get(CONFIG_MAP, name, namespace)
+    if found is None:
+        raise DataError(f"ConfigMap {namespace}/{name} with a chunk of the load's files was deleted")
+    return base64.b64decode((found.get("binaryData") or {}).get(_KEY, ""))
+
 
 #: Files of a client.
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
@@ -150,7 +241,7 @@ class HandOver:
         # A number is used once: whether an attempt without a reply has created its part is unknown.
         self._numbers[path.name] += 1
         number, prefix = self._numbers[path.name], f"{self._prefix}-{path.name[0]}"
-        chunked_transfer.put(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
+        put(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
         before, first, last = sent.parts[-1] if sent.parts else ("", 0, 0)
         if (before, last) == (prefix, number - 1):
             sent.parts[-1] = (prefix, first, number)
@@ -198,7 +289,7 @@ def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, 
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
             for part in (_part_name(of, number) for of, low, up in one["parts"] for number in range(low, up + 1)):
-                stream.write(_unpacked(chunked_transfer.chunk(client, namespace, part), part))
+                stream.write(_unpacked(chunk(client, namespace, part), part))
             stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
         if files.sha256_of(aside) != one["sha256"]:
             raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
