@@ -288,7 +288,7 @@ def _spec(given: dict[str, Any]) -> DownloadSpec:
         except OSError as error:
             raise InputError(f"storage_ca_file {given['ca_file']}: {error.strerror}") from error
     if given["parallel"] < 1:
-        raise InputError(f"storage_parallel is {given['parallel']}, and it must be at least 1")
+        raise InputError(f"parallel is {given['parallel']}, and it must be at least 1")
     return DownloadSpec(
         given["namespace"],
         given["claim"],

@@ -99,7 +99,7 @@ def test_settings_of_roles_that_install_one_operator_have_the_same_description()
     for role in installers:
         for name, spec in entries(role)["install"]["options"].items():
             texts.setdefault(name.removeprefix(f"{role.name}_"), set()).add(str(spec["description"]))
-    shared = ("kubeconfig", "context", "catalog", "channel", "version", "remove_crds", "force_finalizers")
+    shared = ("catalog", "channel")
     assert {name: texts[name] for name in shared if len(texts[name]) > 1} == {}
 
 
