@@ -1,6 +1,7 @@
 """Static checks of the tree: lint_checks.py CHECK ... runs these checks, one after the other.
 
-The table below is the only list of checks: `make lint` and the hooks of .pre-commit-config.yaml run them by name.
+`make lint` runs all checks of the table below. The hooks of .pre-commit-config.yaml run the quick ones on the files of
+a commit.
 """
 
 from __future__ import annotations
