@@ -186,12 +186,12 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.fake_gpu_operator_objects import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
     NodePool,
     OperatorSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
 def main() -> None:

@@ -10,10 +10,8 @@ from typing import Any
 import leftovers
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from bench_scale import ROWS, SCALE
 from benchmark_table import Table
 from load_bench import Bench

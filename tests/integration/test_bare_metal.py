@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from bare_metal_lab import CANARIES, NAMES, Lab, lab
 from playbook import begin, environment, play, run_dirs
 

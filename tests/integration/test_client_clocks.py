@@ -17,10 +17,7 @@ import rehearsal as support
 import wrong_clock_client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
@@ -36,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from load_bench import REAL_TEMPLATE
 from load_world import World, world_on
 from split_point import WrongClock

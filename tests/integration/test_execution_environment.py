@@ -10,11 +10,9 @@ import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.fake_nodes import NodePoolSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_nodes import NodePoolSpec
 from execution_environment import Podman
 from playbook import run_dirs
 

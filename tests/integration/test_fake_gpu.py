@@ -15,13 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_gpu_operator_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import (
+    fake_gpu_operator,
     fake_nodes,
     kwok_on_real_cluster,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from playbook import play, run_dirs
 
 GPU = "nvidia.com/gpu"
@@ -146,11 +146,11 @@ class StatusUpdaterAndPlugin(threading.Thread):
     def run(self) -> None:
         kind, plugin = self._client.kind("v1", "Node"), self._client.kind("apps/v1", "DaemonSet")
         while not self.over.wait(0.1):
-            pool = self._client.get(kind, self._node)["metadata"]["labels"].get(fake_gpu_operator_objects.POOL)
-            there = self._client.get(plugin, fake_gpu_operator_objects.PLUGIN, fake_gpu_operator_objects.NAME)
+            pool = self._client.get(kind, self._node)["metadata"]["labels"].get(fake_gpu_operator.POOL)
+            there = self._client.get(plugin, fake_gpu_operator.PLUGIN, fake_gpu_operator.NAME)
             if not pool or there is None:
                 continue
-            marks = {"metadata": {"labels": {fake_gpu_operator_objects.READY: "true"}}}
+            marks = {"metadata": {"labels": {fake_gpu_operator.READY: "true"}}}
             self._client.request("PATCH", kind.path(name=self._node), marks, content_type=MERGE_PATCH)
             count = str(self._pools[pool])
             body = {"status": {"capacity": {GPU: count}, "allocatable": {GPU: count}}}
@@ -160,8 +160,8 @@ class StatusUpdaterAndPlugin(threading.Thread):
             return
 
 
-def operator_spec(run: str, *pools: fake_gpu_operator_objects.NodePool) -> fake_nodes.NodePoolSpec:
-    operator = fake_gpu_operator_objects.OperatorSpec(pools)
+def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> fake_nodes.NodePoolSpec:
+    operator = fake_gpu_operator.OperatorSpec(pools)
     return fake_nodes.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
 
 
@@ -169,11 +169,11 @@ def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: 
     kind = client.kind("v1", "Node")
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-plain-0", "labels": {"test-plain": "yes"}}}
     client.create(node)
-    pool = fake_gpu_operator_objects.NodePool("a100", "test-plain=yes", gpus=4)
+    pool = fake_gpu_operator.NodePool("a100", "test-plain=yes", gpus=4)
     spec = operator_spec("run-0001", pool)
 
     def traces() -> list[str]:
-        wanted = fake_gpu_operator_objects.objects(spec.operator, "run-0001")
+        wanted = fake_gpu_operator.objects(spec.operator, "run-0001")
         places = [(client.kind_of(one), one["metadata"]) for one in wanted]
         found = [
             f"{kind.kind} {meta['name']}"
@@ -215,19 +215,19 @@ def test_the_fake_gpu_operator_is_refused_beside_real_gpus(client: Client) -> No
     try:
         body = {"status": {"capacity": {GPU: "8"}}}
         client.request("PATCH", kind.path(name="test-real-0", subresource="status"), body, content_type=MERGE_PATCH)
-        free = fake_gpu_operator_objects.NodePool("free", "test-free-0=yes")
+        free = fake_gpu_operator.NodePool("free", "test-free-0=yes")
         with pytest.raises(OwnershipError, match="has real GPUs, 8 on node test-real-0"):
             fake_nodes.present(client, operator_spec("run-0001", free), 240, support.quiet)
         with pytest.raises(OwnershipError, match="node test-real-0 has GPUs or labels of GPUs"):
-            real = fake_gpu_operator_objects.NodePool("real", "test-real-0=yes")
+            real = fake_gpu_operator.NodePool("real", "test-real-0=yes")
             fake_nodes.present(client, operator_spec("run-0001", free, real), 240, support.quiet)
         with pytest.raises(InputError, match="node test-free-0 is in pools free, again"):
-            again = fake_gpu_operator_objects.NodePool("again", "test-free-0=yes")
+            again = fake_gpu_operator.NodePool("again", "test-free-0=yes")
             fake_nodes.present(client, operator_spec("run-0001", free, again), 240, support.quiet)
         with pytest.raises(InputError, match="no node has the labels 'no=such' of pool 'none'"):
-            none = fake_gpu_operator_objects.NodePool("none", "no=such")
+            none = fake_gpu_operator.NodePool("none", "no=such")
             fake_nodes.present(client, operator_spec("run-0001", none), 240, support.quiet)
-        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
+        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator.NAME) is None
         assert list(client.get(kind, "test-free-0")["metadata"]["labels"]) == ["test-free-0"]
     finally:
         for name in ("test-free-0", "test-real-0"):
@@ -284,10 +284,10 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-owned-0", "labels": {"owned": "yes"}}}
     )
     try:
-        pool = fake_gpu_operator_objects.NodePool("owned", "owned=yes")
+        pool = fake_gpu_operator.NodePool("owned", "owned=yes")
         with pytest.raises(OwnershipError, match=rf"has the GPU operator \(ClusterPolicy {gpu_operator_policy}\)"):
             fake_nodes.present(client, operator_spec("run-0001", pool), 240, support.quiet)
-        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator_objects.NAME) is None
+        assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator.NAME) is None
         assert list(client.get(kind, "test-owned-0")["metadata"]["labels"]) == ["owned"]
     finally:
         client.delete(kind, "test-owned-0")

@@ -17,13 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup.label_sweep import Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    component_manifests,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")

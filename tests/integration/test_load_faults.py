@@ -11,8 +11,8 @@ from typing import Any
 import drive_workload
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, World, final, wait_until_created, world_on

@@ -10,8 +10,8 @@ import drive_workload
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from load_world import STAGES, SUSPENDED, World
 
 REAL = """

@@ -25,11 +25,9 @@ import rehearsal as support
 import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
     machine_config_pools,
     registry_access,

@@ -22,12 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     control_groups,
-    fake_nodes,
     go_build,
     instance_processes,
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
 from playbook import play, run_dirs
 

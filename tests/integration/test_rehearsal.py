@@ -21,12 +21,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_manifests,
-    fake_nodes,
-    kwok_on_real_cluster,
     launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import Instance
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, kwok_on_real_cluster
 
 
 def wait_for(truth: Callable[[], Any], what: str, timeout: float = 240) -> Any:

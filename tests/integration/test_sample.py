@@ -16,9 +16,9 @@ import drive_workload
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from foreign_loads import ClientLoop, by_kubectl, cron_job, job, of_kube_burner, queue

@@ -17,11 +17,9 @@ import audit_truth
 import benchmark_table
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from load_bench import REAL_TEMPLATE
 from load_world import world_on
 

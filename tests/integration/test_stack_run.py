@@ -11,11 +11,9 @@ import rehearsal as support
 import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    cluster_lifecycle,
-    fake_nodes,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install_operators, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import play, run_dirs

@@ -22,9 +22,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     cluster_status,
-    fake_nodes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ci_job import Job, begin, ended
 from playbook import run_dirs
 

@@ -15,10 +15,10 @@ import pytest
 import rehearsal as support
 import runai_platform
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs

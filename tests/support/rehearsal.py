@@ -30,8 +30,8 @@ import sys
 sys.path[:0] = {path!r}
 import rehearsal as support
 from pathlib import Path
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 print("go", flush=True)
 options = support.options(Path({folder!r}), {name!r}, components={components!r})
 print(cluster_lifecycle.present(options, support.quiet)["changed"], flush=True)

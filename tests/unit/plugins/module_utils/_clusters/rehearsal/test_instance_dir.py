@@ -172,7 +172,7 @@ REMOVE = """
 import os, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from ansible_collections.perfscale.seatrial.plugins.module_utils._rehearsal import instance_dir
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 if os.geteuid() == 0:
     os.setgroups([])
     os.setresuid(12345, 12345, 12345)

@@ -14,10 +14,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
-
-from . import component_manifests
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": run_labels.SIMULATED, "value": "true", "effect": "NoSchedule"}

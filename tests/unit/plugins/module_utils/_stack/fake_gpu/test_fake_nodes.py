@@ -7,7 +7,7 @@ import copy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
 
 from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
-from .fake_gpu_operator_objects import NODE_LABELS, OperatorSpec
+from .fake_gpu_operator import NODE_LABELS, OperatorSpec
 from .kwok_on_real_cluster import Permission
 
 #: KWOK manages nodes with this annotation.
