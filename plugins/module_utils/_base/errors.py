@@ -15,7 +15,19 @@ from pathlib import Path
 
 
 class SeatrialError(Exception):
-    """Base of all errors with messages for users."""
+    """Base of all errors with messages for users.
+
+    Code that decides by an error reads its attributes, never its message.
+
+    Attributes:
+        permanent: Whether the same attempt can't succeed later, so that waiting is useless.
+        setting: Name of the setting whose value caused the error; empty if there is none.
+    """
+
+    def __init__(self, message: str = "", *, permanent: bool = False, setting: str = "") -> None:
+        super().__init__(message)
+        self.permanent = permanent
+        self.setting = setting
 
     @property
     def cause(self) -> str:
@@ -34,13 +46,20 @@ class AccessError(SeatrialError):
 class ApiError(SeatrialError):
     """A Kubernetes API server refused a request.
 
-    ``status`` is the HTTP status code, ``reason`` the machine-readable reason of the Status object.
+    Attributes:
+        status: HTTP status code; 0 if the server sent none.
+        reason: Machine-readable reason of the Status object, such as ``AlreadyExists``.
+        resource: Resource that the Status object is about, such as ``namespaces``.
+        name: Name of the object that the Status object is about.
     """
 
-    def __init__(self, message: str, status: int = 0, reason: str = "") -> None:
+    def __init__(self, message: str, status: int = 0, reason: str = "", *, resource: str = "", name: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.resource = resource
+        self.name = name
+        self.permanent = status != 0 and not self.busy
 
     @property
     def busy(self) -> bool:

@@ -25,6 +25,10 @@ _QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*")
 
 
+class UnitError(InputError):
+    """A figure has another unit than the expected one."""
+
+
 def number(value: float) -> str:
     """Return ``value`` with three significant digits, integers without decimals, thousands with commas."""
     if not isfinite(value):
@@ -105,7 +109,7 @@ def parse_value(text: object, unit: str) -> float:
     else:
         amount = _parse_duration(f"{found[2]} {found[3]}") if unit == "s" else None
     if amount is None:
-        raise InputError(f"{text!r} has another unit than {unit or 'a plain number'}")
+        raise UnitError(f"{text!r} has another unit than {unit or 'a plain number'}")
     if not isfinite(amount):
         raise InputError(f"{text!r} is too large a number")
     return -amount if found[1] else amount

@@ -257,7 +257,7 @@ def wait(
         try:
             found = gather(client, run)
         except (AccessError, ApiError) as error:
-            if not _may_pass(error) or time.monotonic() >= deadline:
+            if error.permanent or time.monotonic() >= deadline:
                 raise
             missing = str(error)
         else:
@@ -270,12 +270,6 @@ def wait(
             reported = time.monotonic()
             say(f"waiting for {client.access.server}: {missing}")
         time.sleep(_PAUSE)
-
-
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, ApiError):
-        return error.status == 0 or error.busy
-    return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
 
 
 def line(record: dict[str, Any], hosts: Iterable[str]) -> str:

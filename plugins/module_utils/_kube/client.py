@@ -338,5 +338,21 @@ def api_error(reply: Reply, what: str, access: Access) -> ApiError | AccessError
     """Return the error for a reply with a status of 400 and above."""
     reason, message = status_of(reply)
     if reply.status == 401:
-        return AccessError(f"{access.server} refuses our credentials (401) from {access.source}")
-    return ApiError(f"{what}: {reply.status} {reason}: {message}".rstrip(": "), reply.status, reason)
+        return refused_credentials(access)
+    text = f"{what}: {reply.status} {reason}: {message}".rstrip(": ")
+    resource, name = _object_of(reply)
+    return ApiError(text, reply.status, reason, resource=resource, name=name)
+
+
+def refused_credentials(access: Access) -> AccessError:
+    """Return the error for a reply with status 401."""
+    return AccessError(f"{access.server} refuses our credentials (401) from {access.source}", permanent=True)
+
+
+def _object_of(reply: Reply) -> tuple[str, str]:
+    """Return resource and name of the object that a reply with a Status object is about."""
+    try:
+        details = json.loads(reply.body)["details"]
+        return str(details.get("kind") or ""), str(details.get("name") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "", ""

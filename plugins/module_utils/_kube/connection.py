@@ -161,7 +161,8 @@ class Connection:
             _shut(plain)
             raise AccessError(
                 f"{access.server}: its certificate is not trusted ({error.verify_message}); "
-                f"check certificate-authority and tls-server-name in {access.source}"
+                f"check certificate-authority and tls-server-name in {access.source}",
+                permanent=True,
             ) from error
         except OSError as error:
             _shut(plain)

@@ -93,7 +93,7 @@ def _ours(error: Exception, what: str) -> SeatrialError:
     """Return an error of the package as one of ours."""
     status = getattr(error, "status", None)
     if status == 401:
-        return AccessError(f"{what}: the server refuses our credentials (401)")
+        return AccessError(f"{what}: the server refuses our credentials (401)", permanent=True)
     if isinstance(status, int) and status:
         return ApiError(f"{what}: {status} {getattr(error, 'reason', '')}".rstrip(), status)
     return AccessError(f"{what}: {type(error).__name__}: {error}")

@@ -218,7 +218,7 @@ class ServerStore:
                 403,
                 error.reason,
             )
-        if error.status == 404 and f"namespaces {self.namespace!r}" in str(error).replace('"', "'"):
+        if error.status == 404 and (error.resource, error.name) == ("namespaces", self.namespace):
             return InputError(
                 f"cluster_lock_namespace '{self.namespace}' does not exist on {self.client.access.server}: {error}"
             )

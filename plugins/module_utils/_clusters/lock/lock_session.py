@@ -128,7 +128,7 @@ def _wait(
             holding = contender.act(view)
         except (AccessError, ApiError) as error:
             # Tolerate a restart of the API server during a long wait. An error of the first query is raised.
-            if view is None or not _may_pass(error) or time.monotonic() >= deadline:
+            if view is None or error.permanent or time.monotonic() >= deadline:
                 raise
             trouble.report(partial(str, error), "trouble")
             holding = None
@@ -145,12 +145,6 @@ def _wait(
         if view.lock is not None:
             progress.report(partial(lock_protocol.queue_text, view, spec.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
-
-
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, ApiError):
-        return error.status == 0 or error.busy
-    return "is not trusted" not in str(error) and "refuses our credentials" not in str(error)
 
 
 def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import refused_credentials, status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
     Broken,
@@ -195,9 +195,7 @@ class Sender:
             attempt.refreshed += 1
             self._write(attempt, RETRY, reply, reason, message)
             if attempt.refreshed > 1 or not self.settings.access.refresh(attempt.shown):
-                raise AccessError(
-                    f"{self.settings.access.server} refuses our credentials (401) from {self.settings.access.source}"
-                )
+                raise refused_credentials(self.settings.access)
             self.connection.close()  # a client certificate is sent when a connection is opened
             return RETRY
         transient = reply.status in TRANSIENT or (reply.status == 403 and self.settings.permissions.may_pass(message))

@@ -85,7 +85,9 @@ def _bound(value: Any, units: Iterable[str], where: str) -> float:
         try:
             found = formats.parse_value(value, unit)
         except InputError as error:
-            other = str(error).replace(" than ", " than the KPI, ") if "another unit" in str(error) else str(error)
+            other = str(error)
+            if isinstance(error, formats.UnitError):
+                other = other.replace(" than ", " than the KPI, ")
             raise InputError(f"{where} {other}") from error
     return found
 

@@ -122,3 +122,21 @@ def test_aggregated_discovery_takes_each_kind_in_its_preferred_version() -> None
         {"items": [{"metadata": {"name": "g"}, "versions": [version("v2", "A"), version("v1", "A", "B")]}]}
     )
     assert [(one.api_version, one.kind) for one in found] == [("g/v2", "A"), ("g/v1", "B")]
+
+
+def test_an_error_says_what_it_is_about_and_whether_waiting_can_help(tmp_path: Path) -> None:
+    details = {"kind": "namespaces", "name": "absent"}
+    bodies = [
+        (404, {**status_object(404, "NotFound", "x"), "details": details}),
+        (500, b"not JSON"),
+        (401, b""),
+    ]
+    errors = []
+    for body in bodies:
+        with ScriptedServer(lambda asked, body=body: body) as server, client_of(server, tmp_path) as client:
+            with pytest.raises((ApiError, AccessError)) as caught:
+                client.request("GET", "/x")
+            errors.append(caught.value)
+    assert [error.permanent for error in errors] == [True, False, True]
+    assert (errors[0].resource, errors[0].name) == ("namespaces", "absent")
+    assert (errors[1].resource, errors[1].name) == ("", "")
