@@ -59,7 +59,7 @@ class Environment:
     def steps(self) -> dict[str, list[str]]:
         """Commands to run in the clone's folder, each of which must end with 0."""
         settings = ["playbooks/fine_tuning.yml", "-e", "preset=light", "--tags", "settings"]
-        tests = "tests/unit/plugins/plugin_utils/test_in_place_module.py"
+        tests = "tests/unit/plugins/plugin_utils/actions/test_in_place_module.py"
         return {
             "imports": [str(self.bin / "python"), "-c", IMPORTS],
             "settings": [str(self.bin / "ansible-playbook"), *settings],

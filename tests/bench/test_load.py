@@ -190,8 +190,8 @@ def step(name: str, arguments: list[str]) -> tuple[float, int]:
     """Run a step of results in a process of its own; return processor seconds and peak KiB."""
     code = (
         "import sys, resource; sys.path.insert(0, sys.argv[1])\n"
-        f"from {MODULE_UTILS}._timeline.write_timeline import write_timeline\n"
-        f"from {MODULE_UTILS}._kpi.write_kpis import write_kpis\n"
+        f"from {MODULE_UTILS}._results.timeline.write_timeline import write_timeline\n"
+        f"from {MODULE_UTILS}._results.kpi.write_kpis import write_kpis\n"
         "made = {'timeline': write_timeline, 'kpis': lambda top: write_kpis(top, sys.argv[4:])}\n"
         "made[sys.argv[2]](sys.argv[3])\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

@@ -41,13 +41,13 @@ COUNT, CLIENTS = 40, 2
 CONTROLLER = """
 import json, os, signal, sys
 from pathlib import Path
-from ansible_collections.perfscale.seatrial.plugins.module_utils._remote import (
-    client_results, driver_pod, hand_over, load_in_pod, result_store
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+    client_results, driver_pod, load_in_pods, result_store, result_sync
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 def kill(when, where, name):
-    owners = {"pod": driver_pod.DriverPod, "s3": result_store.ResultStore, "parts": hand_over, "join": client_results}
+    owners = {"pod": driver_pod.DriverPod, "s3": result_store.ResultStore, "parts": result_sync, "join": client_results}
     owner = owners[where]
     original = getattr(owner, name)
     def call(*words, **named):
@@ -58,7 +58,7 @@ def kill(when, where, name):
 
 if sys.argv[2:]:
     kill(*sys.argv[2:])
-load_in_pod.present(json.loads(Path(sys.argv[1]).read_text()), Step(None))
+load_in_pods.present(json.loads(Path(sys.argv[1]).read_text()), Step(None))
 """
 #: Where a controller is killed one after another: before, in and after the download, before the removal.
 KILLS = {

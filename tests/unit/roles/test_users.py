@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
 #: The folder of presigned_upload.py, which the role mounts beside the files above.
-UPLOAD = FILES.parents[2] / "plugins" / "module_utils" / "_remote"
+UPLOAD = FILES.parents[2] / "plugins" / "module_utils" / "_load" / "remote"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 NOTEBOOKS = "/apis/kubeflow.org/v1/namespaces/n/notebooks"
 

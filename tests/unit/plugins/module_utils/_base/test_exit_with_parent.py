@@ -18,14 +18,14 @@ MODULE = """
 import signal, sys, time
 from pathlib import Path
 sys.path[:0] = {path!r}
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _exit_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import exit_with_parent
 folder = Path({folder!r})
 def end(number, frame):
     (folder / "ending").write_text(signal.Signals(number).name)
     (folder / "ending").rename(folder / "ended")  # whoever sees it finds it written
     sys.exit(1)
 signal.signal(signal.SIGTERM, end)
-with _exit_with_parent.ended_with_parent(0.05):
+with exit_with_parent.ended_with_parent(0.05):
     (folder / "started").touch()
     time.sleep(30)
 """

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_ev
 #: Receives pairs of signals, up to 80 µs apart as Ctrl-C and Ansible's own signal are, in the midst of short waits.
 PAIRS = """
 import faulthandler, os, random, signal, time
-from ansible_collections.perfscale.seatrial.plugins.module_utils._interrupt import Interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.interrupt import Interrupt
 
 current, over = Interrupt(), []
 for number in (signal.SIGINT, signal.SIGTERM):

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import sch
 from run_directory import World, write_run
 
 #: Files as version 0.1 wrote them, with kpis/1, verdict/1, cluster/1 and point/1.
-RUN_OF_VERSION_1 = Path(__file__).parents[1] / "_kpi" / "run_of_kpis_1"
+RUN_OF_VERSION_1 = Path(__file__).parents[1] / "_results" / "kpi" / "run_of_kpis_1"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from past_run_files import KPI, run_id, write_past_run
 
 #: Files as version 0.1 wrote them, with kpis/1.
-OLD = Path(__file__).parents[2] / "_kpi" / "run_of_kpis_1"
+OLD = Path(__file__).parents[1] / "kpi" / "run_of_kpis_1"
 
 
 def read(folder: Path) -> tuple[list[PastRun], list[str]]:
