@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run a playbook of a project as a CI job: the exit status says what the verdict is.
 
-    python -m ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run [--junit PATH] [--timeout 4h] PLAYBOOK
+    python -m ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run \\
+        [--junit PATH] [--timeout 4h] PLAYBOOK
 
 Arguments behind PLAYBOOK are those of ansible-playbook. Exit status 0: pass or improvement, or ci.yml was asked for no
 run. 1: regression. 2: inconclusive or invalid. 3: error, or invalid input. The exit status of ansible-playbook does not

@@ -137,7 +137,7 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     header["arrival"] = {"type": "steps", "steps": [{"rate": 2.0, "duration": 5.0}] * 3}
     files.write_lines(plan, iter([header, *rest]), "plan/1")
     write_timeline(str(top))
-    of_project = TEMPLATE.parents[3] / "workload_scale" / "files" / "kpis.yml"
+    of_project = TEMPLATE.parents[2] / "workload_scale" / "files" / "kpis.yml"
     write_kpis(str(top), [definitions, str(of_project)])
     warnings: list[str] = []
     found = run_reader.read(top)
