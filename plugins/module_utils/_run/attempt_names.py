@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 
-def folder_name(of: str, attempt: int) -> str:
+def attempt_folder(of: str, attempt: int) -> str:
     """Return the name of the folder of an attempt at point ``of``."""
     return of if attempt == 1 else f"{of}-{attempt}"
 
 
-def split(name: str) -> tuple[str, int]:
+def split_attempt_name(name: str) -> tuple[str, int]:
     """Return point and attempt of a folder name; a name without a number of the attempt is a first attempt."""
     of, _dash, number = name.partition("-")
     return of, int(number) if number.isdecimal() else 1
 
 
-def point_of(name: object) -> str:
+def point_of_attempt(name: object) -> str:
     """Return the point of a folder name."""
-    return split(str(name))[0]
+    return split_attempt_name(str(name))[0]
 
 
-def order(of: str, attempt: int = 1) -> tuple[int, str, int]:
+def attempt_order(of: str, attempt: int = 1) -> tuple[int, str, int]:
     """Return the key that sorts attempts by point, then by attempt: 999 before 1000."""
     return len(of), of, attempt

@@ -33,13 +33,13 @@ class AttemptAtPoint(Protocol):
 One = TypeVar("One", bound=AttemptAtPoint)
 
 
-def counted(attempts: Iterable[One]) -> list[One]:
+def counted_attempts(attempts: Iterable[One]) -> list[One]:
     """Return one attempt for each point, in the order of the points.
 
     It is the last one that passed. If none did, it is the last one that was begun, else the first.
     """
     found: dict[str, One] = {}
-    for one in sorted(attempts, key=lambda one: attempt_names.order(one.of, one.attempt)):
+    for one in sorted(attempts, key=lambda one: attempt_names.attempt_order(one.of, one.attempt)):
         if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
             found[one.of] = one
     return list(found.values())
@@ -51,8 +51,8 @@ def counted_points(run: Run) -> Run:
     These are all but those that failed and were measured again, by ``redo``.
     """
     if not run.repeats:
-        return replace(run, points=counted(run.points))
-    passed = {one.of: one.attempt for one in counted(run.points) if one.status == "passed"}
+        return replace(run, points=counted_attempts(run.points))
+    passed = {one.of: one.attempt for one in counted_attempts(run.points) if one.status == "passed"}
     kept = [one for one in run.points if one.status != "failed" or one.attempt > passed.get(one.of, 0)]
     return replace(run, points=kept)
 

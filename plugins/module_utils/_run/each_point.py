@@ -29,7 +29,7 @@ def each_point(
     warnings: list[str] = []
     rows: list[Result] = []
     changed = False
-    for point in run_reader.chosen(run, numbers):
+    for point in run_reader.points_with_numbers(run, numbers):
         if _nothing(point):
             continue
         before = [digest_of(point.folder / name) for name in written]

@@ -111,7 +111,7 @@ class PointInputs:
         clock = self.clocks.setdefault(key, ClientClock(client))
         if clock.anchor is None:
             clock.anchor = session["anchor"]
-        return key, shift(session["anchor"], clock.anchor)
+        return key, clock_shift(session["anchor"], clock.anchor)
 
 
 def users_of(folder: Path, notes: list[str]) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _read_observations(inputs: PointInputs) -> None:
             clock.ended = record["at"] + offset
 
 
-def shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
+def clock_shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
     """Return the seconds to add to times of the clock ``anchor`` to convert them to the clock ``to``.
 
     Exact within one boot, from the monotonic readings; otherwise 0, because both are wall time.

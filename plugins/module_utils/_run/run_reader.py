@@ -54,12 +54,12 @@ class Point:
     @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
-        return attempt_names.point_of(self.number)
+        return attempt_names.point_of_attempt(self.number)
 
     @property
     def attempt(self) -> int:
         """The number of the attempt, 1 for the first."""
-        return attempt_names.split(self.number)[1]
+        return attempt_names.split_attempt_name(self.number)[1]
 
     @property
     def max_lateness(self) -> float | None:
@@ -90,7 +90,7 @@ class Run:
 
     def word(self, name: str) -> dict[str, Any]:
         """Return the word ``repeat`` or ``bisect`` as the last session was given it, empty without it."""
-        return last_word(self.schedule, name)
+        return last_schedule_keyword(self.schedule, name)
 
     @property
     def session(self) -> str:
@@ -150,11 +150,11 @@ def read(top: Path) -> Run:
             point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
-    run.points.sort(key=lambda point: (*attempt_names.order(point.of, point.attempt), point.number))
+    run.points.sort(key=lambda point: (*attempt_names.attempt_order(point.of, point.attempt), point.number))
     return run
 
 
-def last_word(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Return a word of the last session. schedule: lines of schedule.jsonl."""
     words = [one.get(name) for one in schedule if one.get("type") == "session"]
     return (words[-1] if words else None) or {}
@@ -177,7 +177,7 @@ def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
     return found
 
 
-def chosen(run: Run, numbers: Iterable[str]) -> list[Point]:
+def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
     """Return the points with these numbers, all without numbers. Raises InputError for an unknown number."""
     wanted = [str(one) for one in numbers]
     known = {point.number: point for point in run.points}

@@ -20,7 +20,7 @@ from .timeline_table import Table
 Spans = dict[str, tuple[Any, Any]]
 
 
-def spans(table: Table) -> Spans:
+def narrowed_spans(table: Table) -> Spans:
     """Return the narrowed intervals of the stages of a timeline, in seconds on the point's clock."""
     import numpy
 
@@ -32,10 +32,12 @@ def spans(table: Table) -> Spans:
     needs = {name: [one for one in table.needs.get(name, ()) if one in measured] for name in measured}
     # The header lists stages after those that they wait for.
     order = [one["name"] for one in table.stages if one["name"] in measured]
-    return narrowed(measured, [(name, needs[name]) for name in order], sent)
+    return narrow_by_order(measured, [(name, needs[name]) for name in order], sent)
 
 
-def narrowed(measured: Mapping[str, tuple[Any, Any]], order: Iterable[tuple[str, Iterable[str]]], floor: Any) -> Spans:
+def narrow_by_order(
+    measured: Mapping[str, tuple[Any, Any]], order: Iterable[tuple[str, Iterable[str]]], floor: Any
+) -> Spans:
     """Return the intervals narrowed by ``order``: (stage, its needs), each stage after its needs.
 
     floor: array (rows,) of lower bounds for all stages, NaN for none.

@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PlannedPoint,
     ScheduleState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import folder_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import attempt_folder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import NOT_BEGUN
 
 from . import run_record, schedule_choosers
@@ -172,7 +172,7 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _record(of: str, attempt: int, values: Mapping[str, Any], status: str, why: str) -> dict[str, Any]:
-    record = {"schema": "point/2", "point": folder_name(of, attempt), "attempt": attempt, "uuid": str(uuid.uuid4())}
+    record = {"schema": "point/2", "point": attempt_folder(of, attempt), "attempt": attempt, "uuid": str(uuid.uuid4())}
     more = {**({"of": of} if attempt > 1 else {}), **({"why": why} if why else {})}
     return {**record, "settings": dict(values), "status": status, **more}
 
@@ -189,7 +189,7 @@ def _create(
     """Create the folder of an attempt, whole. Raises InputError if it is there."""
     parent = run_dir / "points"
     parent.mkdir(exist_ok=True)
-    name = folder_name(of, attempt)
+    name = attempt_folder(of, attempt)
     half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
     write(half / "settings.yml")
     files.write_yaml(half / "point.yml", _record(of, attempt, values, status, why), "point/2")

@@ -28,7 +28,7 @@ def of(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
     asked = redo.parse(raw, points)
     unclear = inconclusive(run_dir) if redo.INCONCLUSIVE in asked else set()
-    repeats = bool(run_reader.last_word(schedule_log.lines(run_dir), repetition.WORD))
+    repeats = bool(run_reader.last_schedule_keyword(schedule_log.lines(run_dir), repetition.WORD))
     return redo.chosen(asked, point_attempts.state_of(run_dir), unclear, repeats)
 
 
@@ -41,5 +41,5 @@ def inconclusive(run_dir: Path) -> set[str]:
     found = set()
     for one in kpis:
         if one.get("reading") in UNDECIDED or (one.get("limit") or {}).get("result") in UNDECIDED:
-            found.add(attempt_names.point_of(one["point"]))
+            found.add(attempt_names.point_of_attempt(one["point"]))
     return found

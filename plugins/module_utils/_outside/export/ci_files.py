@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
     READINGS,
     VERDICTS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_attempts
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 #: Name of a series -> its help text.
@@ -77,7 +77,7 @@ def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
     for one in (*VERDICTS, "unknown"):
         yield "seatrial_verdict", {**common, "verdict": one}, float(one == found)
     judged = {(one["point"], one["name"]): one for one in verdict.get("kpis") or []}
-    for point in counted(run.points):
+    for point in counted_attempts(run.points):
         for kpi in point.kpis or []:
             labels = {
                 **common,

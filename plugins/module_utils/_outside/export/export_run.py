@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import SKIPPED, counted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import SKIPPED, counted_attempts
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import ci_files, opensearch_export
@@ -42,7 +42,7 @@ def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
         return INVALID, "it has no verdict"
     if verdict.get("verdict") in (None, "invalid", "error"):
         return INVALID, f"its verdict is {verdict.get('verdict')}"
-    unread = [point.number for point in counted(run.points) if point.kpis is None and point.status != SKIPPED]
+    unread = [point.number for point in counted_attempts(run.points) if point.kpis is None and point.status != SKIPPED]
     if unread:
         return INVALID, f"point {formats.listed(unread)} could not be parsed"
     if not run.points:

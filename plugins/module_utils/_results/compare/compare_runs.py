@@ -161,7 +161,9 @@ def _judged(
     document["changed"] = found
     shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
     return [
-        write_report.embedded(history_plot.history(one, folder / f"judged_{place:02d}", f"{one['group']} against A"))
+        write_report.embedded(
+            history_plot.draw_history(one, folder / f"judged_{place:02d}", f"{one['group']} against A")
+        )
         for place, one in enumerate(shown)
     ]
 

@@ -41,7 +41,7 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
         "after": formats.value(row["after"], row["unit"]),
         "difference": signed,
         "percent": percent,
-        "confidence": kpi_text.confidence({"confidence": row["confidence"], "unit": row["unit"]}),
+        "confidence": kpi_text.confidence_text({"confidence": row["confidence"], "unit": row["unit"]}),
         "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
         "note": row.get("note", ""),
     }
@@ -162,6 +162,6 @@ def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
         "before": formats.seconds(one["before"]),
         "after": formats.seconds(one["after"]),
         "difference": signed,
-        "confidence": kpi_text.confidence({"confidence": one["confidence"], "unit": "s"}),
+        "confidence": kpi_text.confidence_text({"confidence": one["confidence"], "unit": "s"}),
         "simulated": one["simulated"],
     }

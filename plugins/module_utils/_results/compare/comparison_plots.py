@@ -13,14 +13,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.point_data import NEEDED, SENT, PointData
 from ..report import plot_canvas
 from ..report.latency_attribution_text import stage_name
-from ..report.plot_canvas import COLOURS, GREY, shown
-from ..report.plotted_stages import StageDrawing, plot_stages
+from ..report.plot_canvas import COLOURS, GREY, stage_title
+from ..report.plotted_stages import Drawing, plot_stages
 
 DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
 BAND_SAMPLES, BAND_POINTS = 200, 200
 
 
-def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDrawing | None:
+def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> Drawing | None:
     """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
     stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
     last = next((stage for stage in reversed(stages) if stage in runs[0][1].ends()), None)
@@ -37,7 +37,7 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDra
     for axis, (stage, since) in zip(axes, panels, strict=True):
         simulated = any(data.simulated(stage, since) for _name, data in runs)
         medians = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]
-        title = shown(stage, simulated) if since == NEEDED else shown("from sending to the end", simulated)
+        title = stage_title(stage, simulated) if since == NEEDED else stage_title("from sending to the end", simulated)
         axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=4)
         axis.set_xscale("log")
         axis.set_ylim(0, 104)
@@ -52,7 +52,7 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> StageDra
     title = plot_canvas.titled("Stage durations by run", label)
     plot_canvas.heading(figure, title)
     columns = ["run", "stage", "since", "took_s", "share_percent", "low_percent", "high_percent"]
-    return StageDrawing(figure, title, f"{title}, cumulative, with 95 % bands. {' '.join(texts)}", columns, rows)
+    return Drawing(figure, title, f"{title}, cumulative, with 95 % bands. {' '.join(texts)}", columns, rows)
 
 
 def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, str], rows: list[list[Any]]) -> str:
@@ -77,7 +77,7 @@ def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, 
     return f"{name} median {formats.seconds(median)}" if median is not None else f"{name} median unknown"
 
 
-def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing | None:
+def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | None:
     """Draw the contribution of each stage to the difference of the mean times; to the right: slower."""
     drawn = [one for one in parts if abs(one["difference"]) > 1e-9]
     if not drawn:
@@ -111,7 +111,7 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing 
         reach += [(edge, f" {text} "), *((end, "") for end in ends)]
         axis.text(edge, place, f" {text} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
-            texts.append(f"{shown(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
+            texts.append(f"{stage_title(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
             rows.append([one["name"], one["writer"], one["before"], one["after"], one["difference"], low, high])
     axis.axvline(0, color=GREY, linewidth=0.9)
     axis.set_yticks(range(len(drawn) + 1), [*names, "total"], fontsize=10)
@@ -122,4 +122,4 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> StageDrawing 
     title = plot_canvas.titled("What makes up the difference", label)
     plot_canvas.heading(figure, title)
     columns = ["stage", "writer", "before_s", "after_s", "difference_s", "low_s", "high_s"]
-    return StageDrawing(figure, title, f"{title}, {formats.seconds(whole)} in total. {' '.join(texts)}", columns, rows)
+    return Drawing(figure, title, f"{title}, {formats.seconds(whole)} in total. {' '.join(texts)}", columns, rows)

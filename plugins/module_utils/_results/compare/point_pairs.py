@@ -67,7 +67,7 @@ def _difference(
     values: list[Any] = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
-    confidence = bootstrap_interval.difference(old_figure.replicates, new_figure.replicates, difference)
+    confidence = bootstrap_interval.difference_interval(old_figure.replicates, new_figure.replicates, difference)
     row = {
         "name": new["name"],
         "title": new["title"],

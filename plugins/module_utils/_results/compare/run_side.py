@@ -50,7 +50,7 @@ class RunSide:
     def simulated(self) -> bool | None:
         """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
         points = [self.data[one.number] for one in self.run.points if one.number in self.data]
-        kinds = {workload_nodes.kinds_of(one.table) for one in points} - {None}
+        kinds = {workload_nodes.node_kinds_of(one.table) for one in points} - {None}
         if not kinds:
             return self.run.simulated
         return None if len(kinds) > 1 or workload_nodes.MIXED in kinds else any(one.simulated_stages for one in points)

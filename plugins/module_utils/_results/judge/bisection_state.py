@@ -28,7 +28,7 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
     """
 
     def choose(state: ScheduleState) -> PlannedPoint | Finished:
-        points = sorted({one.of for one in state.attempts}, key=attempt_names.order)
+        points = sorted({one.of for one in state.attempts}, key=attempt_names.attempt_order)
         ended = in_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [

@@ -96,7 +96,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
 
 
 def _repeats(top: Path) -> bool:
-    return bool(run_reader.last_word(lines(top / SCHEDULE, []), "repeat"))
+    return bool(run_reader.last_schedule_keyword(lines(top / SCHEDULE, []), "repeat"))
 
 
 def _verdict(top: Path, notes: list[str]) -> str:

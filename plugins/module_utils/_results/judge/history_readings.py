@@ -54,7 +54,7 @@ def with_history(
 
 def _of(kpi: Mapping[str, Any]) -> str:
     """Return the point of the matrix of an entry."""
-    return attempt_names.point_of(kpi["point"])
+    return attempt_names.point_of_attempt(kpi["point"])
 
 
 def _compared(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:

@@ -53,10 +53,10 @@ class PastRun:
 
 def counted(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
     """Return the attempts that count of those that passed: the last one at each point, or all of a run that repeats."""
-    ordered = sorted(points, key=lambda one: attempt_names.order(*attempt_names.split(one.number)))
+    ordered = sorted(points, key=lambda one: attempt_names.attempt_order(*attempt_names.split_attempt_name(one.number)))
     if repeats:
         return tuple(ordered)
-    return tuple({attempt_names.point_of(one.number): one for one in ordered}.values())
+    return tuple({attempt_names.point_of_attempt(one.number): one for one in ordered}.values())
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import folder_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import attempt_folder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_attempts
 
 PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
 #: Status of an attempt that is still to be measured.
@@ -41,7 +41,7 @@ class Attempt:
     @property
     def name(self) -> str:
         """The name of its folder."""
-        return folder_name(self.of, self.attempt)
+        return attempt_folder(self.of, self.attempt)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PlannedPoint:
     @property
     def name(self) -> str:
         """The name of its folder."""
-        return folder_name(self.of, self.attempt)
+        return attempt_folder(self.of, self.attempt)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ScheduleState:
 
     def counted(self) -> list[Attempt]:
         """Return the attempt that counts of each point."""
-        return counted(self.attempts)
+        return counted_attempts(self.attempts)
 
     def failed_now(self) -> list[Attempt]:
         """Return the attempts that failed in this session."""
@@ -110,7 +110,7 @@ def read(run_dir: Path) -> tuple[Attempt, ...]:
     """
     found = []
     for path in (run_dir / "points").glob("[0-9]*/point.yml"):
-        of, attempt = attempt_names.split(path.parent.name)
-        if folder_name(of, attempt) == path.parent.name:
+        of, attempt = attempt_names.split_attempt_name(path.parent.name)
+        if attempt_folder(of, attempt) == path.parent.name:
             found.append(Attempt(of, attempt, files.read_yaml(path)))
-    return tuple(sorted(found, key=lambda one: attempt_names.order(one.of, one.attempt)))
+    return tuple(sorted(found, key=lambda one: attempt_names.attempt_order(one.of, one.attempt)))

@@ -28,7 +28,7 @@ def parse(raw: Any, points: Sequence[str]) -> list[str]:
     for one in found:
         if one in WORDS or one in points:
             continue
-        if (of := attempt_names.point_of(one)) in points:
+        if (of := attempt_names.point_of_attempt(one)) in points:
             raise InputError(f"redo: '{one}' is an attempt; name its point, redo={of}")
         have = f"the run has {_range(points)}"
         if one.isdecimal():

@@ -57,7 +57,7 @@ def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoi
 def _readings(of: str, kpis: Sequence[Kpi]) -> list[FigureReading]:
     found = []
     for kpi in kpis:
-        if attempt_names.point_of(kpi["point"]) != of:
+        if attempt_names.point_of_attempt(kpi["point"]) != of:
             continue
         if kpi.get("limit"):
             found.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
@@ -80,7 +80,7 @@ def readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
         found.append(
             {
                 "kpi": kpi["name"],
-                "point": attempt_names.point_of(kpi["point"]),
+                "point": attempt_names.point_of_attempt(kpi["point"]),
                 "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
                 "attempts": len(attempts) or 1,
                 "value": kpi["value"],

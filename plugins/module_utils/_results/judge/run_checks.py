@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
-from ..kpi.censored_quantile import at
+from ..kpi.censored_quantile import quantile_at
 from ..statistics.readings import OUTSIDE, PASS
 from .error_causes import is_infrastructure
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
@@ -105,7 +105,7 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
         if not all(isnan(due) for due in intended) or not len(table):
             return check("generator", INVALID, "Nothing was sent, so the load was not the requested one.", point)
         return check("generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point)
-    usual = at(late, len(late), 0.99) or 0.0
+    usual = quantile_at(late, len(late), 0.99) or 0.0
     most = formats.seconds(late[-1])
     text = f"99 % of {len(late):,} workloads were sent at most {formats.seconds(usual)} late, all at most {most}"
     if len(late) == 1:

@@ -151,7 +151,7 @@ def _in_order(sample: Sample) -> tuple[Any, Any, Any]:
     return rows, order, known[order]
 
 
-def interval(replicates: Any, value: float | None, method: str) -> Confidence | None:
+def percentile_interval(replicates: Any, value: float | None, method: str) -> Confidence | None:
     """Return the percentile interval of ``replicates``, extended to include ``value``; None if it is unknown.
 
     replicates: array (samples,), NaN and infinity for unknown values.
@@ -171,7 +171,7 @@ def interval(replicates: Any, value: float | None, method: str) -> Confidence | 
     return Confidence(low, high if value is not None and numpy.isfinite(high) else None, method)
 
 
-def difference(before: Any, after: Any, value: float | None) -> Confidence | None:
+def difference_interval(before: Any, after: Any, value: float | None) -> Confidence | None:
     """Return the percentile interval of the difference of two figures from the replicates of both, or None."""
     import numpy
 
@@ -182,4 +182,4 @@ def difference(before: Any, after: Any, value: float | None) -> Confidence | Non
         spread = after[:size] - before[:size]
     if not numpy.isfinite(spread).all():
         return None  # unknown in at least one sample
-    return interval(spread, value, "difference of two block bootstraps")
+    return percentile_interval(spread, value, "difference of two block bootstraps")

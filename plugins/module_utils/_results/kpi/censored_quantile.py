@@ -34,7 +34,7 @@ class Quantile:
     at_least: float | None = None
 
 
-def at(ordered: Any, of: int, q: float) -> float | None:
+def quantile_at(ordered: Any, of: int, q: float) -> float | None:
     """Return the quantile ``q`` (0 to 1) of ``of`` rows, the smallest of which are ``ordered``; None beyond these.
 
     Linear interpolation between neighbours: definition 7 of R. J. Hyndman, Y. Fan: "Sample Quantiles in Statistical
@@ -49,7 +49,7 @@ def at(ordered: Any, of: int, q: float) -> float | None:
     return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
 
-def shares(events: Any, censored: Any, of: int) -> Any:
+def kaplan_meier_shares(events: Any, censored: Any, of: int) -> Any:
     """Return an array (len(events),): the estimated share of all ``of`` rows with at most each duration.
 
     events: ascending durations. censored: ascending times at which rows were last seen waiting. Rows in neither never
@@ -88,7 +88,7 @@ class Sample:
         self._at_least = numpy.sort(numpy.where(known, middle, waited))
         self.open = numpy.zeros(self.of, dtype=bool) if censored is None else censored & ~known
         self.waited = waited
-        self.shares = shares(self.middle, numpy.sort(waited[self.open]), self.of)
+        self.shares = kaplan_meier_shares(self.middle, numpy.sort(waited[self.open]), self.of)
         # Plotting positions of definition 7 if no row is missing: 0 for the first, 1 for the last.
         self._places = (self.shares - 1.0 / self.of) * (self.of / max(self.of - 1, 1)) if self.of else self.shares
 
@@ -101,7 +101,7 @@ class Sample:
         """Return the quantile ``q``; q=1 is the maximum, which is unknown as long as a row has no value."""
         place = self._place(q)
         if place is None:
-            least = at(self._at_least, self.of, q)
+            least = quantile_at(self._at_least, self.of, q)
             return Quantile(None, None, self.n, self.of, None if least is None else max(least, 0.0))
         value, low, high = (_between(of, *place) for of in (self.middle, self._lower, self._upper))
         return Quantile(value, (min(low, value), max(high, value)), self.n, self.of)

@@ -61,7 +61,7 @@ def _files_of(path: str) -> list[str]:
     return [str(one) for one in found]
 
 
-def at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the KPIs of a point with these settings. A setting that its version did not know may have any value."""
     return [
         one

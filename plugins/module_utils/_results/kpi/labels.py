@@ -42,7 +42,7 @@ def labels_of(run: Run, point: Point) -> dict[str, Any]:
 
 def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
     """Return the labels of a point with what its timeline says about the nodes of its workloads."""
-    kinds = workload_nodes.kinds_of(table)
+    kinds = workload_nodes.node_kinds_of(table)
     if kinds in (None, workload_nodes.SIMULATED):
         return dict(labels)
     simulated = any(one["simulated"] for one in table.stages)

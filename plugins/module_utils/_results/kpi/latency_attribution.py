@@ -143,7 +143,9 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
             mean = float(np.nanmean(values))
             confidence = None
             if data.resampling is not None and found.n >= bootstrap_interval.LEAST_ROWS:
-                confidence = bootstrap_interval.interval(data.resampling.means(values), mean, data.resampling.method)
+                confidence = bootstrap_interval.percentile_interval(
+                    data.resampling.means(values), mean, data.resampling.method
+                )
             writer = writer_of.get(name, name)
             row = {
                 "name": name,
@@ -205,7 +207,9 @@ def of_difference(
         if len(draws) == 2:
             size = min(len(draws[0]), len(draws[1]))
             spread = draws[1][:size] - draws[0][:size]
-            confidence = bootstrap_interval.interval(spread, means[1] - means[0], "difference of block bootstraps")
+            confidence = bootstrap_interval.percentile_interval(
+                spread, means[1] - means[0], "difference of block bootstraps"
+            )
         writer = after.writers.get(name) or before.writers.get(name) or name
         rows.append(
             {

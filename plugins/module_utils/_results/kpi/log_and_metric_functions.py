@@ -38,7 +38,7 @@ def training(
     if per not in ("", "gpu"):
         raise formats.unknown("per", per, ["gpu"])
     names = [figure] if isinstance(figure, str) else list(figure)
-    rows, values = printed(data, names, template)
+    rows, values = printed_figures(data, names, template)
     labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
     if template:
         labels["template"] = template
@@ -52,7 +52,9 @@ def training(
     return _over(data, rows, values, statistic, labels, note)
 
 
-def printed(data: PointData, names: Sequence[str], template: str = "") -> tuple[list[Mapping[str, Any]], list[float]]:
+def printed_figures(
+    data: PointData, names: Sequence[str], template: str = ""
+) -> tuple[list[Mapping[str, Any]], list[float]]:
     """Return the rows that have one of these figures, in submission order, and the figure of each.
 
     template: name of the template whose workloads count; all of them without it.
@@ -96,7 +98,7 @@ def _over(
         replicates, confidence = data.bootstrap_quantile(sample, 0.5, value)
     elif drawing is not None and statistic in ("mean", "sum"):
         replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
-        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
+        confidence = bootstrap_interval.percentile_interval(replicates, value, drawing.method)
     return KpiValue(
         value,
         n,
@@ -133,7 +135,7 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
     drawing = data.resampling_of(len(rows))
     if drawing is not None:
         replicates = drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
-        confidence = bootstrap_interval.interval(replicates, value, drawing.method)
+        confidence = bootstrap_interval.percentile_interval(replicates, value, drawing.method)
     return KpiValue(
         value,
         len(rows),

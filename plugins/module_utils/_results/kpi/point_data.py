@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import sta
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 from ..timeline.stage_order import between
-from .bootstrap_interval import LEAST_ROWS, Confidence, Resampling, interval
+from .bootstrap_interval import LEAST_ROWS, Confidence, Resampling, percentile_interval
 from .censored_quantile import Sample
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
@@ -141,7 +141,7 @@ class PointData:
             least = self.np.fmin.reduce
             return least([one[0] for one in spans]), least([one[1] for one in spans])
         if self._narrowed is None:
-            self._narrowed = stage_interval_narrowing.spans(self.table)
+            self._narrowed = stage_interval_narrowing.narrowed_spans(self.table)
         first, last = self._narrowed[stage]
         return first - self.start, last - self.start
 
@@ -204,7 +204,7 @@ class PointData:
         if drawing is None:
             return None, None
         replicates = drawing.quantiles(sample, [q])[:, 0]
-        return replicates, interval(replicates, value, drawing.method)
+        return replicates, percentile_interval(replicates, value, drawing.method)
 
     def replicates(self, stage: str, since: str, wanted: float) -> Any:
         """Return an array (samples,) of a quantile of these durations per bootstrap sample; None with too few rows.

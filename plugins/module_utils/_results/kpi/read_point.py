@@ -32,26 +32,28 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     errors, attempts = _errors(point, warnings, chosen)
     seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
     training = _training(point, warnings, chosen)
-    captured = metrics(run, point, table, warnings)
+    captured = captured_metrics(run, point, table, warnings)
     beside = functools.cache(functools.partial(_others, run, point))
     mine = _in_matrix(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
     simulated = any(one.startswith(run_labels.SIMULATED_PRODUCT) for one in products)
     users = _users(point, warnings)
-    extras = PointExtras(training, errors, attempts, captured, seen, steps(point), users, simulated, mine, beside)
+    extras = PointExtras(
+        training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
+    )
     data = PointData(table, extras)
-    found = workload_nodes.apart(table)
+    found = workload_nodes.split_real_simulated(table)
     if found is not None:
         real, others = (PointData(part, _of_part(run, point, extras, part)) for part in found)
         data.parts = real, others
     return data
 
 
-def plotted(run: Run, point: Point, table: Table, warnings: list[str]) -> PointExtras:
+def extras_for_plots(run: Run, point: Point, table: Table, warnings: list[str]) -> PointExtras:
     """Return what plots show of a point besides its timeline."""
     chosen = set(table.index) if "selection" in table.header else None
     training = _training(point, [], chosen)  # reading the point for its figures has warned
-    return PointExtras(training, metrics=metrics(run, point, table, warnings), steps=steps(point))
+    return PointExtras(training, metrics=captured_metrics(run, point, table, warnings), steps=planned_steps(point))
 
 
 def of_part(extras: PointExtras, part: Table) -> PointExtras:
@@ -95,7 +97,7 @@ def _users(point: Point, warnings: list[str]) -> dict[str, Any]:
     return found
 
 
-def steps(point: Point) -> list[tuple[float, float]]:
+def planned_steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
     arrival = _plan(point).get("arrival") or {}
     return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
@@ -119,13 +121,13 @@ def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple
     return dict(found.most_common()), attempts
 
 
-def metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:
+def captured_metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:
     """Return the captured metrics of a point; empty if no server was named."""
     path = point.folder / metrics_file.FILE
     if not path.exists():
         return {}
     try:
-        return metrics_file.read(path, run.simulated and workload_nodes.kinds_of(table) != workload_nodes.REAL)
+        return metrics_file.read(path, run.simulated and workload_nodes.node_kinds_of(table) != workload_nodes.REAL)
     except (DataError, KeyError, TypeError) as error:
         warnings.append(f"point {point.number}: metrics cannot be read: {error}")
         return {}

@@ -79,7 +79,7 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
         between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
         replicates = 1 / data.np.maximum(between, 1e-9)
-        confidence = bootstrap_interval.interval(
+        confidence = bootstrap_interval.percentile_interval(
             replicates, n / middle, drawing.method.replace("submission order", "time")
         )
     return KpiValue(
@@ -131,7 +131,7 @@ def duration(
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
     confidence = None
     if replicates is not None and data.resampling is not None:
-        confidence = bootstrap_interval.interval(replicates, found.value, data.resampling.method)
+        confidence = bootstrap_interval.percentile_interval(replicates, found.value, data.resampling.method)
     return KpiValue(
         found.value,
         found.n,
@@ -282,7 +282,7 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
     confidence = replicates = None
     if data.resampling is not None:
         replicates = data.resampling.means(each) * data.of
-        confidence = bootstrap_interval.interval(replicates, value, data.resampling.method)
+        confidence = bootstrap_interval.percentile_interval(replicates, value, data.resampling.method)
     return KpiValue(
         value,
         int(began.sum()),

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..statistics import comparison_scale, group_comparison
 from .bootstrap_interval import LEVEL, Confidence
-from .log_and_metric_functions import printed
+from .log_and_metric_functions import printed_figures
 from .point_data import KpiValue, MeasuredPoint, PointData
 
 METHOD = "Student's t on logarithms, over the jobs of both points"
@@ -34,7 +34,7 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     number of accelerators of a job; 0 counts as 1, a pod without GPUs.
     """
     labels: dict[str, Any] = {"figure": figure, "over": list(over)}
-    rows, values = printed(data, [figure])
+    rows, values = printed_figures(data, [figure])
     mine = data.extras.matrix
     if not values or mine is None or data.extras.others is None:
         return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
@@ -57,7 +57,7 @@ def speed_beside_others(data: PointData, figure: str, template: str, apart: str 
     setting by which the points differ; all else is equal. Of several such points, that with the fewest jobs counts.
     """
     labels: dict[str, Any] = {"figure": figure, "template": template}
-    rows, own = printed(data, [figure], template)
+    rows, own = printed_figures(data, [figure], template)
     planned = data.table.template.count(template)
     mine = data.extras.matrix
     if not own or mine is None or data.extras.others is None:

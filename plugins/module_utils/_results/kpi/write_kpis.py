@@ -36,7 +36,7 @@ def write_point(
     """
     data = read_point(run, point, warnings)
     found = []
-    chosen = kpi_definitions.at(definitions, point.all_settings or {}) if data.of else []
+    chosen = kpi_definitions.definitions_at(definitions, point.all_settings or {}) if data.of else []
     for kpi, figure in compute_kpis.figures(data, chosen):
         if "answer" in kpi:
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
@@ -57,7 +57,7 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
     if number == point.number or before.value is None or figure.value is None:
         return {}
     value = figure.value - before.value
-    confidence = bootstrap_interval.difference(before.replicates, figure.replicates, value)
+    confidence = bootstrap_interval.difference_interval(before.replicates, figure.replicates, value)
     document = {"point": number, "value": value, "confidence": confidence.document() if confidence else None}
     return {"difference": document}
 

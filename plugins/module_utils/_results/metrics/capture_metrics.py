@@ -83,7 +83,7 @@ def capture(
     prometheus = Prometheus(server)
     warnings: list[str] = []
     rows: list[dict[str, Any]] = []
-    for point in run_reader.chosen(run, points):
+    for point in run_reader.points_with_numbers(run, points):
         when = window(point, time.time())
         if when is None:
             warnings.append(f"point {point.number} was not started: no metrics")

@@ -12,22 +12,22 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from . import plot_canvas
-from .plot_canvas import PlotCanvas
-from .plotted_stages import StageDrawing
+from .plot_canvas import PlotFile
+from .plotted_stages import Drawing
 
-COLUMNS = ["order", "value", "point", "figure"]
+BISECTION_COLUMNS = ["order", "value", "point", "figure"]
 _RUN, _STEP = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
 #: Length of the text of a value below the axis.
 _LONGEST = 12
 
 
-def bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotCanvas:
+def draw_bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
     """Draw a bisection (schema bisection/1) as <path>.png and <path>.csv. unit: of the figure."""
     with plot_canvas.style():
-        return plot_canvas.write(drawing(found, unit), path)
+        return plot_canvas.write(bisection_drawing(found, unit), path)
 
 
-def drawing(found: Mapping[str, Any], unit: str) -> StageDrawing:
+def bisection_drawing(found: Mapping[str, Any], unit: str) -> Drawing:
     """Return the drawing: runs above, probabilities below."""
     known = [one for one in found["measurements"] if one["figure"] is not None]
     largest = max((abs(one["figure"]) for one in known), default=0.0)
@@ -53,10 +53,10 @@ def drawing(found: Mapping[str, Any], unit: str) -> StageDrawing:
     plot_canvas.heading(figure, title)
     alt = f"{title}: {formats.count(len(known), 'run')}, and the probability of a step after each value. {found['why']}"
     rows = [[at, texts[one["index"]], one["point"], one["figure"]] for at, one in enumerate(found["measurements"], 1)]
-    return StageDrawing(figure, title, alt, COLUMNS, rows)
+    return Drawing(figure, title, alt, BISECTION_COLUMNS, rows)
 
 
-def rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
+def bisection_rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
     """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
     table = []
     for index, value in enumerate(found["values"]):

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.client_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 
-def shown(table: Table) -> list[dict[str, str | int]]:
+def clients_section(table: Table) -> list[dict[str, str | int]]:
     """Return one row per client of a load by several clients: planned and sent workloads, lateness, clock."""
     clocks = {one["client"]: one for one in table.header.get("clocks") or ()}
     return [

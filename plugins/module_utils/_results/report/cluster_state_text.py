@@ -29,7 +29,7 @@ _MOST = 100
 _SOME = 5
 
 
-def section(top: Path, notes: list[str]) -> dict[str, Any] | None:
+def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section; None for a run without captures. Unreadable files are added to ``notes``."""
     index = top / "capture" / "index.json"
     if not index.exists():
@@ -55,7 +55,7 @@ def section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     }
 
 
-def left_behind(top: Path, notes: list[str]) -> dict[str, Any] | None:
+def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section on what the run left; None for a run without run_diff."""
     path = top / "run_diff.json"
     if not path.exists():

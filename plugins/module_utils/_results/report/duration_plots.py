@@ -11,8 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.point_data import NEEDED, SENT, PointData
 from . import plot_canvas
-from .plot_canvas import GREY, shown
-from .plotted_stages import SINGLE, StageDrawing, colours, plot_stages
+from .plot_canvas import GREY, stage_title
+from .plotted_stages import SINGLE, Drawing, plot_stages, stage_colours
 
 GROUPS = 160
 ROOM = 74  # letters of 9.5 points that fit above a panel
@@ -22,7 +22,7 @@ BAND_SAMPLES = 200
 BAND_POINTS = 240
 
 
-def durations(data: PointData, label: str) -> StageDrawing | None:
+def durations(data: PointData, label: str) -> Drawing | None:
     """Draw one panel per stage with its duration for each workload, in submission order."""
     stages = plot_stages(data)
     if not stages:
@@ -35,7 +35,9 @@ def durations(data: PointData, label: str) -> StageDrawing | None:
         [0.88] * len(stages), top=0.66, gap=0.36, bottom=0.62 + plot_canvas.legend_height(1, 4)
     )
     rows: list[list[Any]] = []
-    texts = [_panel(data, axis, stage, colours(data)[stage], rows) for axis, stage in zip(axes, stages, strict=True)]
+    texts = [
+        _panel(data, axis, stage, stage_colours(data)[stage], rows) for axis, stage in zip(axes, stages, strict=True)
+    ]
     for axis in axes:
         axis.set_xlim(-0.5 - 0.01 * data.of, data.of - 0.5 + 0.01 * data.of)
         plot_canvas.whole(axis.xaxis)
@@ -55,7 +57,7 @@ def durations(data: PointData, label: str) -> StageDrawing | None:
     plot_canvas.heading(figure, title)
     names = ["stage", "first_index", "last_index", "workloads", "min_s", "p5_s", "p50_s", "p95_s", "max_s"]
     names = ["stage", "index", "took_s", "at_least_s", "at_most_s"] if single else names
-    return StageDrawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
+    return Drawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
 
 
 def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
@@ -86,8 +88,8 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
             places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
         )
     after = formats.joined([formats.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT])
-    axis.set_title(shown(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
-    room = ROOM - 1.25 * len(shown(stage, simulated))  # in letters of the small title
+    axis.set_title(stage_title(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
+    room = ROOM - 1.25 * len(stage_title(stage, simulated))  # in letters of the small title
     subtitles = (
         f"after {after}; by {formats.writer(data.writers[stage])}",
         f"after {after}",
@@ -104,7 +106,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
         axis.set_facecolor(plot_canvas.SIMULATED_BACKGROUND)
     found = data.sample(stage, NEEDED).quantile(0.5)
     median = f"median {formats.seconds(found.value)}" if found.value is not None else "median unknown"
-    return f"{shown(stage, simulated)}: {median}, {n:,} of {data.of:,}."
+    return f"{stage_title(stage, simulated)}: {median}, {n:,} of {data.of:,}."
 
 
 def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str) -> list[list[Any]]:
@@ -121,7 +123,7 @@ def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, c
     return [[of[part[0]], of[part[-1]], len(part), *row] for part, row in zip(groups, quantiles.tolist(), strict=True)]
 
 
-def distributions(data: PointData, label: str) -> StageDrawing | None:
+def distributions(data: PointData, label: str) -> Drawing | None:
     """Draw the cumulative distribution of each stage over all planned workloads, with 95 % bands and quantiles."""
     stages = plot_stages(data)
     if not stages:
@@ -134,13 +136,13 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
     figure, (axis,) = plot_canvas.stacked([3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns))
     positive = [float(sample.middle[sample.middle > 0][0]) for _stage, sample in samples if (sample.middle > 0).any()]
     left = max(min(positive, default=1e-3) / 2, 1e-4)  # durations of 0 are at the left edge
-    colour_of = colours(data)
+    colour_of = stage_colours(data)
     texts: list[str] = []
     rows_of: list[list[Any]] = []
     for stage, sample in samples:
         simulated = data.simulated(stage, NEEDED)
         values, ranks = plot_canvas.thinned(np, np.maximum(sample.middle, left), sample.shares * sample.of)
-        name = shown(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
+        name = stage_title(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
         axis.step(
             np.concatenate([values[:1], values]),
             np.concatenate([[0], ranks]) * 100 / sample.of,
@@ -167,7 +169,7 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
                 )
                 quantiles.append(f"P{q * 100:.0f} {formats.seconds(found)}")
         known = ", ".join(quantiles) or "no quantile known"
-        texts.append(f"{shown(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
+        texts.append(f"{stage_title(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
     for q, marker in QUANTILES:
         axis.plot([], [], marker, color=GREY, label=f"P{q * 100:.0f}", markersize=7, linestyle="none")
     axis.set_xscale("log")
@@ -180,7 +182,7 @@ def distributions(data: PointData, label: str) -> StageDrawing | None:
     plot_canvas.heading(figure, title)
     band = " Bands: 95 %, by block bootstrap." if data.resampling else ""
     names = ["stage", "took_s", "share_percent", "low_percent", "high_percent"]
-    return StageDrawing(figure, title, f"{title}, cumulative. {' '.join(texts)}{band}", names, rows_of)
+    return Drawing(figure, title, f"{title}, cumulative. {' '.join(texts)}{band}", names, rows_of)
 
 
 def _band(

@@ -17,20 +17,31 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..statistics import setting_effects
 from ..statistics.setting_effects import ObservedPoint, SettingEffect
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotCanvas
-from .plotted_stages import StageDrawing
+from .plot_canvas import COLOURS, GREY, PlotFile
+from .plotted_stages import Drawing
 
 FILE = "training.jsonl"
 #: Values that are equal up to here count as the same.
 LONGEST = 10_000
-COLUMNS = ["setting", "from", "to", "change", "low_95", "high_95", "unit", "pairs_of_points", "jobs", "simulated"]
+EFFECT_COLUMNS = [
+    "setting",
+    "from",
+    "to",
+    "change",
+    "low_95",
+    "high_95",
+    "unit",
+    "pairs_of_points",
+    "jobs",
+    "simulated",
+]
 #: Characters of a label, more if its values need them.
-LABEL = 34
+LABEL_LENGTH = 34
 #: KPIs over the jobs of a point; of several of one figure, the first of these statistics counts.
 _STATISTICS = ("median", "max")
 
 
-def draw(points: Sequence[Point], folder: Path) -> list[PlotCanvas]:
+def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     """Draw the effects on each figure of the trainings as effects_<name>.png; none without a matrix of trainings."""
     rows = {point.number: list(point_reader.lines(point.folder / FILE, [])) for point in points if _counts(point)}
     if len({point.of for point in points if rows.get(point.number)}) < 2:
@@ -41,7 +52,9 @@ def draw(points: Sequence[Point], folder: Path) -> list[PlotCanvas]:
         for figure, kpi in _figures(points).items():
             found = setting_effects.effects(_observed(points, rows, figure, simulated))
             if found:
-                plots.append(plot_canvas.write(_drawing(found, kpi, simulated), folder / f"effects_{kpi['name']}"))
+                plots.append(
+                    plot_canvas.write(_effects_drawing(found, kpi, simulated), folder / f"effects_{kpi['name']}")
+                )
     return plots
 
 
@@ -80,8 +93,8 @@ def _observed(
     return [ObservedPoint(values[number], some) for number, some in observations.items()]
 
 
-def _drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> StageDrawing:
-    labels = [_label(one) for one in found]
+def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
+    labels = [_effect_label(one) for one in found]
     left = 0.3 + 0.082 * max(len(label) for label in labels)
     figure, (axis,) = plot_canvas.stacked([0.28 * len(found) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
     factor, unit = (100.0, "%") if found[0].relative else (1.0, kpi["unit"])
@@ -99,7 +112,7 @@ def _drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: 
         edge = high if math.isfinite(high) else change
         axis.text(edge, place, f"  {text}", va="center", fontsize=9)
         ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
-        texts.append(f"{one.setting} from {one.base} to {one.value}: {_sentence(one, unit)}.")
+        texts.append(f"{one.setting} from {one.base} to {one.value}: {_effect_sentence(one, unit)}.")
     axis.axvline(0, color=GREY, linewidth=1)
     axis.set_yticks(range(len(found)), labels, fontsize=9)
     axis.set_ylim(len(found) - 0.5, -0.5)
@@ -110,14 +123,14 @@ def _drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: 
     title = f"Effects on: {kpi['title']}{' – SIMULATED' if simulated else ''}"
     plot_canvas.heading(figure, title)
     alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
-    return StageDrawing(figure, title, alt, COLUMNS, [_row(one, factor, unit, simulated) for one in found])
+    return Drawing(figure, title, alt, EFFECT_COLUMNS, [_effect_row(one, factor, unit, simulated) for one in found])
 
 
-def _label(one: SettingEffect) -> str:
+def _effect_label(one: SettingEffect) -> str:
     """Return the setting and both values, the name cut in the middle and values at their end if they are long."""
     values = " → ".join(formats.setting_text(value, 16) for value in (one.base, one.value))
     name = one.setting.rpartition(".")[2]
-    room = max(LABEL - len(values) - 2, 12)
+    room = max(LABEL_LENGTH - len(values) - 2, 12)
     if len(name) > room:
         name = f"{name[: room // 2]}…{name[len(name) - (room - 1) // 2 :]}"
     return f"{name}: {values}"
@@ -132,7 +145,7 @@ def _change(one: SettingEffect, unit: str) -> str:
     return f"{_number(one.change * factor)} {unit}".rstrip()
 
 
-def _sentence(one: SettingEffect, unit: str) -> str:
+def _effect_sentence(one: SettingEffect, unit: str) -> str:
     pairs = formats.count(one.pairs, "pair of points", "pairs of points")
     if not math.isfinite(one.low):
         return f"{_change(one, unit)}, without an interval ({pairs}, {formats.count(one.observations, 'job')})"
@@ -140,6 +153,6 @@ def _sentence(one: SettingEffect, unit: str) -> str:
     return f"{_change(one, unit)} ({_number(one.low * factor)} to {_number(one.high * factor)}; {pairs})"
 
 
-def _row(one: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:
+def _effect_row(one: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:
     numbers = [end * factor for end in (one.change, one.low, one.high)]
     return [one.setting, one.base, one.value, *numbers, unit, one.pairs, one.observations, simulated]

@@ -21,7 +21,7 @@ SOURCES = {
 }
 
 
-def shown(table: Table) -> dict[str, Any] | None:
+def time_sources_section(table: Table) -> dict[str, Any] | None:
     """Return the sources of the times of each stage with the number of objects, and the widths; None for our loads."""
     if "sent_is" not in table.header:
         return None

@@ -12,26 +12,26 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from . import history_text, judged_figure, plot_canvas
-from .plot_canvas import GREY, PlotCanvas, shown
-from .plotted_stages import StageDrawing
+from .plot_canvas import GREY, PlotFile, stage_title
+from .plotted_stages import Drawing
 
 Kpi = Mapping[str, Any]
 
 _OLD, _NEW = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
 _LEGEND_COLUMNS = 3
-COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
+HISTORY_COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
 
 
-def history(kpi: Kpi, path: Path, label: str = "") -> PlotCanvas:
+def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
     """Draw a figure with its past values as <path>.png and <path>.csv. kpi: as in verdict/2, with ``series``."""
     with plot_canvas.style():
-        return plot_canvas.write(drawing(kpi, label), path)
+        return plot_canvas.write(history_drawing(kpi, label), path)
 
 
-def drawing(kpi: Kpi, label: str = "") -> StageDrawing:
+def history_drawing(kpi: Kpi, label: str = "") -> Drawing:
     """Return the drawing. label: the point, empty if there is only one."""
     series = kpi["series"]
-    factor, unit = judged_figure.scale(kpi, series)
+    factor, unit = judged_figure.value_scale(kpi, series)
     figure, (axis,) = plot_canvas.stacked(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
     )
@@ -45,12 +45,12 @@ def drawing(kpi: Kpi, label: str = "") -> StageDrawing:
     axis.set_xlabel("old runs, then new ones, each from the oldest")
     axis.set_ylabel(unit or "value")
     plot_canvas.whole(axis.xaxis)
-    title = plot_canvas.titled(shown(kpi["title"], kpi["simulated"]), label)
+    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
     plot_canvas.heading(figure, title)
     plot_canvas.legend(figure, axis, _LEGEND_COLUMNS)
     rows = [[one["run"], one["group"], one["value"], kpi["unit"], one.get("low"), one.get("high")] for one in series]
-    alt = f"{title}: its value in {formats.count(len(series), 'run')}. {history_text.sentences(kpi)}"
-    return StageDrawing(figure, title, alt, COLUMNS, rows)
+    alt = f"{title}: its value in {formats.count(len(series), 'run')}. {history_text.history_sentences(kpi)}"
+    return Drawing(figure, title, alt, HISTORY_COLUMNS, rows)
 
 
 def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
@@ -83,6 +83,6 @@ def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    ends = [end * factor for end in judged_figure.limits(kpi).values()]
+    ends = [end * factor for end in judged_figure.limits_of(kpi).values()]
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))

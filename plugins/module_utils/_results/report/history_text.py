@@ -13,18 +13,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 Kpi = Mapping[str, Any]
 
 #: Largest number of pictures.
-MOST = 9
+MOST_HISTORIES = 9
 #: Readings that need no explanation.
 _PLAIN = ("pass", "not judged", "not enough history")
 
 
-def explained(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
+def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
     """Return the figures to explain: regressions first, then that of the headline, then what else is not a plain pass.
 
     Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
     """
     drawn = [one for one in kpis if _has_past(one) and (one["name"] == headline or not _is_plain(one))]
-    return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST]
+    return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST_HISTORIES]
 
 
 def _has_past(kpi: Kpi) -> bool:
@@ -40,7 +40,7 @@ def _is_plain(kpi: Kpi) -> bool:
     return kpi["reading"] in _PLAIN and limit == "within"
 
 
-def sentences(kpi: Kpi) -> str:
+def history_sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
     why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
     found = [f"{formats.capitalized(kpi['reading'])}: {why}."]

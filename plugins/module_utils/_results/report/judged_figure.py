@@ -15,7 +15,7 @@ _BAND, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
 _LIMITS = {"min": "lower limit", "max": "upper limit"}
 
 
-def scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
+def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
     known = [abs(one["value"]) for one in values if one["value"] is not None]
     return plot_canvas.scale(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
@@ -30,11 +30,11 @@ def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
 
 def draw_limits(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the limits of a figure."""
-    for name, end in limits(kpi).items():
+    for name, end in limits_of(kpi).items():
         axis.axhline(end * factor, color=_LIMIT, linestyle="--", linewidth=1.4, label=_LIMITS[name])
 
 
-def limits(kpi: Kpi) -> dict[str, float]:
+def limits_of(kpi: Kpi) -> dict[str, float]:
     """Return the limits that a figure has: min, max."""
     limit = kpi.get("limit") or {}
     return {name: limit[name] for name in _LIMITS if limit.get(name) is not None}

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 
-def shown(kpi: Mapping[str, Any]) -> str:
+def value_text(kpi: Mapping[str, Any]) -> str:
     """Return value and unit; the bound of an unknown value, or a dash."""
     note = str(kpi.get("note") or "")
     if kpi["value"] is None:
@@ -19,7 +19,7 @@ def shown(kpi: Mapping[str, Any]) -> str:
     return formats.value(kpi["value"], kpi["unit"])
 
 
-def measured(kpi: Mapping[str, Any]) -> str:
+def measured_text(kpi: Mapping[str, Any]) -> str:
     """Return the measurement bounds, empty if there are none."""
     interval = kpi.get("interval")
     if not interval or interval[0] == interval[1]:
@@ -28,7 +28,7 @@ def measured(kpi: Mapping[str, Any]) -> str:
     return f"measured to be between {low} and {high}" if low != high else ""
 
 
-def confidence(kpi: Mapping[str, Any]) -> str:
+def confidence_text(kpi: Mapping[str, Any]) -> str:
     """Return the confidence interval: "95 %: 1.2 s – 3 s"."""
     found = kpi.get("confidence")
     if not found or found.get("low") is None:

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from . import kpi_text
 
 
-def shown(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def attribution_section(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the content of a page from a document attribution/1; None if it is missing or empty."""
     if not found or not (found.get("stages") or found.get("waiting")):
         return None
@@ -44,7 +44,7 @@ def _row(one: Mapping[str, Any], name: str) -> dict[str, Any]:
         "writer": formats.writer(one["writer"]),
         "simulated": one["simulated"],
         "mean": formats.seconds(one["mean"]),
-        "confidence": kpi_text.confidence({"confidence": one.get("confidence"), "unit": "s"}),
+        "confidence": kpi_text.confidence_text({"confidence": one.get("confidence"), "unit": "s"}),
         "percent": f"{100 * one['share']:.1f} %",
         "width": round(max(min(100 * one["share"], 100.0), 0.0), 1),
         "slowest": formats.seconds(one["slowest"]) if one.get("slowest") is not None else "",

@@ -12,19 +12,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.point_data import PointData
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY
-from .plotted_stages import StageDrawing
+from .plotted_stages import Drawing
 
 #: Curves of more jobs than this are thin and grey, with their median at each position.
-FEW = 6
+FEW_CURVES = 6
 
 
-def loss(data: PointData, label: str) -> StageDrawing | None:
+def loss(data: PointData, label: str) -> Drawing | None:
     """Draw the loss over the steps or epochs; None unless a log has it at two positions at least."""
     rows = [row for row in data.extras.training if len(row.get("loss", {}).get("points", ())) > 1]
     if not rows:
         return None
     np = data.np
-    many = len(rows) > FEW
+    many = len(rows) > FEW_CURVES
     figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56)
     table: list[list[Any]] = []
     for row in rows:
@@ -51,4 +51,4 @@ def loss(data: PointData, label: str) -> StageDrawing | None:
     axis.set_title(formats.count(len(rows), "job"), loc="right", fontsize=8.5, color=GREY)
     ends = [formats.number(float(np.median([row["loss"]["points"][place][1] for row in rows]))) for place in (0, -1)]
     alt = f"{title}, over {over}: median {ends[0]} at first, {ends[1]} at last."
-    return StageDrawing(figure, title, alt, ["job", over.replace(" ", "_"), "loss"], table)
+    return Drawing(figure, title, alt, ["job", over.replace(" ", "_"), "loss"], table)

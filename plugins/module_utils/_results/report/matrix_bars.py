@@ -12,15 +12,27 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotCanvas, shown
-from .plotted_stages import StageDrawing
+from .plot_canvas import COLOURS, GREY, PlotFile, stage_title
+from .plotted_stages import Drawing
 
-COLUMNS = ["point", "settings", "value", "unit", "at_least", "at_most", "low_95", "high_95", "n", "of", "simulated"]
+MATRIX_COLUMNS = [
+    "point",
+    "settings",
+    "value",
+    "unit",
+    "at_least",
+    "at_most",
+    "low_95",
+    "high_95",
+    "n",
+    "of",
+    "simulated",
+]
 
 
-def compare(
+def draw_bars(
     headline: Sequence[dict[str, Any]], labels: Sequence[str], numbers: Sequence[str], folder: Path
-) -> list[PlotCanvas]:
+) -> list[PlotFile]:
     """Draw each headline figure over the points, as points_<name>.png.
 
     headline: as in a verdict. labels: matrix values of each point, in the order of ``numbers``.
@@ -34,10 +46,10 @@ def compare(
             figure, (axis,) = plot_canvas.stacked([0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
             description, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
             axis.set_xlim(*plot_canvas.limits(ends, left))
-            title = shown(entry["title"], entry["simulated"])
+            title = stage_title(entry["title"], entry["simulated"])
             plot_canvas.heading(figure, title)
             alt = f"{title}, at each test point. {description}"
-            drawing = StageDrawing(figure, title, alt, COLUMNS, rows(entry, labels, numbers))
+            drawing = Drawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
             plots.append(plot_canvas.write(drawing, folder / f"points_{entry['name']}"))
     return plots
 
@@ -86,7 +98,7 @@ def _ends(one: dict[str, Any]) -> tuple[float, float]:
     return low, high
 
 
-def rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
+def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
     """Return the rows of the CSV file: a headline figure at each point."""
     values = {one["point"]: one for one in entry["points"]}
     found = []

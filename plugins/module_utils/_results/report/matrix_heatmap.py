@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 
 from . import matrix_bars, plot_canvas
-from .plot_canvas import GREY, PlotCanvas, shown
-from .plotted_stages import StageDrawing
+from .plot_canvas import GREY, PlotFile, stage_title
+from .plotted_stages import Drawing
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Grid:
     places: Mapping[str, tuple[int, int]]  # point number -> row, column
 
 
-def grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
+def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
     """Return the grid of a matrix with at least two varying settings, None for any other."""
     names = list(dict.fromkeys(name for one in settings for name in one))
     varied = [name for name in names if len({setting_text(one.get(name)) for one in settings}) > 1]
@@ -50,17 +50,17 @@ def grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid 
     return Grid(down, along, rows, columns, places)
 
 
-def draw(headline: Sequence[Mapping[str, Any]], at: Grid, folder: Path) -> list[PlotCanvas]:
+def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: Grid, folder: Path) -> list[PlotFile]:
     """Draw each headline figure as points_<name>.png, with its value in every cell."""
     plots = []
     with plot_canvas.style():
         for entry in headline:
             if any(one["value"] is not None for one in entry["points"]):
-                plots.append(plot_canvas.write(_drawing(dict(entry), at), folder / f"points_{entry['name']}"))
+                plots.append(plot_canvas.write(_heatmap(dict(entry), at), folder / f"points_{entry['name']}"))
     return plots
 
 
-def _drawing(entry: dict[str, Any], at: Grid) -> StageDrawing:
+def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
     import numpy as np
 
     values = np.full((len(at.rows), len(at.columns)), np.nan)
@@ -94,12 +94,12 @@ def _drawing(entry: dict[str, Any], at: Grid) -> StageDrawing:
         0.1 / plot_canvas.WIDTH, 1 - 0.36 / figure.get_size_inches()[1], _names(at), va="top", fontsize=9.5, color=GREY
     )
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(entry["direction"], "")
-    title = shown(entry["title"], entry["simulated"]) + better
+    title = stage_title(entry["title"], entry["simulated"]) + better
     plot_canvas.heading(figure, title)
     numbers = list(at.places)
     labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
     alt = f"{title}: heat map, {_names(at)}; columns: {at.along}. {' '.join(texts)}"
-    return StageDrawing(figure, title, alt, matrix_bars.COLUMNS, matrix_bars.rows(entry, labels, numbers))
+    return Drawing(figure, title, alt, matrix_bars.MATRIX_COLUMNS, matrix_bars.matrix_rows(entry, labels, numbers))
 
 
 def _names(at: Grid) -> str:

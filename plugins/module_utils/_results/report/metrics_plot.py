@@ -13,34 +13,32 @@ from ..kpi.point_data import PointData
 from ..metrics.metrics_file import Captured
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY
-from .plotted_stages import StageDrawing, axis_of_time
+from .plotted_stages import Drawing, time_axis
 
 #: Number of series with a colour and a name, those with the largest values; the others are grey.
-NAMED = 6
+NAMED_SERIES = 6
 
 
-def metrics(data: PointData, label: str) -> StageDrawing | None:
+def metrics(data: PointData, label: str) -> Drawing | None:
     """Draw all metrics that have values."""
     there = [one for one in data.extras.metrics.values() if any(each.moments for each in one.series)]
     if not there:
         return None
     stop = max(one.end - one.begin for one in there)
-    factor, unit = axis_of_time(stop)
+    factor, unit = time_axis(stop)
     figure, axes = plot_canvas.stacked([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
     rows: list[list[Any]] = []
-    texts = [_panel(data, axis, one, factor, rows) for axis, one in zip(axes, there, strict=True)]
+    texts = [_metric_panel(data, axis, one, factor, rows) for axis, one in zip(axes, there, strict=True)]
     for axis in axes:
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel(f"time since the start of the test ({unit})")
     title = plot_canvas.titled("Metrics of the cluster", label)
     plot_canvas.heading(figure, title)
-    return StageDrawing(
-        figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows
-    )
+    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows)
 
 
-def _panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[list[Any]]) -> str:
+def _metric_panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[list[Any]]) -> str:
     np = data.np
     known = []
     for each in one.series:
@@ -49,7 +47,7 @@ def _panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[
             known.append((float(np.nanmax(values)), one.title(each), np.array(each.moments) - one.begin, values))
     known.sort(key=lambda series: -series[0])
     for place, (_most, title, moments, values) in enumerate(known):
-        named = place < NAMED
+        named = place < NAMED_SERIES
         axis.plot(
             moments * factor,
             values,
@@ -66,10 +64,15 @@ def _panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[
     axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
     axis.locator_params(axis="y", nbins=4)
     axis.legend(
-        loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=NAMED, fontsize=8, handlelength=1.2, columnspacing=0.9
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 0.98),
+        ncols=NAMED_SERIES,
+        fontsize=8,
+        handlelength=1.2,
+        columnspacing=0.9,
     )
-    if len(known) > NAMED:
-        axis.set_title(f"and {len(known) - NAMED} more", loc="right", fontsize=8.5, color=GREY)
+    if len(known) > NAMED_SERIES:
+        axis.set_title(f"and {len(known) - NAMED_SERIES} more", loc="right", fontsize=8.5, color=GREY)
     most = known[0] if known else None
     maximum = f"at most {formats.value(most[0], one.unit)} ({most[1]})" if most else "no value"
     return f"{shown}: {maximum}, {formats.count(len(known), 'series', 'series')}."

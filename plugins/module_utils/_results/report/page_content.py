@@ -45,8 +45,8 @@ def page(
     """Return the variables of the template, without the plots. tables: point number -> timeline or None."""
     record = run.record
     unread: list[str] = []
-    state = cluster_state_text.section(run.top, unread)
-    left = cluster_state_text.left_behind(run.top, unread)
+    state = cluster_state_text.cluster_state_section(run.top, unread)
+    left = cluster_state_text.run_diff_section(run.top, unread)
     return {
         "title": f"{record.get('project') or 'run'} {'+'.join(record.get('presets') or [])}".strip(),
         "run": run.id,
@@ -63,7 +63,7 @@ def page(
         "points": [_point(run, point, tables.get(point.number)) for point in run.points],
         "settings": run_facts.settings(run.provenance),
         "phases": run_facts.phases(record),
-        "prepared": prepared_text.rows(run.top),
+        "prepared": prepared_text.prepared_rows(run.top),
         "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
         "environment": run_facts.plain(record.get("environment") or {}),
         "state": state,
@@ -115,7 +115,7 @@ def because(verdict: Mapping[str, Any]) -> str:
 def _card(entry: Mapping[str, Any]) -> str:
     """Return the confidence interval of a headline figure if there is only one point."""
     points = entry.get("points") or []
-    return kpi_text.confidence({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
+    return kpi_text.confidence_text({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
 
 def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
@@ -126,13 +126,15 @@ def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [one for table in tables.values() if table is not None for one in table.stages]
     stages = [one for one in stages if not one["name"].endswith("_first")]
-    kinds = {workload_nodes.kinds_of(table) for table in tables.values() if table is not None}
+    kinds = {workload_nodes.node_kinds_of(table) for table in tables.values() if table is not None}
     simulated = {one["name"] for one in stages if one["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for one in stages:
         if one["name"] not in simulated:
             real.setdefault(formats.writer(one["writer"]), {})[formats.stage(one["name"])] = None
-    count = sum(len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.apart(table)))
+    count = sum(
+        len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.split_real_simulated(table))
+    )
     return {
         "apart": f"{formats.count(count, 'workload')} ran on simulated nodes" if count else "",
         "any": bool(simulated) or (run.simulated and kinds != {workload_nodes.REAL}),
@@ -164,8 +166,8 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "seconds": run_facts.between(record.get("started"), record.get("ended")),
         "notes": notes,
         "plots": [],
-        "attribution": latency_attribution_text.shown(point.attribution),
-        "users": users_text.shown(point.folder, table),
+        "attribution": latency_attribution_text.attribution_section(point.attribution),
+        "users": users_text.users_section(point.folder, table),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -186,13 +188,13 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         }
     return {
         "planned": len(table),
-        "foreign": foreign_load_text.shown(table),
-        "clients": clients_text.shown(table),
+        "foreign": foreign_load_text.time_sources_section(table),
+        "clients": clients_text.clients_section(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
         "kpis": [_kpi(one) for one in kpis if not _is_quantile(one) and "client" not in one.get("labels", {})],
-        "headline": {one["name"]: kpi_text.shown(one) for one in kpis if one.get("headline")},
+        "headline": {one["name"]: kpi_text.value_text(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }
@@ -234,7 +236,7 @@ def _is_quantile(kpi: Mapping[str, Any]) -> bool:
 
 def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of stages; those that nodes make twice, if workloads ran on real and on simulated nodes."""
-    parts = workload_nodes.apart(table)
+    parts = workload_nodes.split_real_simulated(table)
     if parts is None:
         return _stages(table, kpis)
     simulated_kpis = [one for one in kpis if one["labels"].get("nodes") == workload_nodes.SIMULATED]
@@ -275,8 +277,10 @@ def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
     if kpi is None:
         return {"text": "", "title": "", "simulated": False}
     notes = ["SIMULATED"] if kpi["simulated"] else []
-    notes += [part for part in (kpi_text.measured(kpi), kpi_text.confidence(kpi), kpi.get("note", "")) if part]
-    return {"text": kpi_text.shown(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
+    notes += [
+        part for part in (kpi_text.measured_text(kpi), kpi_text.confidence_text(kpi), kpi.get("note", "")) if part
+    ]
+    return {"text": kpi_text.value_text(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
 
 
 def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,9 +288,9 @@ def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
         "title": kpi.get("title") or kpi["name"],
         "name": kpi["name"],
         "help": kpi["help"],
-        "text": kpi_text.shown(kpi),
-        "interval": kpi_text.measured(kpi),
-        "confidence": kpi_text.confidence(kpi),
+        "text": kpi_text.value_text(kpi),
+        "interval": kpi_text.measured_text(kpi),
+        "confidence": kpi_text.confidence_text(kpi),
         "writers": formats.joined([formats.writer(one) for one in kpi.get("writers") or []])
         if kpi.get("writers")
         else "",

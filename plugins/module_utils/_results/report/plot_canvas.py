@@ -75,7 +75,7 @@ def shades() -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class PlotCanvas:
+class PlotFile:
     """One PNG file with its title and alternative text."""
 
     path: Path
@@ -131,7 +131,7 @@ def legend_height(entries: int, columns: int) -> float:
     return LEGEND_ROW * -(-entries // columns) + 0.06
 
 
-def write(drawing: Any, path: Path) -> PlotCanvas:
+def write(drawing: Any, path: Path) -> PlotFile:
     """Write a drawing as <path>.png and <path>.csv."""
     picture, numbers = path.with_suffix(".png"), path.with_suffix(".csv")
     save(drawing.figure, picture)
@@ -139,7 +139,7 @@ def write(drawing: Any, path: Path) -> PlotCanvas:
         out = csv.writer(stream, lineterminator="\n")
         out.writerow(drawing.columns)
         out.writerows([_cell(value) for value in row] for row in drawing.rows)
-    return PlotCanvas(picture, drawing.title, drawing.alt, numbers)
+    return PlotFile(picture, drawing.title, drawing.alt, numbers)
 
 
 def _cell(value: Any) -> Any:
@@ -172,7 +172,7 @@ def titled(text: str, label: str) -> str:
     return f"{text} – {label}" if label else text
 
 
-def shown(stage: str, simulated: bool) -> str:
+def stage_title(stage: str, simulated: bool) -> str:
     """Return the display name of a stage, marked if it is simulated."""
     return f"{formats.stage(stage)}{' – SIMULATED' if simulated else ''}"
 

@@ -23,7 +23,7 @@ SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running
 
 
 @dataclass(frozen=True)
-class StageDrawing:
+class Drawing:
     """A matplotlib figure, its title, alternative text, and data (names of columns, rows)."""
 
     figure: Any
@@ -48,7 +48,7 @@ def plot_stages(data: PointData) -> list[str]:
     ]
 
 
-def colours(data: PointData) -> dict[str, str]:
+def stage_colours(data: PointData) -> dict[str, str]:
     """Return a unique colour for each stage, the same in all plots of a point."""
     stages = plot_stages(data)
     found = {stage: plot_canvas.USUAL[stage] for stage in stages if stage in plot_canvas.USUAL}
@@ -59,6 +59,6 @@ def colours(data: PointData) -> dict[str, str]:
     return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}
 
 
-def axis_of_time(stop: float) -> tuple[float, str]:
+def time_axis(stop: float) -> tuple[float, str]:
     """Return factor and unit of a time axis of ``stop`` seconds."""
     return (1.0, "s") if stop < 600 else plot_canvas.scale(stop)

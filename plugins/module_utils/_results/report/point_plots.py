@@ -13,15 +13,15 @@ from . import plot_canvas
 from .duration_plots import distributions, durations
 from .loss_plot import loss
 from .metrics_plot import metrics
-from .plot_canvas import PlotCanvas
-from .plotted_stages import StageDrawing
+from .plot_canvas import PlotFile
+from .plotted_stages import Drawing
 from .progress_plots import counts, occupancy
 from .saturation_plot import saturation
 from .waterfall_plot import waterfall
 from .workload_raster_plot import raster
 
 #: In the order of the page.
-FUNCTIONS: dict[str, Callable[[PointData, str, float], StageDrawing | None]] = {
+FUNCTIONS: dict[str, Callable[[PointData, str, float], Drawing | None]] = {
     # First, because it is the purpose of a load in steps; other loads have none.
     "saturation": lambda data, label, gpus: saturation(data, label),
     "counts": lambda data, label, gpus: counts(data, label),
@@ -47,7 +47,7 @@ LONGEST_FIRST = (
 )
 
 
-def draw(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotCanvas | None:
+def draw(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotFile | None:
     """Draw one plot of a point as <path>.png and <path>.csv; None without data for it.
 
     label: the point if there are several, and the selection. gpus: number of GPUs of the cluster.

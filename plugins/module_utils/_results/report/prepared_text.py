@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 _DIGITS = 12
 
 
-def rows(top: Path) -> list[tuple[str, str]]:
+def prepared_rows(top: Path) -> list[tuple[str, str]]:
     """Return name and text of each image that was preloaded and of each source that was downloaded.
 
     Steps whose file is missing or broken are left out. Of a source that several points needed, the first one counts.

@@ -12,11 +12,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.point_data import ENDED, INTENDED, SENT, PointData
 from ..kpi.timeline_functions import level
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, shown
-from .plotted_stages import RUNNING, SCHEDULED, StageDrawing, axis_of_time, colours
+from .plot_canvas import COLOURS, GREY, stage_title
+from .plotted_stages import RUNNING, SCHEDULED, Drawing, stage_colours, time_axis
 
 
-def counts(data: PointData, label: str) -> StageDrawing | None:
+def counts(data: PointData, label: str) -> Drawing | None:
     """Draw the cumulative number of workloads per stage, and the numbers open and running, over time."""
     curves = _curves(data)
     if not curves:
@@ -25,7 +25,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
 
     np = data.np
     stop = max(data.end - data.start, max(float(values[-1]) for _name, values, _simulated in curves))
-    factor, unit = axis_of_time(stop)
+    factor, unit = time_axis(stop)
     blind = bool(data.table.header["gaps"])
     figure, (upper, lower) = plot_canvas.stacked(
         [2.9, 1.7], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(9, 3)
@@ -41,14 +41,14 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
             np.concatenate([[min(0.0, float(values[0]))], moments, [stop]]) * factor,
             np.concatenate([[0], ranks, [len(values)]]),
             where="post",
-            color="#999999" if name == "due" else colours(data).get(name, COLOURS[0]),
+            color="#999999" if name == "due" else stage_colours(data).get(name, COLOURS[0]),
             linestyle=":" if name == "due" else "--" if simulated else "-",
             linewidth=max(3.6 - 0.5 * number, 1.5),  # earlier curves remain visible below later ones
-            label=shown(name, simulated),
+            label=stage_title(name, simulated),
         )
         if name != "due":
             texts.append(
-                f"{shown(name, simulated)}: {len(values):,} of {data.of:,}, last after "
+                f"{stage_title(name, simulated)}: {len(values):,} of {data.of:,}, last after "
                 f"{formats.seconds(float(values[-1]))}."
             )
     upper.axhline(data.of, color=GREY, linewidth=0.8)
@@ -68,7 +68,7 @@ def counts(data: PointData, label: str) -> StageDrawing | None:
     )
     title = plot_canvas.titled("Workloads over time", label)
     plot_canvas.heading(figure, title)
-    return StageDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "workloads"], rows)
+    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "workloads"], rows)
 
 
 def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
@@ -92,7 +92,9 @@ def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[st
         if begin is None:
             continue
         simulated = data.knows(ENDED) and data.simulated(ENDED, begin)
-        found = _area(data, axis, (begin, ENDED), (factor, stop), colours(data).get(begin, COLOURS[0]), name, simulated)
+        found = _area(
+            data, axis, (begin, ENDED), (factor, stop), stage_colours(data).get(begin, COLOURS[0]), name, simulated
+        )
         if found is None:
             continue
         area, most, steps = found
@@ -130,18 +132,18 @@ def _area(
         edgecolor=colour,
         linewidth=1.0,
         hatch="///" if simulated else None,
-        label=shown(label, bool(simulated)),
+        label=stage_title(label, bool(simulated)),
     )
     return area, float(levels.max()), np.column_stack([x, y]).tolist()
 
 
-def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> StageDrawing | None:
+def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing | None:
     """Draw the numbers of workloads waiting for a node and for running, and of GPUs held and in use, over time."""
     scheduled, running = data.pick(SCHEDULED), data.pick(RUNNING)
     if scheduled is None or running is None or not data.knows("created") or not data.knows(ENDED):
         return None
     stop = max(data.end - data.start, 0.001)
-    factor, unit = axis_of_time(stop)
+    factor, unit = time_axis(stop)
     gpus = data.np.asarray(data.table.gpus, dtype=float)
     wanted = [
         (0, "waiting for a node", ("created", scheduled), None, "#E69F00"),
@@ -162,7 +164,7 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> StageDraw
             area, most, steps = found
             areas.append(area)
             rows += [[name, *step] for step in steps]
-            texts.append(f"{shown(name, simulated)}: at most {formats.number(most)}.")
+            texts.append(f"{stage_title(name, simulated)}: at most {formats.number(most)}.")
     axes[0].set_ylabel("workloads")
     if panels == 2:
         axes[1].set_ylabel("GPUs")
@@ -183,4 +185,4 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> StageDraw
     plot_canvas.legend(figure, None, 2, areas)
     title = plot_canvas.titled("Queue and GPUs over time" if panels == 2 else "Queue over time", label)
     plot_canvas.heading(figure, title)
-    return StageDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "number"], rows)
+    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "number"], rows)

@@ -13,41 +13,41 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
 
 from . import judged_figure, plot_canvas
-from .plot_canvas import GREY, PlotCanvas, shown
-from .plotted_stages import StageDrawing
+from .plot_canvas import GREY, PlotFile, stage_title
+from .plotted_stages import Drawing
 
 Kpi = Mapping[str, Any]
-COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
+REPETITION_COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
 _ATTEMPT = plot_canvas.COLOURS[4]
 #: Largest number of pictures.
-MOST = 12
+MOST_REPETITIONS = 12
 
 
-def repeated(kpis: Iterable[Kpi]) -> list[Kpi]:
+def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
     """Return the figures to draw (schema verdict/2): those with several attempts and a limit or an expected band."""
-    return [one for one in kpis if len(_attempts(one)) > 1 and (one.get("limit") or one.get("band"))][:MOST]
+    return [one for one in kpis if len(_attempts(one)) > 1 and (one.get("limit") or one.get("band"))][:MOST_REPETITIONS]
 
 
-def looks(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was known of a figure after each number of attempts, from the lines of schedule.jsonl."""
     found: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
         for one in line.get("readings") or ():
-            if one["kpi"] == kpi["name"] and one.get("point") == attempt_names.point_of(kpi["point"]):
+            if one["kpi"] == kpi["name"] and one.get("point") == attempt_names.point_of_attempt(kpi["point"]):
                 found[int(one.get("attempts") or 0)] = one
     return [found[attempts] for attempts in sorted(found)]
 
 
-def repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotCanvas:
+def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
     """Draw a figure as <path>.png and <path>.csv. label: the point, empty if there is only one."""
     with plot_canvas.style():
-        return plot_canvas.write(drawing(kpi, schedule, label), path)
+        return plot_canvas.write(repetition_drawing(kpi, schedule, label), path)
 
 
-def drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> StageDrawing:
+def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> Drawing:
     """Return the drawing."""
-    attempts, known = _attempts(kpi), looks(kpi, schedule)
-    factor, unit = judged_figure.scale(kpi, attempts)
+    attempts, known = _attempts(kpi), known_after_attempts(kpi, schedule)
+    factor, unit = judged_figure.value_scale(kpi, attempts)
     figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2))
     judged_figure.draw_band(axis, kpi, factor)
     judged_figure.draw_limits(axis, kpi, factor)
@@ -59,11 +59,11 @@ def drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") ->
     axis.set_xlabel("attempts")
     axis.set_ylabel(unit or "value")
     plot_canvas.whole(axis.xaxis)
-    title = plot_canvas.titled(shown(kpi["title"], kpi["simulated"]), label)
+    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
     plot_canvas.heading(figure, title)
     plot_canvas.legend(figure, axis, 2)
     alt = f"{title}: {formats.count(len(attempts), 'attempt')}, with the interval known after each. {kpi['why']}"
-    return StageDrawing(figure, title, alt, COLUMNS, _rows(kpi, attempts, known))
+    return Drawing(figure, title, alt, REPETITION_COLUMNS, _repetition_rows(kpi, attempts, known))
 
 
 def _attempts(kpi: Kpi) -> list[Mapping[str, Any]]:
@@ -86,7 +86,9 @@ def _intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> 
         named = True
 
 
-def _rows(kpi: Kpi, attempts: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def _repetition_rows(
+    kpi: Kpi, attempts: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
+) -> list[list[Any]]:
     by_count = {one["attempts"]: one for one in known}
     rows = []
     for at, one in enumerate(attempts, 1):

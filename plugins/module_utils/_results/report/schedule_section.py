@@ -29,10 +29,10 @@ def decisions(run: Run) -> list[dict[str, str]]:
 def repeated(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> list[dict[str, Any]]:
     """Return plot and sentence of each figure that was repeated; none if points are not repeated."""
     found: list[dict[str, Any]] = []
-    for place, kpi in enumerate(repetition_plot.repeated(verdict.get("kpis") or ()) if run.repeats else ()):
+    for place, kpi in enumerate(repetition_plot.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
         try:
-            plot = repetition_plot.repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
+            plot = repetition_plot.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
         except ImportError:
             return found  # the plots of the points report it
         except Exception as error:  # any exception of a drawing library on unusual data
@@ -54,11 +54,11 @@ def bisection(run: Run, folder: Path, notes: list[str]) -> dict[str, Any]:
         "why": found["why"],
         "over": found["over"],
         "kpi": found["kpi"],
-        "rows": bisection_plot.rows(found, unit),
+        "rows": bisection_plot.bisection_rows(found, unit),
         "plot": None,
     }
     try:
-        return {**section, "plot": bisection_plot.bisection(found, unit, folder / "bisection")}
+        return {**section, "plot": bisection_plot.draw_bisection(found, unit, folder / "bisection")}
     except ImportError:
         return section
     except Exception as error:  # as above

@@ -27,7 +27,7 @@ STAGES = {
 }
 
 
-def shown(folder: Path, table: Table | None) -> dict[str, Any] | None:
+def users_section(folder: Path, table: Table | None) -> dict[str, Any] | None:
     """Return what the page shows of the users whose reports are in ``folder``/users; None if it has none.
 
     Users that did not succeed come first, then those that began last after their release.

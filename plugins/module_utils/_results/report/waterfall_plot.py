@@ -14,19 +14,19 @@ from ..kpi import latency_attribution
 from ..kpi.point_data import PointData
 from . import plot_canvas
 from .latency_attribution_text import stage_name
-from .plot_canvas import COLOURS, shown
-from .plotted_stages import StageDrawing
+from .plot_canvas import COLOURS, stage_title
+from .plotted_stages import Drawing
 
 
-def waterfall(data: PointData, label: str) -> StageDrawing | None:
+def waterfall(data: PointData, label: str) -> Drawing | None:
     """Draw the latency attribution of a point."""
     found = latency_attribution.document(data, "", "")
     if not found["stages"]:
         return None
-    return draw(found["stages"], float(found["total"]), found["n"], found["of"], label)
+    return draw_waterfall(found["stages"], float(found["total"]), found["n"], found["of"], label)
 
 
-def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> StageDrawing:
+def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> Drawing:
     """Draw parts as in schema attribution/1, each starting where the previous one ended. total: in seconds."""
     from matplotlib.patches import Patch
 
@@ -59,8 +59,8 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
             edge = max(edge, begin + high * factor)
         text = f"{formats.seconds(one['mean'])}, {100 * one['share']:.0f} %"
         furthest = max(furthest, edge)
-        _label(axis, place, (begin, edge), total * factor, text)
-        texts.append(f"{shown(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
+        _label_bar(axis, place, (begin, edge), total * factor, text)
+        texts.append(f"{stage_title(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
         rows.append(
             [one["name"], one["writer"], one["simulated"], one["mean"], one["share"], low, high, one["slowest"]]
         )
@@ -79,10 +79,10 @@ def draw(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, labe
     title = plot_canvas.titled("Where the time went", label)
     plot_canvas.heading(figure, title)
     columns = ["stage", "writer", "simulated", "mean_s", "share", "low_s", "high_s", "mean_of_slowest_5_percent_s"]
-    return StageDrawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
+    return Drawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
 
 
-def _label(axis: Any, place: int, ends: tuple[float, float], whole: float, text: str) -> None:
+def _label_bar(axis: Any, place: int, ends: tuple[float, float], whole: float, text: str) -> None:
     """Label a bar where there is room: after it, before it, or inside."""
     begin, edge = ends
     if edge < 0.72 * whole:

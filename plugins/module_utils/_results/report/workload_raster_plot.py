@@ -13,11 +13,11 @@ from typing import Any
 
 from ..kpi.point_data import ENDED, SENT, PointData
 from . import plot_canvas
-from .plot_canvas import shown
-from .plotted_stages import StageDrawing, axis_of_time, colours, plot_stages
+from .plot_canvas import stage_title
+from .plotted_stages import Drawing, plot_stages, stage_colours, time_axis
 
 #: Maximum numbers of lines and columns, about one pixel of the file each.
-LINES, COLUMNS = 520, 860
+RASTER_LINES, RASTER_COLUMNS = 520, 860
 #: Outcomes other than success, ascending by severity; a line shows its most severe one.
 BAD = {
     "unsent": "#BBBBBB",
@@ -29,7 +29,7 @@ BAD = {
 }
 
 
-def raster(data: PointData, label: str) -> StageDrawing | None:
+def raster(data: PointData, label: str) -> Drawing | None:
     """Draw the stages of every workload over time."""
     states = _states(data)
     if not states or not data.of:
@@ -39,11 +39,11 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
 
     np = data.np
     stop = max(data.end - data.start, 0.001)
-    factor, unit = axis_of_time(stop)
-    lines = min(LINES, data.of)
+    factor, unit = time_axis(stop)
+    lines = min(RASTER_LINES, data.of)
     line_of = np.arange(data.of) * lines // data.of
     most = _modal(data, [moments for _name, moments in states], line_of, lines, stop)
-    colour_of = colours(data)
+    colour_of = stage_colours(data)
     palette = np.array(
         [(1.0, 1.0, 1.0), *(_tint(to_rgb(colour_of.get(name, plot_canvas.GREY))) for name, _moments in states)]
     )
@@ -64,7 +64,7 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
         Patch(
             facecolor=palette[place],
             edgecolor="#999999",
-            label=shown("ended" if name in data.ends() else name, simulated[name]),
+            label=stage_title("ended" if name in data.ends() else name, simulated[name]),
         )
         for place, (name, _moments) in enumerate(states, 1)
     ]
@@ -84,7 +84,7 @@ def raster(data: PointData, label: str) -> StageDrawing | None:
         *(f"{name}_median_s" for name, _colour in states),
         "worst_outcome",
     ]
-    return StageDrawing(figure, title, f"{alt} Outcomes: {outcomes}.", columns, _rows(data, states, line_of, lines))
+    return Drawing(figure, title, f"{alt} Outcomes: {outcomes}.", columns, _raster_rows(data, states, line_of, lines))
 
 
 def _states(data: PointData) -> list[tuple[str, Any]]:
@@ -107,15 +107,17 @@ def _states(data: PointData) -> list[tuple[str, Any]]:
 def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:
     """Return an array (lines, COLUMNS) of the most frequent state; 0 is before all states."""
     np = data.np
-    width = stop / COLUMNS
+    width = stop / RASTER_COLUMNS
     size = np.bincount(line_of, minlength=lines)[:, None]
-    reached = [np.broadcast_to(size, (lines, COLUMNS))]
+    reached = [np.broadcast_to(size, (lines, RASTER_COLUMNS))]
     for values in moments:
         known = ~np.isnan(values)
-        column = np.clip((values[known] / width).astype(int), 0, COLUMNS - 1)
-        came = np.bincount(line_of[known] * COLUMNS + column, minlength=lines * COLUMNS).reshape(lines, COLUMNS)
+        column = np.clip((values[known] / width).astype(int), 0, RASTER_COLUMNS - 1)
+        came = np.bincount(line_of[known] * RASTER_COLUMNS + column, minlength=lines * RASTER_COLUMNS).reshape(
+            lines, RASTER_COLUMNS
+        )
         reached.append(np.cumsum(came, axis=1))
-    reached.append(np.zeros((lines, COLUMNS), dtype=int))
+    reached.append(np.zeros((lines, RASTER_COLUMNS), dtype=int))
     inside = np.array([reached[place] - reached[place + 1] for place in range(len(reached) - 1)])
     return inside.argmax(axis=0)
 
@@ -148,7 +150,7 @@ def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) ->
     return [name for name in BAD if name in there]
 
 
-def _rows(data: PointData, states: list[tuple[str, Any]], line_of: Any, lines: int) -> list[list[Any]]:
+def _raster_rows(data: PointData, states: list[tuple[str, Any]], line_of: Any, lines: int) -> list[list[Any]]:
     """Return the rows of the CSV file, one per line of the plot; timeline.csv has every workload."""
     np = data.np
     worst, names = _worst(data, line_of, lines), ["", *BAD]

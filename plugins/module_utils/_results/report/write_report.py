@@ -38,7 +38,7 @@ from . import (
     point_plots,
     schedule_section,
 )
-from .plot_canvas import PlotCanvas
+from .plot_canvas import PlotFile
 
 
 def render_report(
@@ -106,7 +106,7 @@ _DRAWN_FROM: dict[str, PointData] = {}
 
 def _draw_all(
     run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
-) -> dict[str, list[PlotCanvas]]:
+) -> dict[str, list[PlotFile]]:
     """Return point number -> plots, drawn in parallel, since each takes some tenths of a second."""
     gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
     points = {point.number: point for point in run.points}
@@ -115,7 +115,7 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = read_point.plotted(run, point, table, notes)
+        extras = read_point.extras_for_plots(run, point, table, notes)
         for suffix, part in _parts(table):
             _DRAWN_FROM[number + suffix] = PointData(part, read_point.of_part(extras, part), resample=BANDS)
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
@@ -128,7 +128,7 @@ def _draw_all(
         found = _on_all_processors(jobs)
     finally:
         _DRAWN_FROM.clear()
-    drawn: dict[str, dict[str, PlotCanvas]] = {}
+    drawn: dict[str, dict[str, PlotFile]] = {}
     for (number, name, *_rest), (plot, trouble) in zip(jobs, found, strict=True):
         if plot is not None:
             drawn.setdefault(number, {})[name] = plot
@@ -148,14 +148,14 @@ def _draw_all(
 
 def _parts(table: Table) -> list[tuple[str, Table]]:
     """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
-    parts = workload_nodes.apart(table)
+    parts = workload_nodes.split_real_simulated(table)
     return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
 
 
 Job = tuple[str, str, Path, str, float]
 
 
-def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotCanvas | None, str]]:
+def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotFile | None, str]]:
     processes = min(len(jobs), os.cpu_count() or 1)
     if processes <= 1:
         return [_draw(job) for job in jobs]
@@ -165,7 +165,7 @@ def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotCanvas | None, str
         return list(pool.map(_draw, jobs))
 
 
-def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
+def _draw(job: Job) -> tuple[PlotFile | None, str]:
     """Return a plot, or why it failed: a failing plot must not make the report fail."""
     number, name, path, label, gpus = job
     try:
@@ -176,21 +176,21 @@ def _draw(job: Job) -> tuple[PlotCanvas | None, str]:
         return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
 
 
-def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotCanvas]:
+def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotFile]:
     labels = [point["label"] for point in content["points"]]
     numbers = [point["number"] for point in content["points"]]
 
-    def points() -> list[PlotCanvas]:
-        varied = matrix_heatmap.grid([point.settings for point in run.points], numbers)
+    def points() -> list[PlotFile]:
+        varied = matrix_heatmap.matrix_grid([point.settings for point in run.points], numbers)
         if varied is not None:
-            return matrix_heatmap.draw(content["headline"], varied, folder)
-        return matrix_bars.compare(content["headline"], labels, numbers, folder)
+            return matrix_heatmap.draw_heatmaps(content["headline"], varied, folder)
+        return matrix_bars.draw_bars(content["headline"], labels, numbers, folder)
 
     drawn = _unless_broken("plots across points", points, notes)
-    return drawn + _unless_broken("effects of settings", lambda: effects_plot.draw(run.points, folder), notes)
+    return drawn + _unless_broken("effects of settings", lambda: effects_plot.draw_effects(run.points, folder), notes)
 
 
-def _unless_broken(what: str, draw: Callable[[], list[PlotCanvas]], notes: list[str]) -> list[PlotCanvas]:
+def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[str]) -> list[PlotFile]:
     try:
         return draw()
     except ImportError:
@@ -207,15 +207,17 @@ def _history(
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
     headline = next((one["name"] for one in content["headline"]), "")
     found: list[dict[str, Any]] = []
-    for place, kpi in enumerate(history_text.explained(verdict.get("kpis") or (), headline)):
+    for place, kpi in enumerate(history_text.histories_to_draw(verdict.get("kpis") or (), headline)):
         try:
-            plot = history_plot.history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
+            plot = history_plot.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         except ImportError:
             return found  # the plots of the points report it
         except Exception as error:  # as above
             notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
-            found.append({"plot": embedded(plot), "text": history_text.sentences(kpi), "reading": kpi["reading"]})
+            found.append(
+                {"plot": embedded(plot), "text": history_text.history_sentences(kpi), "reading": kpi["reading"]}
+            )
     return found
 
 
@@ -232,7 +234,7 @@ def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[st
     }
 
 
-def embedded(plot: PlotCanvas) -> dict[str, Any]:
+def embedded(plot: PlotFile) -> dict[str, Any]:
     """Return the variables of a plot in a template: embedded image, size, and relative paths of its files."""
     data = plot.path.read_bytes()
     # The PNG header contains the size in bytes 16 to 24, as two big-endian numbers.

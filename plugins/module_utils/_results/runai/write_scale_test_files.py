@@ -93,7 +93,7 @@ def submitted(table: Table) -> list[dict[str, str]]:
 
 def sampled(table: Table) -> list[dict[str, str]]:
     """Return the rows of sampled.json: workloads with every object, keys and time formats as the tool's."""
-    found, spans = [], stage_interval_narrowing.spans(table)
+    found, spans = [], stage_interval_narrowing.narrowed_spans(table)
     for row in range(len(table)):
         seen = stamps(table, spans, row)
         if seen is None:
@@ -111,7 +111,7 @@ def measured(table: Table, skip_errors: bool = True) -> list[tuple[int, Stamps]]
 
     skip_errors: leave out workloads whose times contradict each other.
     """
-    spans = stage_interval_narrowing.spans(table)
+    spans = stage_interval_narrowing.narrowed_spans(table)
     rows = [row for row in submission_order(table) if not (skip_errors and row in table.contradictions)]
     return [(row, seen) for row in rows if (seen := stamps(table, spans, row)) is not None]
 

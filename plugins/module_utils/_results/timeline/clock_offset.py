@@ -28,7 +28,7 @@ _LARGER = (0.1, 0.5)
 _ROUNDED = 2e-6
 
 #: (moment on the clock, bound of the other clock at that moment)
-Point = tuple[float, float]
+ClockPoint = tuple[float, float]
 
 
 class ClockOffset:
@@ -38,7 +38,7 @@ class ClockOffset:
     fits all points. ``contradictory``: none fits, so at least one of the clocks has jumped.
     """
 
-    def __init__(self, floors: Iterable[Point], ceilings: Iterable[Point]) -> None:
+    def __init__(self, floors: Iterable[ClockPoint], ceilings: Iterable[ClockPoint]) -> None:
         low = sorted((at, bound - _ROUNDED) for at, bound in floors if bound > -inf)
         high = sorted((at, bound + _ROUNDED) for at, bound in ceilings if bound < inf)
         self.contradictory = False
@@ -74,7 +74,7 @@ class _LowerBound:
     """The largest bound that any point implies. From a point on, the other clock gains at least (1 - drift) a second;
     before it, it had gained at most (1 + drift)."""
 
-    def __init__(self, points: Sequence[Point], drift: float) -> None:
+    def __init__(self, points: Sequence[ClockPoint], drift: float) -> None:
         # Relative to the first point, so that the products keep their precision.
         self._from, self._base = points[0] if points else (0.0, 0.0)
         self._slow, self._fast = 1 - drift, 1 + drift

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.workload_n
     NODE,
     REAL,
     WorkloadNodes,
-    kinds_of,
+    node_kinds_of,
 )
 
 from . import audit_log as audit_logs
@@ -94,7 +94,7 @@ def build_from(
     if nodes is not None:
         table.nodes = nodes.kinds()
         table.header["simulated_writers"] = sorted(simulated)
-        if inputs.kinds and kinds_of(table) == REAL:
+        if inputs.kinds and node_kinds_of(table) == REAL:
             stages = _stages(inputs, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table

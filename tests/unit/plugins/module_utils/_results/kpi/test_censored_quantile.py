@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import Sample, at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import (
+    Sample,
+    quantile_at,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,5 +63,5 @@ def test_a_quantile_among_rows_that_never_got_there_has_a_bound_but_no_value():
 
 
 def test_of_no_rows_nothing_is_known():
-    assert at([], 0, 0.5) is None
+    assert quantile_at([], 0, 0.5) is None
     assert sample([]).quantile(0.5).value is None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import Sample, shares
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import (
+    Sample,
+    kaplan_meier_shares,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +33,9 @@ def by_the_book(events, censored, of, at):
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=25), TIMES, st.integers(0, 5))
 def test_the_share_is_that_of_the_textbook(events, censored, never):
     of = len(events) + len(censored) + never
-    found = shares(numpy.sort(numpy.array(events, dtype=float)), numpy.sort(numpy.array(censored, dtype=float)), of)
+    found = kaplan_meier_shares(
+        numpy.sort(numpy.array(events, dtype=float)), numpy.sort(numpy.array(censored, dtype=float)), of
+    )
     for moment in set(events):
         last = found[sorted(events).index(moment) + events.count(moment) - 1]
         assert last == pytest.approx(by_the_book(events, censored, of, moment), abs=1e-9)
@@ -40,7 +45,7 @@ def test_the_example_of_freireich_remission_times():
     """6-MP arm of the classic trial: 21 patients, S(10) = 0.753, S(23) = 0.448 (Cox and Oakes 1984)."""
     events = [6, 6, 6, 7, 10, 13, 16, 22, 23]
     censored = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
-    found = shares(numpy.array(events, dtype=float), numpy.array(censored, dtype=float), 21)
+    found = kaplan_meier_shares(numpy.array(events, dtype=float), numpy.array(censored, dtype=float), 21)
     assert 1 - found[4] == pytest.approx(0.753, abs=0.001)
     assert 1 - found[8] == pytest.approx(0.448, abs=0.001)
     assert sample(events, censored).quantile(0.5).value == pytest.approx(23, abs=1)

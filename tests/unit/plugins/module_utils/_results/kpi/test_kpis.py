@@ -285,7 +285,7 @@ def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
     loaded = kpi_definitions.load([str(tmp_path)])
 
     def names(settings):
-        return [one["name"] for one in kpi_definitions.at(loaded, settings)]
+        return [one["name"] for one in kpi_definitions.definitions_at(loaded, settings)]
 
     assert names({"fine_tuning_flavour": "fms"}) == ["of_all"]
     # A run of a version without the setting keeps all its figures.

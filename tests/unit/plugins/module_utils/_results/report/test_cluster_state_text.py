@@ -63,7 +63,7 @@ def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
 
 
 def test_the_section_reads_every_capture_and_names_damaged_files(tmp_path: Path) -> None:
-    assert cluster_state_text.section(tmp_path, []) is None
+    assert cluster_state_text.cluster_state_section(tmp_path, []) is None
     captures = []
     for number, why in enumerate(("before the test", "after point 001", "broken"), 1):
         folder = tmp_path / "capture" / f"{number:02d}-x"
@@ -76,7 +76,7 @@ def test_the_section_reads_every_capture_and_names_damaged_files(tmp_path: Path)
         tmp_path / "capture/index.json", {"schema": "capture/1", "run": STATE["run"], "captures": captures}, "capture/1"
     )
     notes: list[str] = []
-    found = cluster_state_text.section(tmp_path, notes)
+    found = cluster_state_text.cluster_state_section(tmp_path, notes)
     assert found is not None and found["compared"] and found["differences"] == []
     assert [one["why"] for one in found["captures"]] == ["before the test", "after point 001", "broken"]
     assert ("3 nodes", "Linux, kubelet v1.34.0, 8 GPUs") in found["facts"]
@@ -93,6 +93,6 @@ def test_captures_of_the_driver_are_listed_and_not_compared(tmp_path: Path) -> N
         captures.append({**entry, **cluster, "notes": []})
     document = {"schema": "capture/1", "run": STATE["run"], "captures": captures}
     files.write_json(tmp_path / "capture/index.json", document, "capture/1")
-    found = cluster_state_text.section(tmp_path, [])
+    found = cluster_state_text.cluster_state_section(tmp_path, [])
     assert found is not None and found["differences"] == [] and ("Kubernetes", "v1.34.0") in found["facts"]
     assert [one["why"] for one in found["captures"]] == ["x", "x", "x, driver"]

@@ -20,7 +20,9 @@ def table(**header: Any) -> Table:
 
 def test_each_stage_has_its_sources_and_widths() -> None:
     dated = {"created": {"creationTimestamp": 1, "revision clock": 1000}, "pods_running": {"list": 2}}
-    found = foreign_load_text.shown(table(sent_is="created", dated_by={**dated, "pods_running_first": {"list": 2}}))
+    found = foreign_load_text.time_sources_section(
+        table(sent_is="created", dated_by={**dated, "pods_running_first": {"list": 2}})
+    )
     assert found is not None
     assert found["rows"] == [
         {
@@ -35,4 +37,4 @@ def test_each_stage_has_its_sources_and_widths() -> None:
 
 
 def test_a_load_of_ours_has_no_such_table() -> None:
-    assert foreign_load_text.shown(table()) is None
+    assert foreign_load_text.time_sources_section(table()) is None

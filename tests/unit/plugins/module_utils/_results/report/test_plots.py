@@ -117,7 +117,7 @@ def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path
         {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to reach it"},
     ]
     entry = {"name": "x", "title": "X", "unit": "s", "direction": "lower", "simulated": False, "points": points}
-    matrix_bars.compare([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
+    matrix_bars.draw_bars([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
     assert beyond(drawn[0]) == []
 
 
@@ -133,7 +133,7 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
     with plot_canvas.style():
         assert beyond(comparison_plots.attribution(parts, "")) == []
         positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
-        assert [one for one in beyond(waterfall_plot.draw(positive, 10.0, 3, 3, "")) if "-" not in one] == []
+        assert [one for one in beyond(waterfall_plot.draw_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
@@ -150,7 +150,7 @@ def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_p
     assert {names[most[line, -1]] for line in range(lines)} == {"succeeded"}
     # Beside the last line's middle, most of its workloads run.
     assert "running" in {names[state] for state in most[2]}
-    rows = workload_raster_plot._rows(data, states, line_of, lines)
+    rows = workload_raster_plot._raster_rows(data, states, line_of, lines)
     assert [row[-1] for row in rows] == ["succeeded", "succeeded", "succeeded", "failed", "unfinished", "succeeded"]
     assert [(row[0], row[1], row[2]) for row in rows[:2]] == [(0, 9, 10), (10, 19, 10)]
 
@@ -160,7 +160,7 @@ def test_no_two_stages_have_the_same_colour(count):
     names = [*list(plot_canvas.USUAL)[: count // 2], *(f"stage_{number}" for number in range(count - count // 2))]
     stages = [{"name": name, "ends": None} for name in names]
     table = SimpleNamespace(stages=stages, seen=lambda _name: 1)
-    found = plotted_stages.colours(SimpleNamespace(table=table, ends=list, sent_is=""))
+    found = plotted_stages.stage_colours(SimpleNamespace(table=table, ends=list, sent_is=""))
     assert len({found[name] for name in names}) == len(names)
     assert plot_canvas.GREY not in [found[name] for name in names]
 
@@ -192,7 +192,7 @@ SETTINGS = [{"gpus": gpus, "rank": rank, "same": 1} for gpus in (1, 2) for rank 
 
 
 def test_a_matrix_of_two_settings_is_a_grid():
-    at = matrix_heatmap.grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_heatmap.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
     assert (at.along, list(at.down), list(at.rows), list(at.columns)) == (
         "rank",
         ["gpus"],
@@ -204,15 +204,15 @@ def test_a_matrix_of_two_settings_is_a_grid():
 
 @pytest.mark.parametrize("settings", [[{"gpus": 1}, {"gpus": 2}], [{}, {}], [*SETTINGS, SETTINGS[0]]])
 def test_what_is_no_grid_has_bars_instead(settings):
-    assert matrix_heatmap.grid(settings, [str(n) for n in range(len(settings))]) is None
+    assert matrix_heatmap.matrix_grid(settings, [str(n) for n in range(len(settings))]) is None
 
 
 def test_a_heat_map_says_each_cell_also_of_points_without_a_value(tmp_path):
-    at = matrix_heatmap.grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_heatmap.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
     points = [{"point": f"{n:03d}", "value": n + 0.5, "n": 1, "of": 1} for n in range(5)]
     points.append({"point": "005", "value": None, "note": "≥ 12 s: 1 of 1 were not seen", "n": 0, "of": 1})
     entry = {"name": "makespan", "title": "Makespan", "unit": "s", "direction": "lower", "simulated": True}
-    (plot,) = matrix_heatmap.draw([{**entry, "points": points}], at, tmp_path)
+    (plot,) = matrix_heatmap.draw_heatmaps([{**entry, "points": points}], at, tmp_path)
     assert "1 / 8 (point 001): 1.50 s." in plot.alt and "2 / 16 (point 005): ≥ 12 s." in plot.alt
     assert "SIMULATED" in plot.title
     assert len(plot.data.read_text().splitlines()) == 7

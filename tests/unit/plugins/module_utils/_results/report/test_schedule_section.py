@@ -56,7 +56,7 @@ def run_of(tmp_path: Path, **more: Any) -> Run:
 
 
 def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) -> None:
-    drawn = repetition_plot.drawing(kpi(), SCHEDULE)
+    drawn = repetition_plot.repetition_drawing(kpi(), SCHEDULE)
     (axis,) = drawn.figure.axes
     assert sorted(axis.get_legend_handles_labels()[1]) == ["attempt", "mean and interval after it", "upper limit"]
     assert [row[3:6] for row in drawn.rows] == [[1.01, None, None], [1.01, 0.5, 3.0], [1.01, 0.9, 1.1]]
@@ -67,7 +67,7 @@ def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) 
 
 def test_attempts_without_the_figure_are_an_empty_picture() -> None:
     empty = [{**one, "value": None} for one in kpi()["series"]]
-    (axis,) = repetition_plot.drawing(kpi(series=empty), []).figure.axes
+    (axis,) = repetition_plot.repetition_drawing(kpi(series=empty), []).figure.axes
     assert [len(line.get_xdata()) for line in axis.get_lines() if line.get_label() == "attempt"] == [0]
 
 
@@ -103,4 +103,4 @@ def test_a_bisection_has_a_table_and_a_plot(tmp_path: Path) -> None:
 def test_unusual_figures_are_drawn(figures: list[float | None]) -> None:
     measurements = [{"index": at, "point": f"00{at + 1}", "figure": one} for at, one in enumerate(figures)]
     step = {"index": 0, "before": 0, "after": 1, "probability": 0.9}
-    assert bisection_plot.drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure
+    assert bisection_plot.bisection_drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure
