@@ -113,7 +113,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import co
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
-    local_prometheus,
+    metrics_dump,
     prometheus,
 )
 
@@ -121,7 +121,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
 def server_of(given: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
     """Return the server to query while a context is open. Raises InputError, AccessError."""
     if given["from_dump"]:
-        return local_prometheus.serving(given["run_dir"], given["program"] or "")
+        return metrics_dump.serving(given["run_dir"], given["program"] or "")
     return nullcontext(
         prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"], given["context"])
     )

@@ -99,10 +99,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.workload_selection import (
-    WorkloadSelection,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    WorkloadSelection,
     write_timeline,
 )
 

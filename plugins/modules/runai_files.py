@@ -84,8 +84,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_point_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai.scale_test_plots import PLOTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai.runai_export import PLOTS
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def main() -> None:
 
     def work(_step: Step) -> dict[str, Any]:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
-        return write_point_files.write(Path(module.params["run_dir"]), **options)
+        return runai_export.write_for_points(Path(module.params["run_dir"]), **options)
 
     module_main.run(module, work)
 

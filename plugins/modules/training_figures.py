@@ -123,10 +123,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    read_log,
+    training_log,
     training_rows,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
+    LogFormat,
+)
 
 
 def main() -> None:
@@ -147,7 +149,7 @@ def main() -> None:
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        log_format, settings = LogFormat.of(given["log_format"]), read_log.numbers(given["settings"])
+        log_format, settings = LogFormat.of(given["log_format"]), training_log.numbers(given["settings"])
         folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
             logs = (

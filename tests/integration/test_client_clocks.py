@@ -23,12 +23,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
-    client_clocks,
+    clocks as client_clocks,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clock_offset import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import (
     MAX_DRIFT,
+    ClientClocks,
     ClockOffset,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader

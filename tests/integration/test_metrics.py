@@ -35,7 +35,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
-    local_prometheus,
     metrics_dump,
     metrics_file,
 )
@@ -388,7 +387,7 @@ def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path
     assert result["warnings"] == [] and result["left_out"] == [] and result["metrics"] > 100
     assert result["bytes"] == (run / metrics_dump.FILE).stat().st_size
     (run / "points" / "000" / metrics_file.FILE).unlink()
-    with local_prometheus.serving(str(run), str(PROGRAM)) as server:
+    with metrics_dump.serving(str(run), str(PROGRAM)) as server:
         assert server.url.startswith("http://127.0.0.1:")
         again = capture_metrics.capture(str(run), server, [QUERIES], step=1.0, look_back=5.0, keep=True)
     assert again["warnings"] == []
@@ -413,7 +412,7 @@ def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
     dumped(address, run, matchers=['__name__=~"go_.*"'])
     mine = tmp_path / "queries.yml"
     files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
-    with local_prometheus.serving(str(run), str(PROGRAM)) as server:
+    with metrics_dump.serving(str(run), str(PROGRAM)) as server:
         capture_metrics.capture(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
     after = captured(run)
     assert {name: after[name] for name in before} == before
@@ -442,14 +441,14 @@ def test_an_answer_that_is_too_large_is_read_in_parts(address: str, run: Path, m
 
 
 def test_a_dump_that_was_changed_is_refused(address: str, run: Path) -> None:
-    with pytest.raises(InputError, match="has no dump of metrics"), local_prometheus.serving(str(run), str(PROGRAM)):
+    with pytest.raises(InputError, match="has no dump of metrics"), metrics_dump.serving(str(run), str(PROGRAM)):
         pass
     dumped(address, run, matchers=['__name__="up"'])
     (run / metrics_dump.FILE).write_bytes(b"other")
-    with pytest.raises(DataError, match="is damaged"), local_prometheus.serving(str(run), str(PROGRAM)):
+    with pytest.raises(DataError, match="is damaged"), metrics_dump.serving(str(run), str(PROGRAM)):
         pass
     with pytest.raises(InputError, match="metrics_prometheus: there is no program"):
-        local_prometheus.serving(str(run), "/no/prometheus").__enter__()
+        metrics_dump.serving(str(run), "/no/prometheus").__enter__()
 
 
 def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, run: Path, tmp_path: Path) -> None:
@@ -480,7 +479,7 @@ def test_the_local_server_ends_with_a_process_that_is_killed(address: str, run: 
     dumped(address, run, matchers=['__name__="up"'])
     code = (
         "import sys, time\n"
-        f"from {local_prometheus.__name__} import serving\n"
+        f"from {metrics_dump.__name__} import serving\n"
         f"with serving({str(run)!r}, {str(PROGRAM)!r}) as server:\n"
         "    print(server.url, flush=True)\n"
         "    time.sleep(600)\n"

@@ -16,7 +16,7 @@ import rehearsal as support
 import runai_platform
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import write_scale_test_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
@@ -144,7 +144,7 @@ def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, run
         # No object came sooner after the previous one than the platform waits.
         assert table.latest[stages["job"]][row] - table.earliest["created"][row] >= DELAYS["job"]
         assert table.latest["podgroup_created"][row] - table.earliest[stages["job"]][row] >= DELAYS["group"]
-    seen = {stamps.sentinels for _row, stamps in write_scale_test_files.measured(table)}
+    seen = {stamps.sentinels for _row, stamps in runai_export.measured(table)}
     assert len(seen) == 1 and seen.pop().isdisjoint({"jobCreatedTimestamp", "podGroupCreatedTimestamp"})
 
 

@@ -15,8 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
 
 from . import run_reader, timeline_table
-from .counted_attempts import NOT_BEGUN
-from .run_reader import Point, Run
+from .run_reader import NOT_BEGUN, Point, Run
 from .timeline_table import Table
 
 Result = dict[str, Any]

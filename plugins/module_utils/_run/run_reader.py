@@ -1,22 +1,51 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the top-level files of a run directory and its points, as far as they exist."""
+"""Names of the folders of attempts: ``003`` is the first attempt at point 003, ``003-2`` the second one.
+
+Read the top-level files of a run directory and its points, as far as they exist.
+
+Which attempt at a point counts, if there are several.
+
+The label of a test point: its matrix values.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 
-from . import attempt_names
 from .point_reader import lines
+
+
+def attempt_folder(of: str, attempt: int) -> str:
+    """Return the name of the folder of an attempt at point ``of``."""
+    return of if attempt == 1 else f"{of}-{attempt}"
+
+
+def split_attempt_name(name: str) -> tuple[str, int]:
+    """Return point and attempt of a folder name; a name without a number of the attempt is a first attempt."""
+    of, _dash, number = name.partition("-")
+    return of, int(number) if number.isdecimal() else 1
+
+
+def point_of_attempt(name: object) -> str:
+    """Return the point of a folder name."""
+    return split_attempt_name(str(name))[0]
+
+
+def attempt_order(of: str, attempt: int = 1) -> tuple[int, str, int]:
+    """Return the key that sorts attempts by point, then by attempt: 999 before 1000."""
+    return len(of), of, attempt
+
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 #: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
@@ -54,12 +83,12 @@ class Point:
     @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
-        return attempt_names.point_of_attempt(self.number)
+        return point_of_attempt(self.number)
 
     @property
     def attempt(self) -> int:
         """The number of the attempt, 1 for the first."""
-        return attempt_names.split_attempt_name(self.number)[1]
+        return split_attempt_name(self.number)[1]
 
     @property
     def max_lateness(self) -> float | None:
@@ -150,7 +179,7 @@ def read(top: Path) -> Run:
             point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
-    run.points.sort(key=lambda point: (*attempt_names.attempt_order(point.of, point.attempt), point.number))
+    run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
     return run
 
 
@@ -185,3 +214,64 @@ def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
         if one not in known:
             raise InputError(f"{run.top} has no test point '{one}'; it has {', '.join(known) or 'none'}")
     return [known[one] for one in wanted] if wanted else run.points
+
+
+SKIPPED = "skipped"
+#: Status of an attempt that was not begun.
+NOT_BEGUN = ("planned", SKIPPED)
+
+
+class AttemptAtPoint(Protocol):
+    """An attempt: its point of the matrix, its number at that point, and its status."""
+
+    @property
+    def of(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+One = TypeVar("One", bound=AttemptAtPoint)
+
+
+def counted_attempts(attempts: Iterable[One]) -> list[One]:
+    """Return one attempt for each point, in the order of the points.
+
+    It is the last one that passed. If none did, it is the last one that was begun, else the first.
+    """
+    found: dict[str, One] = {}
+    for one in sorted(attempts, key=lambda one: attempt_order(one.of, one.attempt)):
+        if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
+            found[one.of] = one
+    return list(found.values())
+
+
+def counted_points(run: Run) -> Run:
+    """Return the run with the attempts that its verdict depends on: one a point, or those of a run that repeats.
+
+    These are all but those that failed and were measured again, by ``redo``.
+    """
+    if not run.repeats:
+        return replace(run, points=counted_attempts(run.points))
+    passed = {one.of: one.attempt for one in counted_attempts(run.points) if one.status == "passed"}
+    kept = [one for one in run.points if one.status != "failed" or one.attempt > passed.get(one.of, 0)]
+    return replace(run, points=kept)
+
+
+def _rank(one: AttemptAtPoint) -> int:
+    return 2 if one.status == "passed" else 0 if one.status in NOT_BEGUN else 1
+
+
+def point_label(point: Point, project: str = "") -> str:
+    """Return the matrix values of a point with shortened names, "point <number>" without any."""
+    names = {key: key.removeprefix(f"{project}_") for key in point.settings}
+    ends = [name.rpartition(".")[2] for name in names.values()]
+    if len(set(ends)) == len(ends):
+        names = dict(zip(names, ends, strict=True))
+    values = ", ".join(f"{names[key]} = {setting_text(value, 40)}" for key, value in point.settings.items())
+    if values and point.attempt > 1:
+        return f"{values}, attempt {point.attempt}"
+    return values or f"point {point.number}"

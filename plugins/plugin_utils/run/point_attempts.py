@@ -32,8 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PlannedPoint,
     ScheduleState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import attempt_folder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import NOT_BEGUN
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, attempt_folder
 
 from . import run_record, schedule_choosers
 

@@ -12,11 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import redo, repetition, schedule_log
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
-    attempt_names,
-    run_reader,
-    schema_migration,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 
 from . import point_attempts
 
@@ -41,5 +37,5 @@ def inconclusive(run_dir: Path) -> set[str]:
     found = set()
     for one in kpis:
         if one.get("reading") in UNDECIDED or (one.get("limit") or {}).get("result") in UNDECIDED:
-            found.add(attempt_names.point_of_attempt(one["point"]))
+            found.add(run_reader.point_of_attempt(one["point"]))
     return found

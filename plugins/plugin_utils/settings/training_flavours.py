@@ -12,7 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
+    LogFormat,
+)
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "fine_tuning"
 FOLDER = ROLE / "files" / "flavours"

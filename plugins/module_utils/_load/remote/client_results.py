@@ -4,7 +4,7 @@
 """Join what the clients of a load have recorded: their files, their results, their progress.
 
 The files of the clients follow one another, unchanged: each session names its client, and its times are those of the
-client's clock. The timeline compares the clocks (_results/timeline/client_clocks.py).
+client's clock. The timeline compares the clocks (_results/timeline/clocks.py).
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Sampler:
             self._probes.start()
 
     def _record_server_time(self) -> None:
-        """Record the second that the API server's clock shows, which bounds it (_results/timeline/server_clock.py)."""
+        """Record the second that the API server's clock shows, which bounds it (_results/timeline/clocks.py)."""
         self._server_times -= 1
         self._next_server_time = time.monotonic() + (_SERVER_TIME_PAUSE if self._server_times else _SERVER_TIME_AGAIN)
         self._server_times = self._server_times or _SERVER_TIMES

@@ -16,8 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
     READINGS,
     VERDICTS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_attempts
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_attempts
 
 #: Name of a series -> its help text.
 SERIES = {

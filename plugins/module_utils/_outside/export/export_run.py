@@ -18,8 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import SKIPPED, counted_attempts
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import SKIPPED, Run, counted_attempts
 
 from . import ci_files, opensearch_export
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..report.latency_attribution_text import stage_name
+from ..report.figure_texts import stage_name
 
 
 def changed(pairs: Sequence[Mapping[str, Any]], group: str, point: str) -> dict[str, Any] | None:

@@ -15,24 +15,14 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 
 from ..judge import history_settings, history_sources, kpi_patterns
 from ..judge.matching import LabelRules
 from ..kpi import kpi_definitions, latency_attribution
 from ..kpi.point_data import PointData
-from ..report import history_plot, plot_canvas, write_report
-from . import (
-    changed_stage,
-    comparison_page,
-    comparison_plots,
-    judge_groups,
-    point_pairs,
-    report_backlinks,
-    run_groups,
-    run_side,
-)
+from ..report import judged_plots, plot_canvas, write_report
+from . import changed_stage, comparison_page, judge_groups, point_pairs, run_groups, run_side
 from .judge_groups import ComparisonRules
 from .run_groups import RunGroup
 from .run_side import RunSide
@@ -83,10 +73,10 @@ def compare(
     pictures = _judged(groups, rules, document, folder / "plots") if groups else []
     files.write_json(folder / "comparison.json", document, "comparison/2")
     path = folder / "index.html"
-    reports = [report_backlinks.back(side.run.top, path) for side in sides]
+    reports = [comparison_page.back(side.run.top, path) for side in sides]
     content = comparison_page.content(document, drawn, reports, pictures)
     files.replace_text(path, write_report.render(Path(template), content))
-    notes += report_backlinks.add(
+    notes += comparison_page.add(
         [side.run.top for side in sides],
         path,
         comparison_page.title(document["runs"]),
@@ -162,7 +152,7 @@ def _judged(
     shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
     return [
         write_report.embedded(
-            history_plot.draw_history(one, folder / f"judged_{place:02d}", f"{one['group']} against A")
+            judged_plots.draw_history(one, folder / f"judged_{place:02d}", f"{one['group']} against A")
         )
         for place, one in enumerate(shown)
     ]
@@ -214,8 +204,8 @@ def _draw(
     runs_drawn = [(first.label, first.data[one.number]), (other.label, other.data[two.number])]
     with plot_canvas.style():
         drawings = {
-            "attribution": comparison_plots.attribution(pair["stages"], label),
-            "distributions": comparison_plots.distributions(runs_drawn, label),
+            "attribution": comparison_page.attribution(pair["stages"], label),
+            "distributions": comparison_page.distributions(runs_drawn, label),
         }
         written = [
             plot_canvas.write(each, folder / f"{number:02d}_{name}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
-from ..kpi import bootstrap_interval
+from ..kpi import estimators
 from ..kpi.point_data import KpiValue
 
 #: KPIs of a point: name -> (document as in schema kpis/2, KpiValue).
@@ -67,7 +67,7 @@ def _difference(
     values: list[Any] = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
-    confidence = bootstrap_interval.difference_interval(old_figure.replicates, new_figure.replicates, difference)
+    confidence = estimators.difference_interval(old_figure.replicates, new_figure.replicates, difference)
     row = {
         "name": new["name"],
         "title": new["title"],
@@ -88,7 +88,7 @@ def _difference(
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
 
 
-def _reading(direction: str, difference: float | None, confidence: bootstrap_interval.Confidence | None) -> str:
+def _reading(direction: str, difference: float | None, confidence: estimators.Confidence | None) -> str:
     """Return better or worse if the interval excludes zero, same if there is no difference, else unclear.
 
     It covers these two runs only, not the variation between runs of the same configuration.

@@ -15,16 +15,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     schema_migration,
-    workload_nodes,
+    timeline_views,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import SKIPPED, counted_points
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    SKIPPED,
+    Run,
+    counted_points,
+    point_label,
+)
 
 from ..judge.write_verdict import write_verdict
-from ..kpi import compute_kpis
-from ..kpi.point_data import PointData
-from ..kpi.read_point import read_point
+from ..kpi import write_kpis
+from ..kpi.point_data import PointData, read_point
 from ..timeline.write_timeline import write_timeline
 
 #: Limit of lateness in seconds, for points without that setting.
@@ -50,10 +52,10 @@ class RunSide:
     def simulated(self) -> bool | None:
         """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
         points = [self.data[one.number] for one in self.run.points if one.number in self.data]
-        kinds = {workload_nodes.node_kinds_of(one.table) for one in points} - {None}
+        kinds = {timeline_views.node_kinds_of(one.table) for one in points} - {None}
         if not kinds:
             return self.run.simulated
-        return None if len(kinds) > 1 or workload_nodes.MIXED in kinds else any(one.simulated_stages for one in points)
+        return None if len(kinds) > 1 or timeline_views.MIXED in kinds else any(one.simulated_stages for one in points)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
             continue
         if data.of:
             side.data[point.number] = data
-            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in compute_kpis.figures(data, loaded)}
+            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in write_kpis.figures(data, loaded)}
     return side
 
 

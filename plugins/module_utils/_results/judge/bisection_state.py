@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from . import bisection_plan, time_budget
 from .bisection_plan import BisectionEnd, BisectionPlan, Measurement
@@ -28,7 +28,7 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
     """
 
     def choose(state: ScheduleState) -> PlannedPoint | Finished:
-        points = sorted({one.of for one in state.attempts}, key=attempt_names.attempt_order)
+        points = sorted({one.of for one in state.attempts}, key=run_reader.attempt_order)
         ended = in_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.readings import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_MEASURED, PASS, WITHIN, of_suite
@@ -54,7 +54,7 @@ def with_history(
 
 def _of(kpi: Mapping[str, Any]) -> str:
     """Return the point of the matrix of an entry."""
-    return attempt_names.point_of_attempt(kpi["point"])
+    return run_reader.point_of_attempt(kpi["point"])
 
 
 def _compared(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:

@@ -11,8 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import NOT_BEGUN
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 from ..statistics.readings import NOT_MEASURED

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..kpi.labels import FlatLabels
 
@@ -53,10 +53,10 @@ class PastRun:
 
 def counted(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
     """Return the attempts that count of those that passed: the last one at each point, or all of a run that repeats."""
-    ordered = sorted(points, key=lambda one: attempt_names.attempt_order(*attempt_names.split_attempt_name(one.number)))
+    ordered = sorted(points, key=lambda one: run_reader.attempt_order(*run_reader.split_attempt_name(one.number)))
     if repeats:
         return tuple(ordered)
-    return tuple({attempt_names.point_of_attempt(one.number): one for one in ordered}.values())
+    return tuple({run_reader.point_of_attempt(one.number): one for one in ordered}.values())
 
 
 @contextmanager

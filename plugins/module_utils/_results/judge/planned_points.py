@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.attempt_names import attempt_folder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_attempts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import attempt_folder, counted_attempts
 
 PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
 #: Status of an attempt that is still to be measured.
@@ -110,7 +109,7 @@ def read(run_dir: Path) -> tuple[Attempt, ...]:
     """
     found = []
     for path in (run_dir / "points").glob("[0-9]*/point.yml"):
-        of, attempt = attempt_names.split_attempt_name(path.parent.name)
+        of, attempt = run_reader.split_attempt_name(path.parent.name)
         if attempt_folder(of, attempt) == path.parent.name:
             found.append(Attempt(of, attempt, files.read_yaml(path)))
-    return tuple(sorted(found, key=lambda one: attempt_names.attempt_order(one.of, one.attempt)))
+    return tuple(sorted(found, key=lambda one: run_reader.attempt_order(one.of, one.attempt)))

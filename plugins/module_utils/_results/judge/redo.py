@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from .planned_points import FAILED, OPEN, SKIPPED, PlannedPoint, ScheduleState
 
@@ -28,7 +28,7 @@ def parse(raw: Any, points: Sequence[str]) -> list[str]:
     for one in found:
         if one in WORDS or one in points:
             continue
-        if (of := attempt_names.point_of_attempt(one)) in points:
+        if (of := run_reader.point_of_attempt(one)) in points:
             raise InputError(f"redo: '{one}' is an attempt; name its point, redo={of}")
         have = f"the run has {_range(points)}"
         if one.isdecimal():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics.readings import LEAST_HISTORY, NO_HISTORY
 from . import repetition, time_budget
@@ -57,7 +57,7 @@ def points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoi
 def _readings(of: str, kpis: Sequence[Kpi]) -> list[FigureReading]:
     found = []
     for kpi in kpis:
-        if attempt_names.point_of_attempt(kpi["point"]) != of:
+        if run_reader.point_of_attempt(kpi["point"]) != of:
             continue
         if kpi.get("limit"):
             found.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
@@ -80,7 +80,7 @@ def readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
         found.append(
             {
                 "kpi": kpi["name"],
-                "point": attempt_names.point_of_attempt(kpi["point"]),
+                "point": run_reader.point_of_attempt(kpi["point"]),
                 "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
                 "attempts": len(attempts) or 1,
                 "value": kpi["value"],

@@ -12,11 +12,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import NOT_BEGUN, SKIPPED
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
-from ..kpi.censored_quantile import quantile_at
+from ..kpi.estimators import quantile_at
 from ..statistics.readings import OUTSIDE, PASS
 from .error_causes import is_infrastructure
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES

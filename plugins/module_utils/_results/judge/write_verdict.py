@@ -13,10 +13,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_points
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Run,
+    counted_points,
+    point_label,
+)
 
 from ..kpi import kpi_definitions
 from ..runai.read_scale_test_files import is_foreign

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import workload_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
@@ -42,8 +42,8 @@ def labels_of(run: Run, point: Point) -> dict[str, Any]:
 
 def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
     """Return the labels of a point with what its timeline says about the nodes of its workloads."""
-    kinds = workload_nodes.node_kinds_of(table)
-    if kinds in (None, workload_nodes.SIMULATED):
+    kinds = timeline_views.node_kinds_of(table)
+    if kinds in (None, timeline_views.SIMULATED):
         return dict(labels)
     simulated = any(one["simulated"] for one in table.stages)
     return {**labels, "ran": {**labels["ran"], "simulated": simulated, "workload_nodes": kinds}}

@@ -5,21 +5,32 @@
 
 Times are [earliest, latest], narrowed by the order of stages. A figure is computed from the midpoints, its measurement
 interval from the bounds.
+
+Read everything that was measured at one point: timeline, attempts, training figures, metrics, pod lifetimes.
 """
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import stage_interval_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
+    point_reader,
+    timeline_table,
+    timeline_views,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
-from ..timeline.stage_order import between
-from .bootstrap_interval import LEAST_ROWS, Confidence, Resampling, percentile_interval
-from .censored_quantile import Sample
+from ..metrics import metrics_file
+from ..timeline import pod_lifetimes
+from ..timeline.timeline_stages import between
+from .estimators import LEAST_ROWS, Confidence, Resampling, Sample, percentile_interval
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"
@@ -102,7 +113,7 @@ class PointData:
         self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
         self.writers = {one["name"]: one["writer"] for one in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
-        self._narrowed: stage_interval_narrowing.Spans | None = None
+        self._narrowed: timeline_views.Spans | None = None
         self._spans: dict[str, tuple[Any, Any]] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
@@ -141,7 +152,7 @@ class PointData:
             least = self.np.fmin.reduce
             return least([one[0] for one in spans]), least([one[1] for one in spans])
         if self._narrowed is None:
-            self._narrowed = stage_interval_narrowing.narrowed_spans(self.table)
+            self._narrowed = timeline_views.narrowed_spans(self.table)
         first, last = self._narrowed[stage]
         return first - self.start, last - self.start
 
@@ -238,3 +249,111 @@ def probability(text: Any) -> float:
     if not 0 <= found <= 1:
         raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
     return found
+
+
+def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
+    """Return the data of a point. Raises DataError when there is no timeline."""
+    table = timeline_table.read(point.folder / "timeline.jsonl")
+    chosen = set(table.index) if "selection" in table.header else None
+    errors, attempts = _errors(point, warnings, chosen)
+    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
+    training = _training(point, warnings, chosen)
+    captured = captured_metrics(run, point, table, warnings)
+    beside = functools.cache(functools.partial(_others, run, point))
+    mine = _in_matrix(point, training)
+    products = run.clusters.get("sutest", {}).get("gpu_products") or {}
+    simulated = any(one.startswith(run_labels.SIMULATED_PRODUCT) for one in products)
+    users = _users(point, warnings)
+    extras = PointExtras(
+        training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
+    )
+    data = PointData(table, extras)
+    found = timeline_views.split_real_simulated(table)
+    if found is not None:
+        real, others = (PointData(part, _of_part(run, point, extras, part)) for part in found)
+        data.parts = real, others
+    return data
+
+
+def extras_for_plots(run: Run, point: Point, table: Table, warnings: list[str]) -> PointExtras:
+    """Return what plots show of a point besides its timeline."""
+    chosen = set(table.index) if "selection" in table.header else None
+    training = _training(point, [], chosen)  # reading the point for its figures has warned
+    return PointExtras(training, metrics=captured_metrics(run, point, table, warnings), steps=planned_steps(point))
+
+
+def of_part(extras: PointExtras, part: Table) -> PointExtras:
+    """Return what concerns the workloads of a table, some of a point."""
+    rows = set(part.index)
+    return replace(extras, training=[row for row in extras.training if row.get("index") in rows])
+
+
+def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointExtras:
+    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, set(part.index)))
+    return replace(of_part(extras, part), lives=seen)
+
+
+def _in_matrix(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
+    templates = [str(one.get("name", "")) for one in _plan(point).get("templates") or []]
+    return MeasuredPoint(point.settings, point.all_settings or {}, training, templates)
+
+
+def _others(run: Run, point: Point) -> list[MeasuredPoint]:
+    """Return the other points of the matrix that were measured, each with its last attempt that counts."""
+    good = [one for one in run.points if one.status in ("passed", "") and not one.resumed]
+    last = {one.of: one for one in good if one.of != point.of}
+    return [_in_matrix(one, _training(one, [], None)) for one in last.values()]
+
+
+def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
+    """Return the rows of training.jsonl; none for a project without trainings."""
+    path = point.folder / "training.jsonl"
+    notes: list[str] = []
+    rows = list(point_reader.lines(path, notes)) if path.exists() else []
+    warnings += [f"point {point.number}: {note}" for note in notes]
+    rows = [row for row in rows if isinstance(row.get("figures"), dict)]
+    return [row for row in rows if chosen is None or row.get("index") in chosen]
+
+
+def _users(point: Point, warnings: list[str]) -> dict[str, Any]:
+    """Return what users in pods have reported; empty for other projects."""
+    notes: list[str] = []
+    found = point_reader.users_of(point.folder, notes)
+    warnings += [f"point {point.number}: {note}" for note in notes]
+    return found
+
+
+def planned_steps(point: Point) -> list[tuple[float, float]]:
+    """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
+    arrival = _plan(point).get("arrival") or {}
+    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
+
+
+def _plan(point: Point) -> dict[str, Any]:
+    """Return the header of the plan; empty without one."""
+    return next(point_reader.lines(point.folder / "plan.jsonl", []), {})
+
+
+def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
+    """Return the failed attempts by reason, and the number of all attempts."""
+    found: Counter[str] = Counter()
+    attempts = 0
+    for record in point_reader.lines(point.folder / "ledger.jsonl", []):
+        if record.get("type") != "attempt" or (chosen is not None and record["index"] not in chosen):
+            continue
+        attempts += 1
+        if record["outcome"] not in ("created", "already_mine"):
+            found[str(record.get("reason") or (record["status"] or "no answer"))] += 1
+    return dict(found.most_common()), attempts
+
+
+def captured_metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:
+    """Return the captured metrics of a point; empty if no server was named."""
+    path = point.folder / metrics_file.FILE
+    if not path.exists():
+        return {}
+    try:
+        return metrics_file.read(path, run.simulated and timeline_views.node_kinds_of(table) != timeline_views.REAL)
+    except (DataError, KeyError, TypeError) as error:
+        warnings.append(f"point {point.number}: metrics cannot be read: {error}")
+        return {}

@@ -22,7 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from .censored_quantile import Sample
+from .estimators import Sample
 from .point_data import INTENDED, NEEDED, KpiValue, PointData, missing, probability
 
 #: Steps with fewer workloads have no latency.

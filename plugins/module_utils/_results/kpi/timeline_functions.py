@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.client_rows import rows_by_client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from . import bootstrap_interval
-from .censored_quantile import Quantile, Sample
-from .log_and_metric_functions import errors, gpu_hours_per_million_tokens, metric, training
+from . import estimators
+from .estimators import Quantile, Sample
 from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, missing, probability
 from .saturation_knee import knee
 from .scheduler_functions import (
@@ -26,7 +25,14 @@ from .scheduler_functions import (
     utilisation,
     waiting,
 )
-from .training_ratios import scaling_efficiency, speed_beside_others
+from .training_functions import (
+    errors,
+    gpu_hours_per_million_tokens,
+    metric,
+    scaling_efficiency,
+    speed_beside_others,
+    training,
+)
 
 
 def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
@@ -79,7 +85,7 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
         between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
         replicates = 1 / data.np.maximum(between, 1e-9)
-        confidence = bootstrap_interval.percentile_interval(
+        confidence = estimators.percentile_interval(
             replicates, n / middle, drawing.method.replace("submission order", "time")
         )
     return KpiValue(
@@ -131,7 +137,7 @@ def duration(
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
     confidence = None
     if replicates is not None and data.resampling is not None:
-        confidence = bootstrap_interval.percentile_interval(replicates, found.value, data.resampling.method)
+        confidence = estimators.percentile_interval(replicates, found.value, data.resampling.method)
     return KpiValue(
         found.value,
         found.n,
@@ -282,7 +288,7 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
     confidence = replicates = None
     if data.resampling is not None:
         replicates = data.resampling.means(each) * data.of
-        confidence = bootstrap_interval.percentile_interval(replicates, value, data.resampling.method)
+        confidence = estimators.percentile_interval(replicates, value, data.resampling.method)
     return KpiValue(
         value,
         int(began.sum()),

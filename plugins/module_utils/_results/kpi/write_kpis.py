@@ -1,23 +1,170 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write kpis.json and attribution.json of each point of a run. Module results_kpis calls it."""
+"""Compute the KPIs of one point from their definitions.
+
+Write kpis.json and attribution.json of each point of a run. Module results_kpis calls it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, workload_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from . import bootstrap_interval, compute_kpis, kpi_definitions, latency_attribution
+from . import estimators, kpi_definitions, latency_attribution, scheduler_functions, training_functions
+from .kpi_definitions import CLIENTS, JMESPATH, PRIORITIES, QUEUES, REASONS, SCALED, STAGES, STEPPED, TEMPLATES
 from .labels import labels_of, with_nodes
-from .point_data import KpiValue
-from .read_point import read_point
+from .point_data import KpiValue, PointData, read_point
+from .timeline_functions import FUNCTIONS
+
+#: Functions of figures that are not of single workloads.
+UNDIVIDED = ("metric",)
+#: Functions that count GPUs.
+OF_GPUS = ("gpu_hours", "gpu_hours_per_million_tokens")
+
+
+def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
+    """Yield each KPI of a point as in schema kpis/2, with its KpiValue.
+
+    Raises InputError when two definitions yield KPIs of the same name.
+    """
+    seen: set[str] = set()
+    for one in definitions:
+        for words in _combinations(one, data):
+            name = _filled(one["name"], words)
+            if name in seen:
+                raise InputError(f"KPI '{name}' is defined twice, the second time by '{one['name']}': rename one")
+            seen.add(name)
+            kpi, figure = _kpi(one, words, data)
+            if data.parts is None or not figure.simulated or one["source"].get("function") in UNDIVIDED:
+                yield kpi, figure
+            else:
+                yield from _apart(one, words, data.parts)
+
+
+def _apart(
+    entry: Mapping[str, Any], words: Mapping[str, str], parts: tuple[PointData, PointData]
+) -> Iterator[tuple[dict[str, Any], KpiValue]]:
+    """Yield a KPI twice: measured on real nodes under its name, and simulated as ``<name>_simulated``."""
+    yield _kpi(entry, words, parts[0])
+    kpi, figure = _kpi(entry, words, parts[1])
+    kpi |= {"name": f"{kpi['name']}_simulated", "title": f"{kpi['title']} on simulated nodes", "headline": False}
+    kpi["simulated"] = True  # also without a value
+    kpi["labels"] = {**kpi["labels"], "nodes": timeline_views.SIMULATED}
+    kpi.pop("answer", None)
+    yield kpi, figure
+
+
+def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:
+    known = {
+        STAGES: lambda: _stages(data.table),
+        REASONS: lambda: sorted(data.extras.errors),
+        QUEUES: lambda: scheduler_functions.queues(data),
+        PRIORITIES: lambda: scheduler_functions.priorities(data),
+        STEPPED: lambda: ["steps"] if data.extras.steps else [],
+        SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],
+        TEMPLATES: lambda: training_functions.templates(data),
+        CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
+    }
+    words = entry.get("for_each") or {}
+    values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]
+    for combination in itertools.product(*values):
+        yield dict(zip(words, (str(one) for one in combination), strict=True))
+
+
+def _stages(table: Table) -> list[str]:
+    """Return the stages that every workload should reach: without first pods and failures, and after being sent."""
+    return [
+        one["name"]
+        for one in table.stages
+        if one["ends"] != "failed" and not one["name"].endswith("_first") and one["name"] != table.header.get("sent_is")
+    ]
+
+
+def _filled(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for word, text in words.items():
+            value = value.replace("{" + word + "}", text)
+        return value
+    if isinstance(value, list):
+        return [_filled(one, words) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _filled(one, words) for key, one in value.items()}
+    return value
+
+
+def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) -> tuple[dict[str, Any], KpiValue]:
+    source = {key: _filled(value, words) for key, value in entry["source"].items()}
+    if JMESPATH in source:
+        figure = _searched(data, source[JMESPATH])
+    else:
+        function = source.pop("function")
+        figure = FUNCTIONS[function](data, **source)
+        if data.extras.simulated_gpus and not figure.simulated and (function in OF_GPUS or source.get("per") == "gpu"):
+            figure = replace(figure, simulated=True, note=figure.note or "the GPUs of the nodes are simulated")
+    name = _filled(entry["name"], words)
+    spoken = {word: formats.stage(text) if word == "stage" else text for word, text in words.items()}
+    kpi: dict[str, Any] = {
+        "name": name,
+        "title": _filled(entry.get("title", ""), spoken) or name.replace("_", " "),
+        "value": figure.value,
+        "unit": entry["unit"],
+        "direction": entry["direction"],
+        "help": " ".join(_filled(entry["help"], spoken).split()),
+        "n": figure.n,
+        "of": figure.of,
+        "simulated": figure.simulated,
+        "interval": list(figure.interval) if figure.interval else None,
+        "confidence": figure.confidence.document() if figure.confidence else None,
+        "writers": list(figure.writers),
+        "labels": {**figure.labels, **_filled(entry.get("labels", {}), words)},
+        "headline": bool(entry.get("headline", False)),
+    }
+    if figure.note:
+        kpi["note"] = figure.note
+    if entry.get("answer"):
+        kpi["answer"] = _filled(entry["answer"], spoken)
+    return kpi, figure
+
+
+def _searched(data: PointData, expression: str) -> KpiValue:
+    """Return the number that a JMESPath expression selects from the point's document; of a list of numbers the mean."""
+    import jmespath
+
+    found = jmespath.search(expression, _document(data))
+    simulated = bool(data.simulated_stages)
+    many = found if isinstance(found, list) else [found]
+    values = [float(one) for one in many if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    of = data.of if isinstance(found, list) else 1
+    if not values:
+        note = "the expression selected no number"
+        return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, simulated, note=note)
+    return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), simulated)
+
+
+def _document(data: PointData) -> dict[str, Any]:
+    """Return all data of a point as plain types. Built per expression, because it is large and they are few."""
+    records = data.table.records()
+    header = next(records)
+    return {
+        "timeline": {"header": header, "workloads": list(records)},
+        "training": list(data.extras.training),
+        "errors": dict(data.extras.errors),
+        "users": dict(data.extras.users),
+        "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
+    }
+
 
 WRITTEN = ("kpis.json", "attribution.json")
 
@@ -37,7 +184,7 @@ def write_point(
     data = read_point(run, point, warnings)
     found = []
     chosen = kpi_definitions.definitions_at(definitions, point.all_settings or {}) if data.of else []
-    for kpi, figure in compute_kpis.figures(data, chosen):
+    for kpi, figure in figures(data, chosen):
         if "answer" in kpi:
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         found.append(kpi)
@@ -47,7 +194,7 @@ def write_point(
     files.write_json(point.folder / WRITTEN[0], kpis, "kpis/2")
     shares = latency_attribution.document(data.parts[0] if data.parts else data, run.id, point.number)
     if data.parts:
-        shares["nodes"] = workload_nodes.REAL
+        shares["nodes"] = timeline_views.REAL
     files.write_json(point.folder / WRITTEN[1], shares, "attribution/1")
     return found
 
@@ -57,7 +204,7 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
     if number == point.number or before.value is None or figure.value is None:
         return {}
     value = figure.value - before.value
-    confidence = bootstrap_interval.difference_interval(before.replicates, figure.replicates, value)
+    confidence = estimators.difference_interval(before.replicates, figure.replicates, value)
     document = {"point": number, "value": value, "confidence": confidence.document() if confidence else None}
     return {"difference": document}
 

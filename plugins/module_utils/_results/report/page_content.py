@@ -13,22 +13,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import FAILED_CHECKS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import workload_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_label import point_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 from ..judge import overall_verdict
-from . import (
-    clients_text,
-    cluster_state_text,
-    foreign_load_text,
-    kpi_text,
-    latency_attribution_text,
-    prepared_text,
-    run_facts,
-    users_text,
-)
+from . import figure_texts, point_section, run_facts
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
@@ -45,8 +35,8 @@ def page(
     """Return the variables of the template, without the plots. tables: point number -> timeline or None."""
     record = run.record
     unread: list[str] = []
-    state = cluster_state_text.cluster_state_section(run.top, unread)
-    left = cluster_state_text.run_diff_section(run.top, unread)
+    state = run_facts.cluster_state_section(run.top, unread)
+    left = run_facts.run_diff_section(run.top, unread)
     return {
         "title": f"{record.get('project') or 'run'} {'+'.join(record.get('presets') or [])}".strip(),
         "run": run.id,
@@ -63,7 +53,7 @@ def page(
         "points": [_point(run, point, tables.get(point.number)) for point in run.points],
         "settings": run_facts.settings(run.provenance),
         "phases": run_facts.phases(record),
-        "prepared": prepared_text.prepared_rows(run.top),
+        "prepared": run_facts.prepared_rows(run.top),
         "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
         "environment": run_facts.plain(record.get("environment") or {}),
         "state": state,
@@ -115,7 +105,7 @@ def because(verdict: Mapping[str, Any]) -> str:
 def _card(entry: Mapping[str, Any]) -> str:
     """Return the confidence interval of a headline figure if there is only one point."""
     points = entry.get("points") or []
-    return kpi_text.confidence_text({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
+    return figure_texts.confidence_text({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
 
 def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
@@ -126,18 +116,18 @@ def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [one for table in tables.values() if table is not None for one in table.stages]
     stages = [one for one in stages if not one["name"].endswith("_first")]
-    kinds = {workload_nodes.node_kinds_of(table) for table in tables.values() if table is not None}
+    kinds = {timeline_views.node_kinds_of(table) for table in tables.values() if table is not None}
     simulated = {one["name"] for one in stages if one["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for one in stages:
         if one["name"] not in simulated:
             real.setdefault(formats.writer(one["writer"]), {})[formats.stage(one["name"])] = None
     count = sum(
-        len(parts[1]) for table in tables.values() if table and (parts := workload_nodes.split_real_simulated(table))
+        len(parts[1]) for table in tables.values() if table and (parts := timeline_views.split_real_simulated(table))
     )
     return {
         "apart": f"{formats.count(count, 'workload')} ran on simulated nodes" if count else "",
-        "any": bool(simulated) or (run.simulated and kinds != {workload_nodes.REAL}),
+        "any": bool(simulated) or (run.simulated and kinds != {timeline_views.REAL}),
         "writers": [formats.writer(one) for one in run.simulated_writers],
         "stages": list(dict.fromkeys(formats.stage(one["name"]) for one in stages if one["name"] in simulated)),
         "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
@@ -166,8 +156,8 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "seconds": run_facts.between(record.get("started"), record.get("ended")),
         "notes": notes,
         "plots": [],
-        "attribution": latency_attribution_text.attribution_section(point.attribution),
-        "users": users_text.users_section(point.folder, table),
+        "attribution": figure_texts.attribution_section(point.attribution),
+        "users": point_section.users_section(point.folder, table),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -188,13 +178,13 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         }
     return {
         "planned": len(table),
-        "foreign": foreign_load_text.time_sources_section(table),
-        "clients": clients_text.clients_section(table),
+        "foreign": point_section.time_sources_section(table),
+        "clients": point_section.clients_section(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
         "kpis": [_kpi(one) for one in kpis if not _is_quantile(one) and "client" not in one.get("labels", {})],
-        "headline": {one["name"]: kpi_text.value_text(one) for one in kpis if one.get("headline")},
+        "headline": {one["name"]: figure_texts.value_text(one) for one in kpis if one.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }
@@ -236,10 +226,10 @@ def _is_quantile(kpi: Mapping[str, Any]) -> bool:
 
 def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of stages; those that nodes make twice, if workloads ran on real and on simulated nodes."""
-    parts = workload_nodes.split_real_simulated(table)
+    parts = timeline_views.split_real_simulated(table)
     if parts is None:
         return _stages(table, kpis)
-    simulated_kpis = [one for one in kpis if one["labels"].get("nodes") == workload_nodes.SIMULATED]
+    simulated_kpis = [one for one in kpis if one["labels"].get("nodes") == timeline_views.SIMULATED]
     rows = _stages(parts[0], [one for one in kpis if one not in simulated_kpis])
     others = [one for one in _stages(parts[1], simulated_kpis) if one["simulated"]]
     return rows + [{**one, "name": f"{one['name']}, simulated nodes"} for one in others]
@@ -278,9 +268,11 @@ def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"text": "", "title": "", "simulated": False}
     notes = ["SIMULATED"] if kpi["simulated"] else []
     notes += [
-        part for part in (kpi_text.measured_text(kpi), kpi_text.confidence_text(kpi), kpi.get("note", "")) if part
+        part
+        for part in (figure_texts.measured_text(kpi), figure_texts.confidence_text(kpi), kpi.get("note", ""))
+        if part
     ]
-    return {"text": kpi_text.value_text(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
+    return {"text": figure_texts.value_text(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
 
 
 def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,9 +280,9 @@ def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
         "title": kpi.get("title") or kpi["name"],
         "name": kpi["name"],
         "help": kpi["help"],
-        "text": kpi_text.value_text(kpi),
-        "interval": kpi_text.measured_text(kpi),
-        "confidence": kpi_text.confidence_text(kpi),
+        "text": figure_texts.value_text(kpi),
+        "interval": figure_texts.measured_text(kpi),
+        "confidence": figure_texts.confidence_text(kpi),
         "writers": formats.joined([formats.writer(one) for one in kpi.get("writers") or []])
         if kpi.get("writers")
         else "",

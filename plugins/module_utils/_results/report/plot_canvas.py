@@ -5,18 +5,26 @@
 
 Positions are computed here, since matplotlib's layout engines draw everything twice. matplotlib is imported with the
 first plot, not with this file.
+
+Common parts of the plots of a point: the stages to draw, their colours, and the type of a drawing.
+
+Simulated stages carry SIMULATED in their title or legend and are drawn dashed or hatched, so that they are
+recognizable without colour. Up to SINGLE workloads each is drawn with its error bar, more as bands over groups of
+neighbours.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..kpi.point_data import ENDED, SENT, PointData
 
 #: The colour-blind safe palette of Okabe and Ito (2008) without yellow, which is too light on white; then two colours
 #: of Tol (2021) that differ from them; then grid colours at a CIELAB distance of at least 20 from all others, also in
@@ -235,3 +243,49 @@ def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
         for axis in axes:
             begin, end = (gap["from"] - data.start) * factor, (gap["to"] - data.start) * factor
             axis.axvspan(begin, end, color="#BBBBBB", alpha=0.4, linewidth=0)
+
+
+SINGLE = 400
+SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A matplotlib figure, its title, alternative text, and data (names of columns, rows)."""
+
+    figure: Any
+    title: str
+    alt: str
+    columns: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+
+
+def plot_stages(data: PointData) -> list[str]:
+    """Return the stages whose durations are drawn: those reached by any workload, without first pods and failures.
+
+    Of a load that others submitted, without the creation that shows when it was sent.
+    """
+    return [
+        one["name"]
+        for one in data.table.stages
+        if one["ends"] != "failed"
+        and not one["name"].endswith("_first")
+        and one["name"] != data.sent_is
+        and data.table.seen(one["name"])
+    ]
+
+
+def stage_colours(data: PointData) -> dict[str, str]:
+    """Return a unique colour for each stage, the same in all plots of a point."""
+    stages = plot_stages(data)
+    found = {stage: USUAL[stage] for stage in stages if stage in USUAL}
+    others = [stage for stage in stages if stage not in found]
+    free = (one for one in shades() if one not in found.values())
+    found.update(zip(others, free, strict=False))
+    last = next((stage for stage in stages if stage in data.ends()), "")
+    return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}
+
+
+def time_axis(stop: float) -> tuple[float, str]:
+    """Return factor and unit of a time axis of ``stop`` seconds."""
+    return (1.0, "s") if stop < 600 else scale(stop)

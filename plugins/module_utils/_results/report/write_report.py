@@ -1,7 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the report: plots as PNG files, and one self-contained HTML file."""
+"""The plots of a point, each as a PNG file and a CSV file with its data.
+
+The sections of a report on decisions of the schedule: repeated points, and a bisection.
+
+Write the report: plots as PNG files, and one self-contained HTML file.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +24,107 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_bl
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     schema_migration,
-    workload_nodes,
+    timeline_views,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
-from ..kpi import read_point
+from ..kpi import point_data
 from ..kpi.point_data import PointData
-from . import (
-    effects_plot,
-    history_plot,
-    history_text,
-    matrix_bars,
-    matrix_heatmap,
-    page_content,
-    plot_canvas,
-    point_plots,
-    schedule_section,
+from . import judged_plots, matrix_plots, page_content, plot_canvas
+from .measurement_plots import loss, metrics
+from .plot_canvas import Drawing, PlotFile
+from .progress_plots import counts, occupancy, raster
+from .stage_plots import distributions, durations, saturation, waterfall
+
+#: In the order of the page.
+POINT_PLOTS: dict[str, Callable[[PointData, str, float], Drawing | None]] = {
+    # First, because it is the purpose of a load in steps; other loads have none.
+    "saturation": lambda data, label, gpus: saturation(data, label),
+    "counts": lambda data, label, gpus: counts(data, label),
+    "raster": lambda data, label, gpus: raster(data, label),
+    "waterfall": lambda data, label, gpus: waterfall(data, label),
+    "occupancy": occupancy,
+    "distributions": lambda data, label, gpus: distributions(data, label),
+    "durations": lambda data, label, gpus: durations(data, label),
+    "loss": lambda data, label, gpus: loss(data, label),
+    "metrics": lambda data, label, gpus: metrics(data, label),
+}
+#: The slowest first, so that all processors finish at about the same time.
+LONGEST_FIRST = (
+    "durations",
+    "distributions",
+    "raster",
+    "waterfall",
+    "counts",
+    "occupancy",
+    "saturation",
+    "metrics",
+    "loss",
 )
-from .plot_canvas import PlotFile
+
+
+def draw_point_plot(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotFile | None:
+    """Draw one plot of a point as <path>.png and <path>.csv; None without data for it.
+
+    label: the point if there are several, and the selection. gpus: number of GPUs of the cluster.
+    """
+    with plot_canvas.style():
+        drawing = POINT_PLOTS[name](data, label, gpus)
+        return plot_canvas.write(drawing, path) if drawing is not None else None
+
+
+def schedule_decisions(run: Run) -> list[dict[str, str]]:
+    """Return the decisions of a run that repeats or bisects, one line each; none for any other run."""
+    if not run.repeats and not run.bisection:
+        return []
+    kinds = {"decided": "", "finished": "end"}
+    return [
+        {"at": str(one["at"]), "point": str(one.get("point") or kinds[one["type"]]), "why": str(one["why"])}
+        for one in run.schedule
+        if one.get("type") in kinds
+    ]
+
+
+def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> list[dict[str, Any]]:
+    """Return plot and sentence of each figure that was repeated; none if points are not repeated."""
+    found: list[dict[str, Any]] = []
+    for place, kpi in enumerate(judged_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
+        label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
+        try:
+            plot = judged_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
+        except ImportError:
+            return found  # the plots of the points report it
+        except Exception as error:  # any exception of a drawing library on unusual data
+            notes.append(f"attempts of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
+        else:
+            limit = (kpi.get("limit") or {}).get("text")
+            found.append({"plot": plot, "text": " ".join(dict.fromkeys(one for one in (limit, kpi["why"]) if one))})
+    return found
+
+
+def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any]:
+    """Return sentence, table and plot of a bisection; empty without one."""
+    found = run.bisection
+    if not found:
+        return {}
+    kpis = (kpi for point in run.points for kpi in point.kpis or [])
+    unit = next((str(kpi["unit"]) for kpi in kpis if kpi["name"] == found["kpi"]), "")
+    section = {
+        "why": found["why"],
+        "over": found["over"],
+        "kpi": found["kpi"],
+        "rows": judged_plots.bisection_rows(found, unit),
+        "plot": None,
+    }
+    try:
+        return {**section, "plot": judged_plots.draw_bisection(found, unit, folder / "bisection")}
+    except ImportError:
+        return section
+    except Exception as error:  # as above
+        notes.append(f"the bisection could not be drawn: {type(error).__name__}: {error}")
+        return section
 
 
 def render_report(
@@ -97,7 +183,7 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
 
 
 #: What follows the number of a point: nothing, or the nodes of the workloads that are drawn.
-SUFFIXES = ("", f"-{workload_nodes.REAL}", f"-{workload_nodes.SIMULATED}")
+SUFFIXES = ("", f"-{timeline_views.REAL}", f"-{timeline_views.SIMULATED}")
 #: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
 BANDS = True
 #: Data of the points for the worker processes, which are forked so that it is not copied.
@@ -115,15 +201,13 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = read_point.extras_for_plots(run, point, table, notes)
+        extras = point_data.extras_for_plots(run, point, table, notes)
         for suffix, part in _parts(table):
-            _DRAWN_FROM[number + suffix] = PointData(part, read_point.of_part(extras, part), resample=BANDS)
+            _DRAWN_FROM[number + suffix] = PointData(part, point_data.of_part(extras, part), resample=BANDS)
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(one for one in (labels.get(number, ""), nodes) if one)
             prefix = number + suffix.replace("-", "_")
-            jobs += [
-                (number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in point_plots.LONGEST_FIRST
-            ]
+            jobs += [(number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in LONGEST_FIRST]
     try:
         found = _on_all_processors(jobs)
     finally:
@@ -139,7 +223,7 @@ def _draw_all(
             plots[name]
             for suffix in SUFFIXES
             if (plots := drawn.get(number + suffix))
-            for name in point_plots.FUNCTIONS
+            for name in POINT_PLOTS
             if name in plots
         ]
         for number in tables
@@ -148,7 +232,7 @@ def _draw_all(
 
 def _parts(table: Table) -> list[tuple[str, Table]]:
     """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
-    parts = workload_nodes.split_real_simulated(table)
+    parts = timeline_views.split_real_simulated(table)
     return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
 
 
@@ -169,7 +253,7 @@ def _draw(job: Job) -> tuple[PlotFile | None, str]:
     """Return a plot, or why it failed: a failing plot must not make the report fail."""
     number, name, path, label, gpus = job
     try:
-        return point_plots.draw(_DRAWN_FROM[number], name, path, label, gpus), ""
+        return draw_point_plot(_DRAWN_FROM[number], name, path, label, gpus), ""
     except ImportError as error:
         return None, f"no plots: {error.name} is not installed"
     except Exception as error:  # any exception of a drawing library on unusual data
@@ -181,13 +265,13 @@ def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]
     numbers = [point["number"] for point in content["points"]]
 
     def points() -> list[PlotFile]:
-        varied = matrix_heatmap.matrix_grid([point.settings for point in run.points], numbers)
+        varied = matrix_plots.matrix_grid([point.settings for point in run.points], numbers)
         if varied is not None:
-            return matrix_heatmap.draw_heatmaps(content["headline"], varied, folder)
-        return matrix_bars.draw_bars(content["headline"], labels, numbers, folder)
+            return matrix_plots.draw_heatmaps(content["headline"], varied, folder)
+        return matrix_plots.draw_bars(content["headline"], labels, numbers, folder)
 
     drawn = _unless_broken("plots across points", points, notes)
-    return drawn + _unless_broken("effects of settings", lambda: effects_plot.draw_effects(run.points, folder), notes)
+    return drawn + _unless_broken("effects of settings", lambda: matrix_plots.draw_effects(run.points, folder), notes)
 
 
 def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[str]) -> list[PlotFile]:
@@ -207,30 +291,30 @@ def _history(
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
     headline = next((one["name"] for one in content["headline"]), "")
     found: list[dict[str, Any]] = []
-    for place, kpi in enumerate(history_text.histories_to_draw(verdict.get("kpis") or (), headline)):
+    for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), headline)):
         try:
-            plot = history_plot.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
+            plot = judged_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         except ImportError:
             return found  # the plots of the points report it
         except Exception as error:  # as above
             notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
             found.append(
-                {"plot": embedded(plot), "text": history_text.history_sentences(kpi), "reading": kpi["reading"]}
+                {"plot": embedded(plot), "text": judged_plots.history_sentences(kpi), "reading": kpi["reading"]}
             )
     return found
 
 
 def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return the sections on repeated points and on a bisection."""
-    repeated = schedule_section.repeated(run, verdict, folder, notes)
-    bisection = schedule_section.bisection(run, folder, notes)
+    repeated = repeated_section(run, verdict, folder, notes)
+    bisection = bisection_section(run, folder, notes)
     if bisection and bisection["plot"]:
         bisection["plot"] = embedded(bisection["plot"])
     return {
         "repeated": [{**one, "plot": embedded(one["plot"])} for one in repeated],
         "bisection": bisection,
-        "decisions": schedule_section.decisions(run),
+        "decisions": schedule_decisions(run),
     }
 
 

@@ -20,8 +20,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
-from .client_clocks import ClientClocks
-from .clock_offset import ClockOffset
+from .clocks import ClientClocks, ClockOffset
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]

@@ -1,10 +1,14 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assign to each stage of each workload the interval [earliest, latest] in which it was reached."""
+"""An object in the events of a point: the workload it belongs to, and what was seen of it so far.
+
+Assign to each stage of each workload the interval [earliest, latest] in which it was reached.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, isnan, nan
 from typing import Any
 
@@ -16,13 +20,22 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 from .audit_log import IntervalNarrower
-from .client_clocks import ClientClocks
-from .foreign_load import ForeignLoad
-from .revision_clock import version
-from .seen_object import SeenObject
-from .separate_etcd import SeparateEtcd
-from .stage_order import OWN, Stage
-from .stage_reducer import StageReducer
+from .clocks import ClientClocks, version
+from .foreign_times import ForeignLoad, SeparateEtcd
+from .timeline_stages import OWN, Stage, StageReducer
+
+
+@dataclass(slots=True, eq=False)
+class SeenObject:
+    """One object by kind, namespace and name. There are millions of them, hence the slots.
+
+    row: of its workload in the table. stages: one bit for each stage that it has reached. version: its latest
+    resourceVersion, 0 before one was seen.
+    """
+
+    row: int
+    stages: int = 0
+    version: int = 0
 
 
 class IntervalAssignment:

@@ -15,7 +15,7 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader, stage_interval_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader, timeline_views
 
 from . import timeline_builder
 
@@ -111,7 +111,7 @@ def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]
     columns = {name: numpy.array([getattr(life, name) for life in pods]).reshape(-1, 2) for name in names}
     measured = {name: (found[:, 0], found[:, 1]) for name, found in columns.items()}
     steps = [("scheduled", ()), ("running", ("scheduled",)), ("ended", ("scheduled", "running"))]
-    narrowed = stage_interval_narrowing.narrow_by_order(measured, steps, numpy.full(len(pods), nan))
+    narrowed = timeline_views.narrow_by_order(measured, steps, numpy.full(len(pods), nan))
     rows = [numpy.column_stack(narrowed[name]).tolist() for name in names]
     for life, *spans in zip(pods, *rows, strict=True):
         yield life, [tuple(span) for span in spans]

@@ -16,8 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from .log_format import LogFormat
-from .read_log import LogFigures, parse
+from .training_log import LogFigures, LogFormat, parse
 
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    read_log,
+    training_log,
     training_rows,
 )
 from hypothesis import given
@@ -71,7 +71,7 @@ def test_the_log_begins_by_saying_that_it_is_played_and_can_be_parsed() -> None:
     played = training_simulation.simulate(8, 2, 1, HYPER)
     texts = training_simulation.lines(played, "bloom-560m", "alpaca", 2, 1)
     assert texts[0].startswith("SIMULATED:") and "no measurement" in texts[0]
-    assert read_log.parse(texts, training_rows.SIMULATED).values == played.figures
+    assert training_log.parse(texts, training_rows.SIMULATED).values == played.figures
 
 
 def test_every_line_is_in_the_format_that_kwok_serves() -> None:

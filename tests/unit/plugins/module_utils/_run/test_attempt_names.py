@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import attempt_names, run_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import counted_points
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 @given(st.integers(0, 2000), st.integers(1, 600))
 def test_a_folder_name_has_its_point_and_attempt(number, attempt):
     of = f"{number:03d}"
-    name = attempt_names.attempt_folder(of, attempt)
-    assert attempt_names.split_attempt_name(name) == (of, attempt)
-    assert attempt_names.point_of_attempt(name) == of
+    name = run_reader.attempt_folder(of, attempt)
+    assert run_reader.split_attempt_name(name) == (of, attempt)
+    assert run_reader.point_of_attempt(name) == of
 
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 600))))
 def test_attempts_are_sorted_by_the_numbers_of_point_and_attempt(pairs):
     named = [(f"{number:03d}", attempt) for number, attempt in pairs]
-    found = sorted(named, key=lambda one: attempt_names.attempt_order(*one))
+    found = sorted(named, key=lambda one: run_reader.attempt_order(*one))
     assert [(int(of), attempt) for of, attempt in found] == sorted(pairs)
 
 

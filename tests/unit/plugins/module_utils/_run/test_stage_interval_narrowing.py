@@ -6,7 +6,7 @@ from math import nan
 
 import numpy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import NEEDED, PointData
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import stage_interval_narrowing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_stages_never_run_backwards_and_every_interval_still_holds_the_truth(liv
         if seen:
             spans[name] = truth[name] - early, truth[name] + late
     table = table_of(spans)
-    narrowed = stage_interval_narrowing.narrowed_spans(table)
+    narrowed = timeline_views.narrowed_spans(table)
     for name, measured in spans.items():
         first, last = (float(side[0]) for side in narrowed[name])
         assert measured[0] <= first <= truth[name] + 1e-9 and truth[name] - 1e-9 <= last <= measured[1]
@@ -60,11 +60,11 @@ def test_stages_never_run_backwards_and_every_interval_still_holds_the_truth(liv
 
 
 def test_intervals_that_contradict_the_order_stay_as_they_were_measured():
-    narrowed = stage_interval_narrowing.narrowed_spans(table_of({"a": (3.0, 4.0), "b": (1.0, 2.0)}))
+    narrowed = timeline_views.narrowed_spans(table_of({"a": (3.0, 4.0), "b": (1.0, 2.0)}))
     assert [float(side[0]) for name in ("a", "b") for side in narrowed[name]] == [3.0, 4.0, 1.0, 2.0]
 
 
 def test_what_is_not_known_narrows_nothing():
-    narrowed = stage_interval_narrowing.narrowed_spans(table_of({"a": (1.0, 4.0), "d": (2.0, 3.0)}, sent=nan))
+    narrowed = timeline_views.narrowed_spans(table_of({"a": (1.0, 4.0), "d": (2.0, 3.0)}, sent=nan))
     assert [float(side[0]) for side in narrowed["a"]] == [1.0, 4.0], "nothing is known of b and c, which lie between"
     assert numpy.isnan(narrowed["b"][0][0])

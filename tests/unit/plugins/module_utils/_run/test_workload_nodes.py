@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table, workload_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table, timeline_views
 from hypothesis import given
 from hypothesis import strategies as st
 from run_directory import REAL, RUN, World, write_point
@@ -24,14 +24,14 @@ def test_workloads_on_real_nodes_only_are_measured(tmp_path):
     table = built(tmp_path, count=4, nodes=dict.fromkeys(range(4), REAL), outcomes={3: "unsent"})
     assert table.nodes == ["real", "real", "real", None]
     assert simulated(table) == set()
-    assert workload_nodes.split_real_simulated(table) is None
+    assert timeline_views.split_real_simulated(table) is None
 
 
 def test_workloads_on_simulated_nodes_are_simulated_where_a_real_node_stands_by(tmp_path):
     table = built(tmp_path, count=2, nodes=dict.fromkeys(range(2), PLAYED))
     assert table.nodes == ["simulated"] * 2
     assert "pods_running" in simulated(table) and "pods_scheduled" not in simulated(table)
-    assert workload_nodes.split_real_simulated(table) is None
+    assert timeline_views.split_real_simulated(table) is None
 
 
 def test_without_a_real_node_the_files_are_as_ever(tmp_path):
@@ -48,7 +48,7 @@ def test_a_load_on_both_kinds_of_nodes_falls_into_two_parts(tmp_path):
     table = timeline_builder.build(folder, RUN, "000", real_nodes=[REAL])
     timeline_table.write(table, folder)
     table = timeline_table.read(folder / "timeline.jsonl")
-    real, others = workload_nodes.split_real_simulated(table)
+    real, others = timeline_views.split_real_simulated(table)
     # What was never bound to a node counts as real: a figure must not look better for it.
     assert (real.index, others.index) == ([0, 2, 4], [1, 3])
     assert simulated(real) == set() and simulated(others) == simulated(table) != set()
@@ -58,7 +58,7 @@ def test_a_load_on_both_kinds_of_nodes_falls_into_two_parts(tmp_path):
 def test_a_simulated_provisioner_stays_simulated_for_real_nodes(tmp_path):
     world = World(count=2, nodes={0: REAL, 1: PLAYED}, simulated_writers=("node", "controller"))
     table = timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000", real_nodes=[REAL])
-    real, _others = workload_nodes.split_real_simulated(table)
+    real, _others = timeline_views.split_real_simulated(table)
     assert {one["name"] for one in real.stages if one["writer"] == "controller"} <= simulated(real) < simulated(table)
 
 
@@ -70,7 +70,7 @@ def test_every_workload_is_in_one_part_and_none_that_saw_a_simulated_node_is_rea
         setattr(table, name, [None] * len(rows))
     table.template = [template for template, _kind in rows]
     table.nodes = [kind for _template, kind in rows]
-    parts = workload_nodes.split_real_simulated(table)
+    parts = timeline_views.split_real_simulated(table)
     if parts is None:
         assert "real" not in table.nodes or not {"simulated", "mixed"} & set(table.nodes)
         return

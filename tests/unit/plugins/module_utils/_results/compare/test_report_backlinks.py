@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import (
-    compare_runs,
-    report_backlinks,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs, comparison_page
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import page_content, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -34,7 +31,7 @@ def made(tmp_path: Path) -> Path:
     """An empty report, rendered from its template."""
     folder = tmp_path / "run" / "report"
     folder.mkdir(parents=True)
-    fragment = write_report.render(TEMPLATES / report_backlinks.FRAGMENT, {"comparisons": []})
+    fragment = write_report.render(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
     (folder / "index.html").write_text(f"<p>before</p>\n{fragment}\n<p>after</p>", encoding="utf-8")
     (tmp_path / "compare").mkdir()
     (tmp_path / "compare" / "index.html").write_text("<p>", encoding="utf-8")
@@ -47,7 +44,7 @@ def test_compared_runs_and_their_comparison_link_to_each_other(tmp_path: Path, d
         write_timeline(str(top))
         write_verdict(str(top), 0.5)
         (top / "report").mkdir()
-        shown = write_report.render(TEMPLATES / report_backlinks.FRAGMENT, {"comparisons": []})
+        shown = write_report.render(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
         (top / "report" / "index.html").write_text(f"{shown}<p>the rest</p>", encoding="utf-8")
     result = compare_runs.compare([str(top) for top in tops], str(tmp_path / "out"), [definitions], str(COMPARE))
     target = Path(result["path"])
@@ -61,18 +58,16 @@ def test_compared_runs_and_their_comparison_link_to_each_other(tmp_path: Path, d
 def test_a_comparison_that_is_made_again_is_linked_once(made: Path) -> None:
     target = made / "compare" / "index.html"
     for _ in range(2):
-        assert report_backlinks.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE) == []
+        assert comparison_page.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE) == []
     index = made / "run" / "report" / "index.html"
     assert links_of(index) == [target.resolve()]
     text = index.read_text(encoding="utf-8")
-    assert (
-        text.startswith("<p>before</p>") and text.endswith("<p>after</p>") and text.count(report_backlinks.BEGIN) == 1
-    )
+    assert text.startswith("<p>before</p>") and text.endswith("<p>after</p>") and text.count(comparison_page.BEGIN) == 1
 
 
 def test_a_report_that_is_made_again_keeps_links_to_what_is_still_there(made: Path) -> None:
     target = made / "compare" / "index.html"
-    report_backlinks.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE)
+    comparison_page.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE)
     folder = made / "run" / "report"
     assert [one["path"] for one in page_content.comparisons(folder)] == ["../../compare/index.html"]
     target.unlink()
@@ -83,12 +78,11 @@ def test_a_page_of_another_template_stays_as_it_is(made: Path) -> None:
     index = made / "run" / "report" / "index.html"
     index.write_text("<p>mine</p>", encoding="utf-8")
     assert (
-        report_backlinks.add([made / "run"], made / "compare" / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE)
-        == []
+        comparison_page.add([made / "run"], made / "compare" / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE) == []
     )
     assert index.read_text(encoding="utf-8") == "<p>mine</p>"
 
 
 def test_a_run_without_a_report_gets_nothing(tmp_path: Path) -> None:
-    assert report_backlinks.add([tmp_path], tmp_path / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE) == []
+    assert comparison_page.add([tmp_path], tmp_path / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE) == []
     assert list(tmp_path.iterdir()) == []

@@ -6,8 +6,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.counted_attempts import counted_points
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_points
 
 MOST = Limit("latency", None, 2.0, "max 2 s", "s")
 REPEATED = [{"type": "session", "repeat": {"max": 10}}]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import bootstrap_interval
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.bootstrap_interval import Resampling
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import estimators
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import Resampling, Sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ def test_the_interval_of_independent_rows_holds_the_median_about_as_often_as_it_
     drawn = Resampling(400, samples=300)
     held = 0
     for _ in range(150):
-        found = bootstrap_interval.percentile_interval(
+        found = estimators.percentile_interval(
             drawn.quantiles(sample(generator.exponential(1, 400)), [0.5])[:, 0], None, ""
         )
         held += found.low <= numpy.log(2)
@@ -80,14 +79,14 @@ def test_neighbours_that_are_alike_make_it_wider():
     drawn = Resampling(900)
     widths = []
     for values in (noise, alike):
-        found = bootstrap_interval.percentile_interval(drawn.means(values), float(values.mean()), "")
+        found = estimators.percentile_interval(drawn.means(values), float(values.mean()), "")
         widths.append(found.high - found.low)
     assert widths[1] > 2 * widths[0]
 
 
 def test_an_end_that_is_not_known_stays_open():
     values = numpy.array([*range(1, 10), numpy.nan], dtype=float)
-    found = bootstrap_interval.percentile_interval(Resampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, "")
+    found = estimators.percentile_interval(Resampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, "")
     assert found.low <= 9.0
     assert found.high is None
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantile import (
-    Sample,
-    quantile_at,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import Sample, quantile_at
 from hypothesis import given
 from hypothesis import strategies as st
 

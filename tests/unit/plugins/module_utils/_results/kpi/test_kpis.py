@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import compute_kpis, kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
+    kpi_definitions,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
+    write_kpis as compute_kpis,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import FUNCTIONS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis

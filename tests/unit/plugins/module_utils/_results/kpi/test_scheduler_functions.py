@@ -7,8 +7,11 @@ from math import nan
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import scheduler_functions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.gang_data import jain, least_makespan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.scheduler_functions import (
+    jain,
+    least_makespan,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
     PodLifetime,
     PodLifetimes,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import cluster_state_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import run_facts
 
 NODE = {
     "ready": True,
@@ -35,7 +35,7 @@ STATE: dict[str, Any] = {
 
 
 def test_equal_states_have_no_differences() -> None:
-    assert cluster_state_text.differences(STATE, copy.deepcopy(STATE)) == []
+    assert run_facts.differences(STATE, copy.deepcopy(STATE)) == []
 
 
 def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
@@ -49,7 +49,7 @@ def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
     after["restarts"] = {"kube-system/etcd": 3, "nfd/worker": 1}
     after["images"] = {"a:1": "sha256:2", "new:1": "sha256:3"}
     after["stack"]["ClusterPolicy p"] = {"ready": False, "state": "notReady", "version": ""}
-    assert cluster_state_text.differences(STATE, after) == [
+    assert run_facts.differences(STATE, after) == [
         "version of kubernetes: v1.34.0 → v1.34.1",
         "operator of nfd: 1 → none",
         "1 node lost: a",
@@ -63,7 +63,7 @@ def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
 
 
 def test_the_section_reads_every_capture_and_names_damaged_files(tmp_path: Path) -> None:
-    assert cluster_state_text.cluster_state_section(tmp_path, []) is None
+    assert run_facts.cluster_state_section(tmp_path, []) is None
     captures = []
     for number, why in enumerate(("before the test", "after point 001", "broken"), 1):
         folder = tmp_path / "capture" / f"{number:02d}-x"
@@ -76,7 +76,7 @@ def test_the_section_reads_every_capture_and_names_damaged_files(tmp_path: Path)
         tmp_path / "capture/index.json", {"schema": "capture/1", "run": STATE["run"], "captures": captures}, "capture/1"
     )
     notes: list[str] = []
-    found = cluster_state_text.cluster_state_section(tmp_path, notes)
+    found = run_facts.cluster_state_section(tmp_path, notes)
     assert found is not None and found["compared"] and found["differences"] == []
     assert [one["why"] for one in found["captures"]] == ["before the test", "after point 001", "broken"]
     assert ("3 nodes", "Linux, kubelet v1.34.0, 8 GPUs") in found["facts"]
@@ -93,6 +93,6 @@ def test_captures_of_the_driver_are_listed_and_not_compared(tmp_path: Path) -> N
         captures.append({**entry, **cluster, "notes": []})
     document = {"schema": "capture/1", "run": STATE["run"], "captures": captures}
     files.write_json(tmp_path / "capture/index.json", document, "capture/1")
-    found = cluster_state_text.cluster_state_section(tmp_path, [])
+    found = run_facts.cluster_state_section(tmp_path, [])
     assert found is not None and found["differences"] == [] and ("Kubernetes", "v1.34.0") in found["facts"]
     assert [one["why"] for one in found["captures"]] == ["x", "x", "x, driver"]

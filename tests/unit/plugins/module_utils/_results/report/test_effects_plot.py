@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import effects_plot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import matrix_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
 RANK = "fine_tuning_hyper_parameters.r"
@@ -29,7 +29,7 @@ def point(top: Path, number: str, settings: dict[str, Any], *speeds: float, simu
     figures = [{SPEED: one, RUNTIME: 100 / one} for one in speeds]
     rows = [{"index": n, "pod": f"p{n}", "figures": one, "simulated": simulated} for n, one in enumerate(figures)]
     if rows:
-        files.write_lines(folder / effects_plot.FILE, rows, "training/1")
+        files.write_lines(folder / matrix_plots.FILE, rows, "training/1")
     found = Point(number, folder, {"status": "passed", "matrix": settings, "settings": settings})
     found.kpis = [kpi(SPEED, "higher"), kpi(SPEED, "higher", per="gpu"), kpi(RUNTIME, "lower")]
     return found
@@ -47,7 +47,7 @@ def test_each_figure_has_a_plot_with_a_line_for_each_value(tmp_path: Path, simul
         point(tmp_path, "002", {RANK: 16}, 5.0, 5.5, simulated=simulated),
         point(tmp_path, "003", {RANK: 64}, 2.0, 2.2, simulated=simulated),
     ]
-    plots = effects_plot.draw_effects(points, tmp_path)
+    plots = matrix_plots.draw_effects(points, tmp_path)
     assert [one.path.name for one in plots] == [f"effects_{SPEED}.png", f"effects_{RUNTIME}.png"]
     speed = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert [(one["setting"], one["from"], one["to"], one["change"]) for one in speed] == [
@@ -63,21 +63,21 @@ def test_attempts_at_a_point_count_together_and_what_failed_does_not(tmp_path: P
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "001-2", {RANK: 4}, 11.0)]
     points += [point(tmp_path, "002", {RANK: 16}, 20.0), point(tmp_path, "002-2", {RANK: 16}, 1.0)]
     points[-1].record["status"] = "failed"
-    plots = effects_plot.draw_effects(points, tmp_path)
+    plots = matrix_plots.draw_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert only["jobs"] == "3" and only["low_95"] and len(plots) == 2
 
 
 def test_one_job_at_each_point_gives_a_change_without_an_interval(tmp_path: Path) -> None:
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "002", {RANK: 16}, 20.0)]
-    plots = effects_plot.draw_effects(points, tmp_path)
+    plots = matrix_plots.draw_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert (only["change"], only["low_95"], only["high_95"]) == ("100", "", "")
     assert "+100 %, without an interval (1 pair of points, 2 jobs)" in plots[0].alt
 
 
 def test_without_a_matrix_of_trainings_nothing_is_drawn(tmp_path: Path) -> None:
-    assert effects_plot.draw_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
+    assert matrix_plots.draw_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
     assert (
-        effects_plot.draw_effects([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []
+        matrix_plots.draw_effects([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []
     )

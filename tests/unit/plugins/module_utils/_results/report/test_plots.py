@@ -8,17 +8,15 @@ from types import SimpleNamespace
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import comparison_plots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import comparison_page
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import by_step, kneedle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
-    matrix_bars,
-    matrix_heatmap,
+    matrix_plots,
     plot_canvas,
-    plotted_stages,
-    point_plots,
-    waterfall_plot,
-    workload_raster_plot,
+    progress_plots,
+    stage_plots,
+    write_report,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.progress_plots import occupancy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
@@ -31,10 +29,10 @@ def mixed_data(mixed):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in point_plots.FUNCTIONS if name not in ("metrics", "saturation", "loss")]
+    "name", [name for name in write_report.POINT_PLOTS if name not in ("metrics", "saturation", "loss")]
 )
 def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
-    plot = point_plots.draw(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
+    plot = write_report.draw_point_plot(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
     assert "point 7, first 3 of 12 workloads" in plot.title
     rows = list(csv.reader(plot.data.open()))
     assert len(rows) > 3 and {len(row) for row in rows} == {len(rows[0])}
@@ -42,7 +40,7 @@ def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
 
 
 def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
-    assert point_plots.draw(mixed_data, "metrics", tmp_path / "x") is None
+    assert write_report.draw_point_plot(mixed_data, "metrics", tmp_path / "x") is None
 
 
 @pytest.mark.parametrize("jobs", [2, 9])
@@ -54,27 +52,30 @@ def test_the_loss_of_each_job_is_drawn_over_its_steps(mixed_data, tmp_path, jobs
     ]
     without = {"index": jobs, "pod": "none", "simulated": True, "figures": {}}
     data = PointData(mixed_data.table, PointExtras([*rows, without]))
-    plot = point_plots.draw(data, "loss", tmp_path / "loss", "point 7")
+    plot = write_report.draw_point_plot(data, "loss", tmp_path / "loss", "point 7")
     assert plot.title == "Loss of the trainings – SIMULATED – point 7"
     head, *found = csv.reader(plot.data.open())
     assert head == ["job", "step", "loss"] and len(found) == 3 * jobs
     assert "median 3 at first, 1.50 at last" in plot.alt
-    assert point_plots.draw(PointData(mixed_data.table, PointExtras([without])), "loss", tmp_path / "x") is None
+    assert (
+        write_report.draw_point_plot(PointData(mixed_data.table, PointExtras([without])), "loss", tmp_path / "x")
+        is None
+    )
 
 
 def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, tmp_path):
-    assert point_plots.draw(mixed_data, "saturation", tmp_path / "x") is None
+    assert write_report.draw_point_plot(mixed_data, "saturation", tmp_path / "x") is None
 
 
 def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path):
     table = timeline_builder.build(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
     data = PointData(table, PointExtras(steps=((4.0, 5.0), (8.0, 5.0), (16.0, 5.0))))
-    plot = point_plots.draw(data, "saturation", tmp_path / "x", "point 3")
+    plot = write_report.draw_point_plot(data, "saturation", tmp_path / "x", "point 3")
     assert plot.title == "Saturation – point 3"
     head, *rows = csv.reader(plot.data.open())
     assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
-    assert {row[0] for row in rows} == set(plotted_stages.plot_stages(data))
-    for stage in plotted_stages.plot_stages(data):
+    assert {row[0] for row in rows} == set(plot_canvas.plot_stages(data))
+    for stage in plot_canvas.plot_stages(data):
         curve = by_step(data, stage, "needed", 0.95)
         mine = [row for row in rows if row[0] == stage]
         assert [(float(row[1]), float(row[2]), int(row[3])) for row in mine] == [
@@ -86,7 +87,7 @@ def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path)
 
 
 def test_saturation_comes_first():
-    assert next(iter(point_plots.FUNCTIONS)) == "saturation"
+    assert next(iter(write_report.POINT_PLOTS)) == "saturation"
 
 
 def beyond(made):
@@ -117,7 +118,7 @@ def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path
         {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to reach it"},
     ]
     entry = {"name": "x", "title": "X", "unit": "s", "direction": "lower", "simulated": False, "points": points}
-    matrix_bars.draw_bars([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
+    matrix_plots.draw_bars([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
     assert beyond(drawn[0]) == []
 
 
@@ -131,26 +132,24 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
 
     parts = [part("created", 1.0, 0.1), part("pods_running", 9.0, reach), part("succeeded", -4.0, reach)]
     with plot_canvas.style():
-        assert beyond(comparison_plots.attribution(parts, "")) == []
+        assert beyond(comparison_page.attribution(parts, "")) == []
         positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
-        assert [one for one in beyond(waterfall_plot.draw_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one] == []
+        assert [one for one in beyond(stage_plots.draw_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
     world = World(count=60, rate=20, outcomes={31: "failed", 47: "unfinished"}, training=False, canary=5.0)
     data = PointData(timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000"))
-    states = workload_raster_plot._states(data)
+    states = progress_plots._states(data)
     lines = 6
     line_of = numpy.arange(60) * lines // 60
-    most = workload_raster_plot._modal(
-        data, [moments for _name, moments in states], line_of, lines, data.end - data.start
-    )
+    most = progress_plots._modal(data, [moments for _name, moments in states], line_of, lines, data.end - data.start)
     names = ["", *(name for name, _moments in states)]
     assert names[most[0, 0]] == "" and names[most[5, 0]] == ""
     assert {names[most[line, -1]] for line in range(lines)} == {"succeeded"}
     # Beside the last line's middle, most of its workloads run.
     assert "running" in {names[state] for state in most[2]}
-    rows = workload_raster_plot._raster_rows(data, states, line_of, lines)
+    rows = progress_plots._raster_rows(data, states, line_of, lines)
     assert [row[-1] for row in rows] == ["succeeded", "succeeded", "succeeded", "failed", "unfinished", "succeeded"]
     assert [(row[0], row[1], row[2]) for row in rows[:2]] == [(0, 9, 10), (10, 19, 10)]
 
@@ -160,13 +159,13 @@ def test_no_two_stages_have_the_same_colour(count):
     names = [*list(plot_canvas.USUAL)[: count // 2], *(f"stage_{number}" for number in range(count - count // 2))]
     stages = [{"name": name, "ends": None} for name in names]
     table = SimpleNamespace(stages=stages, seen=lambda _name: 1)
-    found = plotted_stages.stage_colours(SimpleNamespace(table=table, ends=list, sent_is=""))
+    found = plot_canvas.stage_colours(SimpleNamespace(table=table, ends=list, sent_is=""))
     assert len({found[name] for name in names}) == len(names)
     assert plot_canvas.GREY not in [found[name] for name in names]
 
 
 def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
-    states = workload_raster_plot._states(mixed_data)
+    states = progress_plots._states(mixed_data)
     assert states[0][0] == "sent" and states[-1][0] == "succeeded"
     ended = mixed_data.middle("ended")
     known = ~numpy.isnan(ended)
@@ -192,7 +191,7 @@ SETTINGS = [{"gpus": gpus, "rank": rank, "same": 1} for gpus in (1, 2) for rank 
 
 
 def test_a_matrix_of_two_settings_is_a_grid():
-    at = matrix_heatmap.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_plots.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
     assert (at.along, list(at.down), list(at.rows), list(at.columns)) == (
         "rank",
         ["gpus"],
@@ -204,15 +203,15 @@ def test_a_matrix_of_two_settings_is_a_grid():
 
 @pytest.mark.parametrize("settings", [[{"gpus": 1}, {"gpus": 2}], [{}, {}], [*SETTINGS, SETTINGS[0]]])
 def test_what_is_no_grid_has_bars_instead(settings):
-    assert matrix_heatmap.matrix_grid(settings, [str(n) for n in range(len(settings))]) is None
+    assert matrix_plots.matrix_grid(settings, [str(n) for n in range(len(settings))]) is None
 
 
 def test_a_heat_map_says_each_cell_also_of_points_without_a_value(tmp_path):
-    at = matrix_heatmap.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_plots.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
     points = [{"point": f"{n:03d}", "value": n + 0.5, "n": 1, "of": 1} for n in range(5)]
     points.append({"point": "005", "value": None, "note": "≥ 12 s: 1 of 1 were not seen", "n": 0, "of": 1})
     entry = {"name": "makespan", "title": "Makespan", "unit": "s", "direction": "lower", "simulated": True}
-    (plot,) = matrix_heatmap.draw_heatmaps([{**entry, "points": points}], at, tmp_path)
+    (plot,) = matrix_plots.draw_heatmaps([{**entry, "points": points}], at, tmp_path)
     assert "1 / 8 (point 001): 1.50 s." in plot.alt and "2 / 16 (point 005): ≥ 12 s." in plot.alt
     assert "SIMULATED" in plot.title
     assert len(plot.data.read_text().splitlines()) == 7

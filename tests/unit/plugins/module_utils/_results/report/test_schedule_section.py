@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
-    bisection_plot,
-    repetition_plot,
-    schedule_section,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import judged_plots, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 TEXT = "The mean of 3 attempts is 1.00 s (900 ms to 1.10 s at every look). It is within the limit, max 2 s."
@@ -56,30 +52,30 @@ def run_of(tmp_path: Path, **more: Any) -> Run:
 
 
 def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) -> None:
-    drawn = repetition_plot.repetition_drawing(kpi(), SCHEDULE)
+    drawn = judged_plots.repetition_drawing(kpi(), SCHEDULE)
     (axis,) = drawn.figure.axes
     assert sorted(axis.get_legend_handles_labels()[1]) == ["attempt", "mean and interval after it", "upper limit"]
     assert [row[3:6] for row in drawn.rows] == [[1.01, None, None], [1.01, 0.5, 3.0], [1.01, 0.9, 1.1]]
-    (found,) = schedule_section.repeated(run_of(tmp_path, schedule=SCHEDULE), {"kpis": [kpi()]}, tmp_path, [])
+    (found,) = write_report.repeated_section(run_of(tmp_path, schedule=SCHEDULE), {"kpis": [kpi()]}, tmp_path, [])
     assert found["text"] == TEXT
     assert found["plot"].path.stat().st_size > 3000
 
 
 def test_attempts_without_the_figure_are_an_empty_picture() -> None:
     empty = [{**one, "value": None} for one in kpi()["series"]]
-    (axis,) = repetition_plot.repetition_drawing(kpi(series=empty), []).figure.axes
+    (axis,) = judged_plots.repetition_drawing(kpi(series=empty), []).figure.axes
     assert [len(line.get_xdata()) for line in axis.get_lines() if line.get_label() == "attempt"] == [0]
 
 
 def test_a_run_that_does_not_repeat_has_no_such_section(tmp_path: Path) -> None:
     run = run_of(tmp_path, schedule=[{"type": "session", "at": "2026-11-22T10:00:00Z"}])
-    assert schedule_section.repeated(run, {"kpis": [kpi()]}, tmp_path, []) == []
-    assert schedule_section.bisection(run, tmp_path, []) == {}
-    assert schedule_section.decisions(run) == []
+    assert write_report.repeated_section(run, {"kpis": [kpi()]}, tmp_path, []) == []
+    assert write_report.bisection_section(run, tmp_path, []) == {}
+    assert write_report.schedule_decisions(run) == []
 
 
 def test_decisions_are_listed_with_their_reasons(tmp_path: Path) -> None:
-    found = schedule_section.decisions(run_of(tmp_path, schedule=SCHEDULE))
+    found = write_report.schedule_decisions(run_of(tmp_path, schedule=SCHEDULE))
     assert [(one["point"], one["why"]) for one in found] == [
         ("001", "First."),
         ("001-2", "2 are the least."),
@@ -89,7 +85,7 @@ def test_decisions_are_listed_with_their_reasons(tmp_path: Path) -> None:
 
 def test_a_bisection_has_a_table_and_a_plot(tmp_path: Path) -> None:
     files.check("bisection/1", BISECTION)
-    found = schedule_section.bisection(run_of(tmp_path, bisection=BISECTION), tmp_path, [])
+    found = write_report.bisection_section(run_of(tmp_path, bisection=BISECTION), tmp_path, [])
     assert [list(one.values()) for one in found["rows"]] == [
         ["0", "2", "1 s", "25.0 %"],
         ["1", "0", "–", "75.0 %"],
@@ -103,4 +99,4 @@ def test_a_bisection_has_a_table_and_a_plot(tmp_path: Path) -> None:
 def test_unusual_figures_are_drawn(figures: list[float | None]) -> None:
     measurements = [{"index": at, "point": f"00{at + 1}", "figure": one} for at, one in enumerate(figures)]
     step = {"index": 0, "before": 0, "after": 1, "probability": 0.9}
-    assert bisection_plot.bisection_drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure
+    assert judged_plots.bisection_drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure

@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import (
     read_scale_test_files,
+    runai_export,
     scale_test_formats,
-    write_scale_test_files,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -30,7 +30,10 @@ from scale_test_tables import WHOLE, T, table_of, with_parts
 
 
 def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
-    assert write_scale_test_files.write(table_of(WHOLE), tmp_path) == {"submitted.json": 1, "sampled.json": 1}
+    assert runai_export.write_runai_files(table_of(WHOLE), tmp_path) == {
+        "submitted.json": 1,
+        "sampled.json": 1,
+    }
     assert (tmp_path / "submitted.json").read_bytes() == (
         b'[{"jobName": "j-000000", "projectName": "team", "jobNamespace": "runai-team", '
         b'"submitTimestamp": "2026-11-21T00:06:23.423963+00:00"}]'
@@ -55,7 +58,7 @@ def test_microseconds_of_exactly_zero_are_left_out() -> None:
 
 def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
     claim = {"persistentvolumeclaim_created": T + 0.5, "persistentvolumeclaim_bound": T + 2.5}
-    write_scale_test_files.write(table_of({**WHOLE, **claim}), tmp_path)
+    runai_export.write_runai_files(table_of({**WHOLE, **claim}), tmp_path)
     header, row = csv.reader((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines())
     assert (len(header), len(set(header)), len(row)) == (26, 26, 26)
     values = dict(zip(header, row, strict=True))
@@ -68,7 +71,7 @@ def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_r
 def test_what_was_refused_was_not_submitted_and_what_was_not_scheduled_was_not_sampled(tmp_path: Path) -> None:
     waiting = {key: value for key, value in WHOLE.items() if key != "pods_scheduled"}
     table = table_of(WHOLE, waiting, {"sent": T}, outcomes=("succeeded", "unfinished", "refused"))
-    assert write_scale_test_files.write(table, tmp_path) == {"submitted.json": 2, "sampled.json": 1}
+    assert runai_export.write_runai_files(table, tmp_path) == {"submitted.json": 2, "sampled.json": 1}
     names = (tmp_path / "names.csv").read_text(encoding="utf-8").splitlines()
     assert names == ["jobName,name", "j-000000,run-0", "j-000001,run-1", "j-000002,run-2"]
 
@@ -84,7 +87,7 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
         "pods_created": T + sent + pods,
         "pods_scheduled": T + sent + pods + wait,
     }
-    entry = write_scale_test_files.sampled(table_of(moments))[0]
+    entry = runai_export.sampled(table_of(moments))[0]
     for key, stage in (("workloadCreatedTimestamp", "created"), (scale_test_formats.DECISION, "pods_scheduled")):
         earliest, latest = scale_test_formats.parse(entry[key]) or (nan, nan)
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
@@ -103,7 +106,7 @@ def test_no_stage_of_times_csv_runs_backwards(needed: dict[str, list[float]], ot
     for name, (first, last) in {**needed, **others}.items():
         table.earliest[name], table.latest[name] = column(1), column(1)
         table.earliest[name][0], table.latest[name][0] = T + first, T + last
-    header, row = write_scale_test_files.times(table, write_scale_test_files.measured(table))
+    header, row = runai_export.times(table, runai_export.measured(table))
     assert all(float(value) >= 0 for value in row[header.index("Workload Creation (s)") :])
 
 
@@ -115,13 +118,13 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     ]
     table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
     table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
-    entry = write_scale_test_files.sampled(table)[0]
+    entry = runai_export.sampled(table)[0]
     assert entry[scale_test_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
     assert entry[scale_test_formats.DECISION] == "2026-11-21T00:06:26+00:00"
 
 
 def test_job_and_pod_group_of_the_platform_are_no_sentinels(tmp_path: Path) -> None:
-    write_scale_test_files.write(with_parts(WHOLE), tmp_path)
+    runai_export.write_runai_files(with_parts(WHOLE), tmp_path)
     (entry,) = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
     assert entry["jobCreatedTimestamp"] == "2026-11-21T00:06:23Z"
     assert entry["podGroupCreatedTimestamp"] == "2026-11-21T00:06:24Z"
@@ -150,9 +153,9 @@ def test_job_and_pod_group_of_the_platform_are_no_sentinels(tmp_path: Path) -> N
 def test_workloads_whose_times_contradict_each_other_are_left_out_of_times_csv_on_request(tmp_path: Path) -> None:
     table = table_of(WHOLE, WHOLE)
     table.contradict(1, "pods_scheduled ended before pods_created began")
-    assert write_scale_test_files.write(table, tmp_path)["sampled.json"] == 2
+    assert runai_export.write_runai_files(table, tmp_path)["sampled.json"] == 2
     assert len((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines()) == 2
-    write_scale_test_files.write(table, tmp_path, skip_errors=False)
+    runai_export.write_runai_files(table, tmp_path, skip_errors=False)
     assert len((tmp_path / "times.csv").read_text(encoding="utf-8").splitlines()) == 3
 
 
@@ -181,7 +184,7 @@ def files(folder: Path, submitted: object, sampled: object) -> Path:
 
 
 def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_path: Path) -> None:
-    write_scale_test_files.write(table_of(WHOLE, WHOLE), tmp_path)
+    runai_export.write_runai_files(table_of(WHOLE, WHOLE), tmp_path)
     sampled = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
     stranger = {**sampled[0], "jobName": "j-ffffff"}
     submitted = json.loads((tmp_path / "submitted.json").read_text(encoding="utf-8"))
@@ -193,7 +196,7 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
 
 
 def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
-    write_scale_test_files.write(table_of(*[WHOLE] * 6), tmp_path / "old")
+    runai_export.write_runai_files(table_of(*[WHOLE] * 6), tmp_path / "old")
     fetched = fetch_run.fetch(str(tmp_path / "old"), tmp_path / "made")
     result = write_timeline(str(fetched.path))
     assert result["points"][0]["outcomes"] == {"succeeded": 6}
@@ -211,7 +214,7 @@ def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
 
 
 def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) -> None:
-    write_scale_test_files.write(table_of(WHOLE, WHOLE), tmp_path)
+    runai_export.write_runai_files(table_of(WHOLE, WHOLE), tmp_path)
     both = [json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in ("submitted", "sampled")]
     fetched = fetch_run.fetch(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
     write_timeline(str(fetched.path))
@@ -221,7 +224,10 @@ def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) ->
 
 def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:
     table = timeline_builder.build(write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000")
-    assert write_scale_test_files.write(table, tmp_path / "runai") == {"submitted.json": 5, "sampled.json": 5}
+    assert runai_export.write_runai_files(table, tmp_path / "runai") == {
+        "submitted.json": 5,
+        "sampled.json": 5,
+    }
 
 
 @pytest.mark.parametrize("wrong", ["{", '{"a": 1}', "[1]"])

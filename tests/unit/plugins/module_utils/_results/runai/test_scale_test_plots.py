@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import (
-    scale_test_plots,
-    write_point_files,
-    write_scale_test_files,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table
 from scale_test_tables import WHOLE, T, with_parts
 
@@ -31,13 +27,13 @@ def size(path: Path) -> tuple[int, int]:
     return struct.unpack(">II", data[16:24])
 
 
-def seen(*rows: dict[str, float]) -> list[write_scale_test_files.Stamps]:
-    return [stamps for _row, stamps in write_scale_test_files.measured(with_parts(*rows))]
+def seen(*rows: dict[str, float]) -> list[runai_export.Stamps]:
+    return [stamps for _row, stamps in runai_export.measured(with_parts(*rows))]
 
 
 def test_panels_are_the_tools_in_its_order_and_what_was_not_measured_is_no_panel() -> None:
-    assert list(scale_test_plots.panels(seen(WHOLE), "general")) == ["Total Pod Scheduling Decision"]
-    assert list(scale_test_plots.panels(seen(WHOLE), "detailed")) == [
+    assert list(runai_export.panels(seen(WHOLE), "general")) == ["Total Pod Scheduling Decision"]
+    assert list(runai_export.panels(seen(WHOLE), "detailed")) == [
         "Workload Creation",
         "Job Creation",
         "First Pod Creation",
@@ -46,38 +42,38 @@ def test_panels_are_the_tools_in_its_order_and_what_was_not_measured_is_no_panel
         "Pod Scheduling Decision",
     ]
     claim = {"persistentvolumeclaim_created": T + 1.5, "persistentvolumeclaim_bound": T + 2.5}
-    with_claims = scale_test_plots.panels(seen({**WHOLE, **claim}, WHOLE), "detailed")
+    with_claims = runai_export.panels(seen({**WHOLE, **claim}, WHOLE), "detailed")
     assert list(with_claims)[-2:] == ["First PVC Bind Request", "First PVC Bind"]
     assert [value for _sent, value in with_claims["First PVC Bind"]] == [pytest.approx(1.0)]
 
 
 def test_a_panel_is_in_submission_order_and_its_title_has_the_mean() -> None:
-    values = scale_test_plots.panels(seen(waiting(3, sent=0.1), waiting(1)), "general")["Total Pod Scheduling Decision"]
+    values = runai_export.panels(seen(waiting(3, sent=0.1), waiting(1)), "general")["Total Pod Scheduling Decision"]
     assert [round(value, 2) for _sent, value in values] == [4.08, 5.98]
-    title = scale_test_plots.title("Total Pod Scheduling Decision", values, "general", False)
+    title = runai_export.panel_title("Total Pod Scheduling Decision", values, "general", False)
     assert title == "Total Pod Scheduling Decision Time from Workload Submission (average: 5.03 seconds)"
-    title = scale_test_plots.title("Job Creation", [(T, 0.5)], "detailed", True)
+    title = runai_export.panel_title("Job Creation", [(T, 0.5)], "detailed", True)
     assert title == "Time between Workload Creation and Job Creation (average: 0.50 seconds) – SIMULATED"
 
 
 def test_an_event_is_simulated_if_its_stage_or_one_that_it_is_counted_from_is() -> None:
     table = with_parts(WHOLE)
-    assert scale_test_plots.simulated_events(table) == set()
+    assert runai_export.simulated_events(table) == set()
     table.header["stages"] = [{"name": "podgroup_created", "simulated": True}]
-    found = scale_test_plots.simulated_events(table)
+    found = runai_export.simulated_events(table)
     assert {"Pod Group Creation", "Pod Scheduling Decision"} <= found
     assert found.isdisjoint({"Workload Creation", "Job Creation", "Last Pod Creation", "Total Pod Scheduling Decision"})
 
 
 def test_the_labels_of_a_short_time_axis_differ() -> None:
     moments = [datetime(2026, 11, 23, 6, 18, 11, number * 500_000, timezone.utc) for number in (0, 1)]
-    assert [scale_test_plots.time_of_day(one, 2.0) for one in moments] == ["06:18:11.0", "06:18:11.5"]
-    assert scale_test_plots.time_of_day(moments[1], 60.0) == "06:18:11"
+    assert [runai_export.time_of_day(one, 2.0) for one in moments] == ["06:18:11.0", "06:18:11.5"]
+    assert runai_export.time_of_day(moments[1], 60.0) == "06:18:11"
 
 
 @pytest.mark.parametrize(("head", "tail", "shown"), [(0, 0, "abcde"), (2, 0, "ab"), (0, 2, "de"), (4, 2, "cd")])
 def test_head_and_tail_choose_as_the_tool_does(head: int, tail: int, shown: str) -> None:
-    assert "".join(scale_test_plots.chosen(list("abcde"), head, tail)) == shown
+    assert "".join(runai_export.head_and_tail(list("abcde"), head, tail)) == shown
 
 
 def run_of(folder: Path, *kinds: str) -> Path:
@@ -103,7 +99,7 @@ def run_of(folder: Path, *kinds: str) -> Path:
 
 def test_points_through_runai_get_files_and_plots_without_being_asked(tmp_path: Path) -> None:
     run = run_of(tmp_path, "TrainingWorkload", "Job")
-    done = write_point_files.write(run, **EVERYTHING)
+    done = runai_export.write_for_points(run, **EVERYTHING)
     assert done["points"] == {"001": {"submitted.json": 2, "sampled.json": 2}} and done["changed"]
     folder = run / "points/001/runai"
     names = {"submitted.json", "sampled.json", "times.csv", "names.csv", "general.png", "detailed.png"}
@@ -111,17 +107,20 @@ def test_points_through_runai_get_files_and_plots_without_being_asked(tmp_path: 
     assert size(folder / "general.png") == (1500, 300)
     assert size(folder / "detailed.png") == (3000, 1020)
     assert not (run / "points/002/runai").exists()
-    assert set(write_point_files.write(run, **{**EVERYTHING, "all_points": True})["points"]) == {"001", "002"}
+    assert set(runai_export.write_for_points(run, **{**EVERYTHING, "all_points": True})["points"]) == {
+        "001",
+        "002",
+    }
 
 
 def test_a_plot_that_is_no_longer_wanted_does_not_stay(tmp_path: Path) -> None:
     run = run_of(tmp_path, "InteractiveWorkload")
-    write_point_files.write(run, **EVERYTHING)
-    write_point_files.write(run, **{**EVERYTHING, "plots": ["general"]})
+    runai_export.write_for_points(run, **EVERYTHING)
+    runai_export.write_for_points(run, **{**EVERYTHING, "plots": ["general"]})
     folder = run / "points/001/runai"
     assert (folder / "general.png").exists() and not (folder / "detailed.png").exists()
 
 
 def test_a_negative_number_of_workloads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="tail is -1"):
-        write_point_files.write(tmp_path, **{**EVERYTHING, "tail": -1})
+        runai_export.write_for_points(tmp_path, **{**EVERYTHING, "tail": -1})

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.la
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.server_clock import ServerClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ServerClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 from hypothesis import given, settings
 from hypothesis import strategies as st

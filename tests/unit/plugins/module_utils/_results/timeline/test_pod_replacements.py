@@ -8,10 +8,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     pod_lifetimes,
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_replacements import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.event_assignment import (
     PodReplacements,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.seen_object import SeenObject
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.interval_assignment import (
+    SeenObject,
+)
 from run_directory import RUN, World, write_point
 
 KINDS = {"Pod": {"stages": [{"name": "running"}, {"name": "succeeded", "ends": "succeeded"}]}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_order import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
     ancestors,
     between,
     from_definitions,

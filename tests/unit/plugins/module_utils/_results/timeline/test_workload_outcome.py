@@ -6,10 +6,14 @@ from array import array
 from math import nan
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_order import ALL, OWN, Stage
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.workload_outcome import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_builder import (
     contradict_order,
     outcome,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
+    ALL,
+    OWN,
+    Stage,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import SentWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table

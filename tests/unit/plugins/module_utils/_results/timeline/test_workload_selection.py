@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.workload_selection import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     WorkloadSelection,
     select,
 )

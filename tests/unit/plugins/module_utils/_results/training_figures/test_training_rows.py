@@ -10,10 +10,12 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    read_log,
+    training_log,
     training_rows,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.log_format import LogFormat
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
+    LogFormat,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 FMS = LogFormat.of(training_flavours.load("fms").log_format)
@@ -120,7 +122,7 @@ def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> 
     ],
 )
 def test_the_total_batch_size_follows_from_the_settings(settings: dict[str, object], value: float | None) -> None:
-    found = FMS.expected_of(read_log.numbers(settings))
+    found = FMS.expected_of(training_log.numbers(settings))
     assert found == ({} if value is None else {"total_batch_size": value})
 
 

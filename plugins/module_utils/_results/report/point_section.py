@@ -1,19 +1,99 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The users in pods of a point, for the report: when each was ready, released, began and ended, and how."""
+"""What each client of a load sent and how late, and how well its clock is known, as text for the report.
+
+Where the times of a load come from that others submitted, as text for the report.
+
+The users in pods of a point, for the report: when each was ready, released, began and ended, and how.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
+
+
+def clients_section(table: Table) -> list[dict[str, str | int]]:
+    """Return one row per client of a load by several clients: planned and sent workloads, lateness, clock."""
+    clocks = {one["client"]: one for one in table.header.get("clocks") or ()}
+    return [
+        {
+            "client": client,
+            "planned": len(rows),
+            "sent": sum(1 for row in rows if not math.isnan(table.moments["sent"][row])),
+            **_lateness(table, rows),
+            "clock": _clock(clocks.get(client)),
+        }
+        for client, rows in rows_by_client(table).items()
+    ]
+
+
+def _lateness(table: Table, rows: Sequence[int]) -> dict[str, str]:
+    """Return quantiles of sent minus intended, both on the client's own clock."""
+    intended, sent = table.moments["intended"], table.moments["sent"]
+    late = [sent[row] - intended[row] for row in rows]
+    found = quantiles.summary([one for one in late if not math.isnan(one)]) or {}
+    return {name: formats.seconds(found[name]) if found else "–" for name in ("p50", "p99", "max")}
+
+
+def _clock(entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        return "unknown"
+    if entry["reference"]:
+        return "that of the timeline"
+    if entry["offset"] is None:
+        return "not comparable"
+    low, high = entry["offset"]
+    return f"known to {formats.seconds(high - low)}"
+
+
+#: Source -> what it is.
+SOURCES = {
+    "revision clock": "between two requests of the sampler that enclose the write in etcd",
+    "creationTimestamp": "within the second that the API server states, its clock's offset being bounded",
+    "time of receipt": "after the workload's creation and before the watch delivered it",
+    "list": "after the last known state and before a list showed it",
+}
+
+
+def time_sources_section(table: Table) -> dict[str, Any] | None:
+    """Return the sources of the times of each stage with the number of objects, and the widths; None for our loads."""
+    if "sent_is" not in table.header:
+        return None
+    dated = table.header.get("dated_by") or {}
+    rows = []
+    for stage in table.stages:
+        found = dated.get(stage["name"])
+        if found and not stage["name"].endswith("_first"):
+            sources = [f"{name} {number:,}" for name, number in sorted(found.items(), key=lambda one: -one[1])]
+            rows.append({"stage": formats.stage(stage["name"]), "sources": ", ".join(sources), **_widths(table, stage)})
+    used = {source for found in dated.values() for source in found}
+    return {
+        "stage": formats.stage(table.header["sent_is"]),
+        "rows": rows,
+        "sources": [(name, text) for name, text in SOURCES.items() if name in used],
+    }
+
+
+def _widths(table: Table, stage: dict[str, Any]) -> dict[str, str]:
+    first, last = table.earliest[stage["name"]], table.latest[stage["name"]]
+    found = sorted(end - begin for begin, end in zip(first, last, strict=True) if not math.isnan(end))
+    return {"median": _at(found, 0.5), "p99": _at(found, 0.99)}
+
+
+def _at(ordered: Sequence[float], q: float) -> str:
+    return formats.seconds(ordered[min(len(ordered) - 1, int(q * len(ordered)))]) if ordered else ""
+
 
 #: Maximum number of users shown; the folder of the point has all.
 MOST = 20

@@ -5,13 +5,18 @@
 
 Definitions come as data from the ``stages`` line of observations.jsonl. A stage of a pod becomes two stages of the
 workload: ``pods_running_first`` (the first pod reached it) and ``pods_running`` (all pods did).
+
+Reduce the per-object times of a stage to one interval per workload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isnan, nan
 from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 #: How a workload's stage is derived from those of its objects.
 OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
@@ -173,3 +178,32 @@ def between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str
     """
     stages = ancestors(end, needs) - (ancestors(start, needs) if start in needs else set())
     return stages | {other for one in stages for other in needs.get(one, ()) if other not in needs}
+
+
+class StageReducer:
+    """The two columns of a stage, and the rule by which the times of single objects are combined in them."""
+
+    def __init__(self, stage: Stage, table: Table) -> None:
+        self.stage = stage
+        self.first, self.last = table.earliest[stage.name], table.latest[stage.name]
+        self.count = [0] * len(table) if stage.which == ALL else None
+
+    def reach(self, row: int, earliest: float, latest: float) -> None:
+        """Record that an object of the workload in ``row`` reached the stage within [earliest, latest]."""
+        first, last = self.first, self.last
+        if self.count is not None:
+            self.count[row] += 1
+        if isnan(first[row]):
+            first[row], last[row] = earliest, latest
+        elif self.stage.which in (ALL, LAST):
+            first[row], last[row] = max(first[row], earliest), max(last[row], latest)
+        elif self.stage.which == FIRST:
+            first[row], last[row] = min(first[row], earliest), min(last[row], latest)
+        else:  # our own create was answered: a watch event can only narrow the interval
+            first[row], last[row] = max(first[row], earliest), min(last[row], latest)
+
+    def only_whole_gangs(self, members: list[int]) -> None:
+        """Clear the stage of incomplete gangs: rows in which fewer than ``members`` objects reached it."""
+        for row, count in enumerate(self.count or ()):
+            if count < members[row]:
+                self.first[row] = self.last[row] = nan

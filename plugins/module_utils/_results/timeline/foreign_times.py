@@ -5,20 +5,26 @@
 
 We know no moment of sending. What a watch reports as added was created by the commit of that event, which the revision
 clock dates. Everything else was created in the second that its creationTimestamp states, on the API server's clock,
-which our own requests bound (_results/timeline/server_clock.py). Nothing of a workload precedes its creation.
+which our own requests bound (_results/timeline/clocks.py). Nothing of a workload precedes its creation.
+
+Stages of kinds that are kept in a separate etcd, whose resourceVersions cannot be compared with our writes.
+
+Two things remain: the moment at which an event was received and, of creations, the second that the API server states
+in creationTimestamp. Our own creates bound the server's clock: each second that it states for one of them began before
+we had the answer and ended after we had sent the request (_results/timeline/clocks.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs
 
-from .revision_clock import RevisionClock
-from .server_clock import ServerClock
-from .stage_reducer import StageReducer
+from .clocks import RevisionClock, ServerClock, Statement
+from .timeline_stages import StageReducer
 
 #: Sources of the times of objects, as header ``dated_by`` of a timeline has them.
 REVISIONS, STATED, RECEIVED, LISTED = "revision clock", "creationTimestamp", "time of receipt", "list"
@@ -116,3 +122,32 @@ class ForeignLoad:
 def _is_one_commit(event: dict[str, Any], held: int) -> bool:
     """Return whether an event shows just what its own commit changed."""
     return event["how"] == "watch" and event["event"] != "DELETED" and bool(held or event["event"] == "ADDED")
+
+
+Reach = Callable[[int, float, float], None]
+
+
+class SeparateEtcd:
+    """Keeps the stages that such events show until all creates were seen: each may narrow the server's clock."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[Reach, int, float, float, Any]] = []
+        self._stated: list[Statement] = []
+
+    def created(self, stated: Any, sent: float, answered: float) -> None:
+        """Narrow the server's clock by an own create and the creationTimestamp that it stated for it."""
+        if isinstance(stated, str):
+            self._stated.append((stated, sent, answered))
+
+    def keep(self, reach: Reach, row: int, earliest: float, latest: float, stated: Any) -> None:
+        """Keep a stage for settle(). ``stated``: its creationTimestamp, None for times of other writers."""
+        self._pending.append((reach, row, earliest, latest, stated))
+
+    def settle(self) -> None:
+        """Pass all stages to their reducers, each interval narrowed to the second that was stated."""
+        server = ServerClock(self._stated)
+        for reach, row, earliest, latest, stated in self._pending:
+            span = server.span(stated) if isinstance(stated, str) else None
+            if span is not None:
+                earliest, latest = max(earliest, span[0]), min(latest, span[1])
+            reach(row, earliest, latest)

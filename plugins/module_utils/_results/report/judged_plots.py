@@ -1,0 +1,306 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Parts that the plots of judged figures share: their scale, the expected band, the limits.
+
+The sentences below the picture of a figure's history: how it is judged and why. From kpis of verdict.json.
+
+Plot of one figure over the runs of its history: values, change points, the expected band, limits, this run.
+
+Plot of a figure that was repeated until decided: each attempt, and the interval that was known after it.
+
+Plot of a bisection: the figure at each value, and the probability of a step after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+
+from . import plot_canvas
+from .plot_canvas import GREY, Drawing, PlotFile, stage_title
+
+Kpi = Mapping[str, Any]
+_BAND, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
+_LIMITS = {"min": "lower limit", "max": "upper limit"}
+
+
+def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
+    """Return the factor and the unit in which the values of a figure are drawn."""
+    known = [abs(one["value"]) for one in values if one["value"] is not None]
+    return plot_canvas.scale(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
+
+
+def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
+    """Draw the interval in which one more old run is expected, if it is known."""
+    if kpi.get("band"):
+        low, high = (one * factor for one in kpi["band"])
+        axis.axhspan(low, high, color=_BAND, alpha=0.12, linewidth=0, label="expected of one more run")
+
+
+def draw_limits(axis: Any, kpi: Kpi, factor: float) -> None:
+    """Draw the limits of a figure."""
+    for name, end in limits_of(kpi).items():
+        axis.axhline(end * factor, color=_LIMIT, linestyle="--", linewidth=1.4, label=_LIMITS[name])
+
+
+def limits_of(kpi: Kpi) -> dict[str, float]:
+    """Return the limits that a figure has: min, max."""
+    limit = kpi.get("limit") or {}
+    return {name: limit[name] for name in _LIMITS if limit.get(name) is not None}
+
+
+#: Largest number of pictures.
+MOST_HISTORIES = 9
+#: Readings that need no explanation.
+_PLAIN = ("pass", "not judged", "not enough history")
+
+
+def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
+    """Return the figures to explain: regressions first, then that of the headline, then what else is not a plain pass.
+
+    Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
+    """
+    drawn = [one for one in kpis if _has_past(one) and (one["name"] == headline or not _is_plain(one))]
+    return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST_HISTORIES]
+
+
+def _has_past(kpi: Kpi) -> bool:
+    return any(one["group"] == "old" and one["value"] is not None for one in kpi.get("series") or ())
+
+
+def _is_worse(kpi: Kpi) -> bool:
+    return kpi["reading"] == "regression" or (kpi.get("limit") or {}).get("result") == "outside"
+
+
+def _is_plain(kpi: Kpi) -> bool:
+    limit = (kpi.get("limit") or {}).get("result", "within")
+    return kpi["reading"] in _PLAIN and limit == "within"
+
+
+def history_sentences(kpi: Kpi) -> str:
+    """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
+    why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
+    found = [f"{formats.capitalized(kpi['reading'])}: {why}."]
+    for one in kpi.get("change_points") or ():
+        before, after = (formats.value(one[key], kpi["unit"]) for key in ("before", "after"))
+        found.append(f"It changed at run {one['run']}, from {before} to {after}.")
+    limit = kpi.get("limit")
+    if limit:
+        found.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
+    return " ".join(found)
+
+
+_OLD, _NEW = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
+_LEGEND_COLUMNS = 3
+HISTORY_COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
+
+
+def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
+    """Draw a figure with its past values as <path>.png and <path>.csv. kpi: as in verdict/2, with ``series``."""
+    with plot_canvas.style():
+        return plot_canvas.write(history_drawing(kpi, label), path)
+
+
+def history_drawing(kpi: Kpi, label: str = "") -> Drawing:
+    """Return the drawing. label: the point, empty if there is only one."""
+    series = kpi["series"]
+    factor, unit = value_scale(kpi, series)
+    figure, (axis,) = plot_canvas.stacked(
+        [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
+    )
+    draw_band(axis, kpi, factor)
+    _segments(axis, kpi, factor)
+    for group, colour, marker, name in (("old", _OLD, "o", "old runs"), ("new", _NEW, "D", "new runs, this one last")):
+        _runs(axis, series, group, factor, color=colour, marker=marker, label=name)
+    draw_limits(axis, kpi, factor)
+    axis.set_xlim(0.4, len(series) + 0.6)
+    _keep_runs_legible(axis, kpi, factor)
+    axis.set_xlabel("old runs, then new ones, each from the oldest")
+    axis.set_ylabel(unit or "value")
+    plot_canvas.whole(axis.xaxis)
+    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
+    plot_canvas.heading(figure, title)
+    plot_canvas.legend(figure, axis, _LEGEND_COLUMNS)
+    rows = [[one["run"], one["group"], one["value"], kpi["unit"], one.get("low"), one.get("high")] for one in series]
+    alt = f"{title}: its value in {formats.count(len(series), 'run')}. {history_sentences(kpi)}"
+    return Drawing(figure, title, alt, HISTORY_COLUMNS, rows)
+
+
+def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
+    """Draw the values of a group, with their intervals within the run."""
+    known = [(at, one) for at, one in enumerate(series, 1) if one["group"] == group and one["value"] is not None]
+    places, values = [at for at, _one in known], [one["value"] * factor for _at, one in known]
+    axis.plot(places, values, linestyle="none", markersize=5 if group == "old" else 8, **style)
+    for at, one in known:
+        if one.get("low") is not None and one.get("high") is not None:
+            axis.vlines(at, one["low"] * factor, one["high"] * factor, color=style["color"], linewidth=1.2, alpha=0.6)
+
+
+def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
+    """Draw the median of each stable part of the past, with a step at each change point."""
+    places = {one["run"]: at for at, one in enumerate(kpi["series"], 1)}
+    changes = [one for one in kpi.get("change_points") or () if one["run"] in places]
+    if not changes:
+        return
+    end = max(at for at, one in enumerate(kpi["series"], 1) if one["group"] == "old") + 0.5
+    edges = [0.5, *(places[one["run"]] - 0.5 for one in changes), end]
+    levels = [changes[0]["before"], *(one["after"] for one in changes)]
+    across = [place for left, right in zip(edges, edges[1:], strict=False) for place in (left, right)]
+    values = [level * factor for level in levels for _end in range(2)]
+    axis.plot(across, values, color=GREY, linewidth=1.6, label="median before and after a change")
+
+
+def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
+    """Cut a band that is much wider than the runs: few runs that differ much say little about the next one."""
+    known = [one["value"] * factor for one in kpi["series"] if one["value"] is not None]
+    if not known or not kpi.get("band"):
+        return
+    room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+    ends = [end * factor for end in limits_of(kpi).values()]
+    low, high = axis.get_ylim()
+    axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
+
+
+REPETITION_COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
+_ATTEMPT = plot_canvas.COLOURS[4]
+#: Largest number of pictures.
+MOST_REPETITIONS = 12
+
+
+def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
+    """Return the figures to draw (schema verdict/2): those with several attempts and a limit or an expected band."""
+    return [one for one in kpis if len(_attempts(one)) > 1 and (one.get("limit") or one.get("band"))][:MOST_REPETITIONS]
+
+
+def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return what was known of a figure after each number of attempts, from the lines of schedule.jsonl."""
+    found: dict[int, Mapping[str, Any]] = {}
+    for line in schedule:
+        for one in line.get("readings") or ():
+            if one["kpi"] == kpi["name"] and one.get("point") == run_reader.point_of_attempt(kpi["point"]):
+                found[int(one.get("attempts") or 0)] = one
+    return [found[attempts] for attempts in sorted(found)]
+
+
+def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
+    """Draw a figure as <path>.png and <path>.csv. label: the point, empty if there is only one."""
+    with plot_canvas.style():
+        return plot_canvas.write(repetition_drawing(kpi, schedule, label), path)
+
+
+def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> Drawing:
+    """Return the drawing."""
+    attempts, known = _attempts(kpi), known_after_attempts(kpi, schedule)
+    factor, unit = value_scale(kpi, attempts)
+    figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2))
+    draw_band(axis, kpi, factor)
+    draw_limits(axis, kpi, factor)
+    _intervals(axis, known, factor)
+    measured = [(at, one["value"]) for at, one in enumerate(attempts, 1) if one["value"] is not None]
+    places, values = [at for at, _value in measured], [value * factor for _at, value in measured]
+    axis.plot(places, values, "D", color=_ATTEMPT, markersize=6, label="attempt")
+    axis.set_xlim(0.4, len(attempts) + 0.8)
+    axis.set_xlabel("attempts")
+    axis.set_ylabel(unit or "value")
+    plot_canvas.whole(axis.xaxis)
+    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
+    plot_canvas.heading(figure, title)
+    plot_canvas.legend(figure, axis, 2)
+    alt = f"{title}: {formats.count(len(attempts), 'attempt')}, with the interval known after each. {kpi['why']}"
+    return Drawing(figure, title, alt, REPETITION_COLUMNS, _repetition_rows(kpi, attempts, known))
+
+
+def _attempts(kpi: Kpi) -> list[Mapping[str, Any]]:
+    return [one for one in kpi.get("series") or () if one["group"] == "new"]
+
+
+def _intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> None:
+    """Draw mean and interval right beside the attempt after which they were known, within the range of the values."""
+    named = False
+    for one in known:
+        at = one["attempts"] + 0.18
+        if one.get("low") is None or one.get("high") is None or one.get("value") is None:
+            continue
+        mean = one["value"] * factor
+        below, above = mean - one["low"] * factor, one["high"] * factor - mean
+        axis.errorbar(
+            [at], [mean], [[below], [above]], fmt="_", color=GREY, capsize=3, linewidth=1.4,
+            label=None if named else "mean and interval after it",
+        )  # fmt: skip
+        named = True
+
+
+def _repetition_rows(
+    kpi: Kpi, attempts: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
+) -> list[list[Any]]:
+    by_count = {one["attempts"]: one for one in known}
+    rows = []
+    for at, one in enumerate(attempts, 1):
+        then = by_count.get(at, {})
+        more = [then.get(name) for name in ("value", "low", "high", "e_value", "reading")]
+        rows.append([one["run"], one["value"], kpi["unit"], *more])
+    return rows
+
+
+BISECTION_COLUMNS = ["order", "value", "point", "figure"]
+_RUN, _STEP = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
+#: Length of the text of a value below the axis.
+_LONGEST = 12
+
+
+def draw_bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
+    """Draw a bisection (schema bisection/1) as <path>.png and <path>.csv. unit: of the figure."""
+    with plot_canvas.style():
+        return plot_canvas.write(bisection_drawing(found, unit), path)
+
+
+def bisection_drawing(found: Mapping[str, Any], unit: str) -> Drawing:
+    """Return the drawing: runs above, probabilities below."""
+    known = [one for one in found["measurements"] if one["figure"] is not None]
+    largest = max((abs(one["figure"]) for one in known), default=0.0)
+    factor, shown = plot_canvas.scale(largest) if unit == "s" else (1.0, unit)
+    figure, (above, below) = plot_canvas.stacked([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
+    above.plot(
+        [one["index"] for one in known], [one["figure"] * factor for one in known], "o", color=_RUN, markersize=5,
+        alpha=0.7,
+    )  # fmt: skip
+    below.bar([at + 0.5 for at in range(len(found["probabilities"]))], found["probabilities"], 0.8, color=_STEP)
+    step = found.get("step")
+    if step:
+        above.axvline(step["index"] + 0.5, color=_STEP, linestyle="--", linewidth=1.4)
+    texts = [formats.setting_text(one, _LONGEST) for one in found["values"]]
+    for axis in (above, below):
+        axis.set_xlim(-0.5, len(texts) - 0.5)
+        axis.set_xticks(range(len(texts)), texts if axis is below else [""] * len(texts))
+    above.set_ylabel(shown or "value")
+    below.set_ylim(0, 1)
+    below.set_ylabel("step here")
+    below.set_xlabel(found["over"])
+    title = f"{found['kpi']} over {found['over']}"
+    plot_canvas.heading(figure, title)
+    alt = f"{title}: {formats.count(len(known), 'run')}, and the probability of a step after each value. {found['why']}"
+    rows = [[at, texts[one["index"]], one["point"], one["figure"]] for at, one in enumerate(found["measurements"], 1)]
+    return Drawing(figure, title, alt, BISECTION_COLUMNS, rows)
+
+
+def bisection_rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
+    """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
+    table = []
+    for index, value in enumerate(found["values"]):
+        figures = [one["figure"] for one in found["measurements"] if one["index"] == index]
+        known = [one for one in figures if one is not None]
+        last = index == len(found["values"]) - 1
+        table.append(
+            {
+                "value": formats.setting_text(value, 60),
+                "runs": str(len(figures)),
+                "mean": formats.value(sum(known) / len(known), unit) if known else "–",
+                "probability": "" if last else f"{found['probabilities'][index] * 100:.1f} %",
+            }
+        )
+    return table

@@ -1,0 +1,352 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bar charts over the points of a matrix: one chart per headline figure, one bar per point.
+
+Heat maps over the points of a matrix with at least two varying settings: one per headline figure.
+
+Plots of what each setting of a matrix changed in the figures of trainings, one per figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+
+from ..statistics import setting_effects
+from ..statistics.setting_effects import ObservedPoint, SettingEffect
+from . import plot_canvas
+from .plot_canvas import COLOURS, GREY, Drawing, PlotFile, stage_title
+
+MATRIX_COLUMNS = [
+    "point",
+    "settings",
+    "value",
+    "unit",
+    "at_least",
+    "at_most",
+    "low_95",
+    "high_95",
+    "n",
+    "of",
+    "simulated",
+]
+
+
+def draw_bars(
+    headline: Sequence[dict[str, Any]], labels: Sequence[str], numbers: Sequence[str], folder: Path
+) -> list[PlotFile]:
+    """Draw each headline figure over the points, as points_<name>.png.
+
+    headline: as in a verdict. labels: matrix values of each point, in the order of ``numbers``.
+    """
+    plots = []
+    drawn = [entry for entry in headline if any(one["value"] is not None for one in entry["points"])]
+    with plot_canvas.style():
+        for place, entry in enumerate(drawn if len(numbers) > 1 else []):
+            texts = [_short(label) for label in labels]
+            left = 0.3 + 0.082 * max(len(text) for text in texts)
+            figure, (axis,) = plot_canvas.stacked([0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
+            description, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
+            axis.set_xlim(*plot_canvas.limits(ends, left))
+            title = stage_title(entry["title"], entry["simulated"])
+            plot_canvas.heading(figure, title)
+            alt = f"{title}, at each test point. {description}"
+            drawing = Drawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+            plots.append(plot_canvas.write(drawing, folder / f"points_{entry['name']}"))
+    return plots
+
+
+def _bars(
+    axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str
+) -> tuple[str, list[tuple[float, str]]]:
+    """Draw the bars; return their description, and the places and texts of their labels."""
+    values = {one["point"]: one for one in entry["points"]}
+    known = [one["value"] for one in entry["points"] if one["value"] is not None]
+    factor, unit = plot_canvas.scale(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
+    texts: list[str] = []
+    ends: list[tuple[float, str]] = []
+    for place, number in enumerate(numbers):
+        one = values.get(number) or {}
+        if one.get("value") is None:
+            note = (one.get("note") or "unknown").partition(":")[0]
+            ends.append((0.0, f" {note}"))
+            axis.text(0, place, f" {note}", va="center", fontsize=9, color=GREY)
+            texts.append(f"{labels[place]}: {note}.")
+            continue
+        value = one["value"] * factor
+        low, high = (part * factor for part in _ends(one))
+        hatch = "///" if entry["simulated"] else None
+        axis.barh(place, value, facecolor=f"{colour}66", edgecolor=colour, hatch=hatch, height=0.68)
+        if high > low:
+            axis.hlines(place, low, high, color="black", linewidth=1.8)
+        text, edge = f"  {formats.number(float(f'{value:.3g}'))}", max(value, high)
+        ends += [(edge, text), (min(value, low), "")]
+        axis.text(edge, place, text, va="center", fontsize=10)
+        texts.append(f"{labels[place]}: {formats.value(one['value'], entry['unit'])}.")
+    axis.set_yticks(range(len(numbers)), labels, fontsize=10)
+    axis.set_ylim(len(numbers) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)
+    better = {"higher": "higher is better", "lower": "lower is better"}.get(entry["direction"], "")
+    axis.set_xlabel(", ".join(part for part in (unit, better) if part) or "value")
+    return " ".join(texts), ends
+
+
+def _ends(one: dict[str, Any]) -> tuple[float, float]:
+    """Return the confidence interval if it has both bounds, else the measurement interval."""
+    confidence = one.get("confidence") or {}
+    if confidence.get("low") is not None and confidence.get("high") is not None:
+        return confidence["low"], confidence["high"]
+    low, high = one.get("interval") or (one["value"], one["value"])
+    return low, high
+
+
+def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
+    """Return the rows of the CSV file: a headline figure at each point."""
+    values = {one["point"]: one for one in entry["points"]}
+    found = []
+    for number, label in zip(numbers, labels, strict=True):
+        one = values.get(number) or {}
+        confidence = one.get("confidence") or {}
+        ends = [*(one.get("interval") or (None, None)), confidence.get("low"), confidence.get("high")]
+        counts = [one.get("n"), one.get("of"), entry["simulated"]]
+        found.append([number, label, one.get("value"), entry["unit"], *ends, *counts])
+    return found
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 32 else f"{label[:31]}…"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cell of each point: its row (all varying settings but one) and column (that setting)."""
+
+    down: Sequence[str]  # names of the settings that make rows
+    along: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    places: Mapping[str, tuple[int, int]]  # point number -> row, column
+
+
+def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
+    """Return the grid of a matrix with at least two varying settings, None for any other."""
+    names = list(dict.fromkeys(name for one in settings for name in one))
+    varied = [name for name in names if len({setting_text(one.get(name)) for one in settings}) > 1]
+    if len(varied) < 2:
+        return None
+    # The setting with the most values becomes the columns, because a page is wide.
+    along = max(varied, key=lambda name: len({setting_text(one.get(name)) for one in settings}))
+    down = [name for name in varied if name != along]
+    columns = list(dict.fromkeys(setting_text(one.get(along), 16) for one in settings))
+    texts = [", ".join(setting_text(one.get(name), 16) for name in down) for one in settings]
+    rows = list(dict.fromkeys(texts))
+    places = {
+        number: (rows.index(text), columns.index(setting_text(one.get(along), 16)))
+        for number, text, one in zip(numbers, texts, settings, strict=True)
+    }
+    if len(set(places.values())) < len(places):
+        return None  # two points in one cell: the same matrix twice
+    return Grid(down, along, rows, columns, places)
+
+
+def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: Grid, folder: Path) -> list[PlotFile]:
+    """Draw each headline figure as points_<name>.png, with its value in every cell."""
+    plots = []
+    with plot_canvas.style():
+        for entry in headline:
+            if any(one["value"] is not None for one in entry["points"]):
+                plots.append(plot_canvas.write(_heatmap(dict(entry), at), folder / f"points_{entry['name']}"))
+    return plots
+
+
+def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
+    import numpy as np
+
+    values = np.full((len(at.rows), len(at.columns)), np.nan)
+    notes = {}
+    for one in entry["points"]:
+        place = at.places[one["point"]]
+        if one["value"] is None:
+            notes[place] = (one.get("note") or "unknown").partition(":")[0]
+        else:
+            values[place] = one["value"]
+    left = 0.45 + 0.09 * max(len(one) for one in at.rows)
+    height = 0.42 * len(at.rows) + 0.1
+    figure, (axis,) = plot_canvas.stacked([height], top=0.62, gap=0, bottom=0.72, left=min(left, 3.2))
+    known = values[~np.isnan(values)]
+    low, high = float(known.min()), float(known.max())
+    axis.imshow(values, aspect="auto", cmap="cividis", vmin=low, vmax=high if high > low else low + 1)
+    texts = []
+    for number, (row, column) in at.places.items():
+        value = values[row, column]
+        missing = np.isnan(value)
+        text = notes.get((row, column), "–") if missing else formats.value(float(value), entry["unit"])
+        bright = not missing and (value - low) / ((high - low) or 1) > 0.55
+        colour = GREY if missing else "black" if bright else "white"
+        axis.text(column, row, text, ha="center", va="center", fontsize=9.5, color=colour)
+        texts.append(f"{at.rows[row]} / {at.columns[column]} (point {number}): {text}.")
+    axis.set_xticks(range(len(at.columns)), at.columns)
+    axis.set_yticks(range(len(at.rows)), at.rows)
+    axis.grid(visible=False)
+    axis.set_xlabel(at.along.rpartition(".")[2])
+    figure.text(
+        0.1 / plot_canvas.WIDTH, 1 - 0.36 / figure.get_size_inches()[1], _names(at), va="top", fontsize=9.5, color=GREY
+    )
+    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(entry["direction"], "")
+    title = stage_title(entry["title"], entry["simulated"]) + better
+    plot_canvas.heading(figure, title)
+    numbers = list(at.places)
+    labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
+    alt = f"{title}: heat map, {_names(at)}; columns: {at.along}. {' '.join(texts)}"
+    return Drawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+
+
+def _names(at: Grid) -> str:
+    return "rows: " + ", ".join(name.rpartition(".")[2] for name in at.down)
+
+
+FILE = "training.jsonl"
+#: Values that are equal up to here count as the same.
+LONGEST = 10_000
+EFFECT_COLUMNS = [
+    "setting",
+    "from",
+    "to",
+    "change",
+    "low_95",
+    "high_95",
+    "unit",
+    "pairs_of_points",
+    "jobs",
+    "simulated",
+]
+#: Characters of a label, more if its values need them.
+LABEL_LENGTH = 34
+#: KPIs over the jobs of a point; of several of one figure, the first of these statistics counts.
+_STATISTICS = ("median", "max")
+
+
+def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
+    """Draw the effects on each figure of the trainings as effects_<name>.png; none without a matrix of trainings."""
+    rows = {point.number: list(point_reader.lines(point.folder / FILE, [])) for point in points if _counts(point)}
+    if len({point.of for point in points if rows.get(point.number)}) < 2:
+        return []
+    simulated = all(row["simulated"] for some in rows.values() for row in some)
+    plots = []
+    with plot_canvas.style():
+        for figure, kpi in _figures(points).items():
+            found = setting_effects.effects(_observed(points, rows, figure, simulated))
+            if found:
+                plots.append(
+                    plot_canvas.write(_effects_drawing(found, kpi, simulated), folder / f"effects_{kpi['name']}")
+                )
+    return plots
+
+
+def _counts(point: Point) -> bool:
+    return point.status in ("passed", "") and not point.resumed
+
+
+def _figures(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
+    """Return figure -> a KPI that is a statistic of it over all jobs of a point."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for wanted in _STATISTICS:
+        for kpi in (one for point in points for one in point.kpis or ()):
+            labels = kpi.get("labels") or {}
+            if labels.get("statistic") == wanted and "figure" in labels and not {"per", "template"} & labels.keys():
+                found.setdefault(labels["figure"], kpi)
+    return found
+
+
+def _observed(
+    points: Sequence[Point], rows: Mapping[str, Sequence[Mapping[str, Any]]], figure: str, simulated: bool
+) -> list[ObservedPoint]:
+    """Return the points with the figures of their jobs, of all attempts at a point together."""
+    observations: dict[str, list[float]] = {}
+    values: dict[str, Mapping[str, Any]] = {}
+    for point in points:
+        values[point.of] = {
+            name: formats.setting_text(one, LONGEST)
+            for name, one in point.settings.items()
+            if not isinstance(one, Mapping)
+        }
+        observations.setdefault(point.of, []).extend(
+            float(row["figures"][figure])
+            for row in rows.get(point.number, ())
+            if row["simulated"] is simulated and figure in row["figures"]
+        )
+    return [ObservedPoint(values[number], some) for number, some in observations.items()]
+
+
+def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
+    labels = [_effect_label(one) for one in found]
+    left = 0.3 + 0.082 * max(len(label) for label in labels)
+    figure, (axis,) = plot_canvas.stacked([0.28 * len(found) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
+    factor, unit = (100.0, "%") if found[0].relative else (1.0, kpi["unit"])
+    better = {"higher": 1, "lower": -1}.get(kpi["direction"], 0)
+    ends: list[tuple[float, str]] = []
+    texts = []
+    for place, one in enumerate(found):
+        change, low, high = (end * factor for end in (one.change, one.low, one.high))
+        certain = math.isfinite(low) and (low > 0 or high < 0)
+        colour = GREY if not certain or not better else COLOURS[2] if change * better > 0 else COLOURS[4]
+        if math.isfinite(low):
+            axis.hlines(place, low, high, color=colour, linewidth=1.8)
+        axis.plot([change], [place], "o" if math.isfinite(low) else "D", color=colour, markersize=5)
+        text = _change(one, unit)
+        edge = high if math.isfinite(high) else change
+        axis.text(edge, place, f"  {text}", va="center", fontsize=9)
+        ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
+        texts.append(f"{one.setting} from {one.base} to {one.value}: {_effect_sentence(one, unit)}.")
+    axis.axvline(0, color=GREY, linewidth=1)
+    axis.set_yticks(range(len(found)), labels, fontsize=9)
+    axis.set_ylim(len(found) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlim(*plot_canvas.limits(ends, left))
+    words = {1: ", higher is better", -1: ", lower is better"}.get(better, "")
+    axis.set_xlabel(f"change in {unit}{words}" if unit else f"change{words}")
+    title = f"Effects on: {kpi['title']}{' – SIMULATED' if simulated else ''}"
+    plot_canvas.heading(figure, title)
+    alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
+    return Drawing(figure, title, alt, EFFECT_COLUMNS, [_effect_row(one, factor, unit, simulated) for one in found])
+
+
+def _effect_label(one: SettingEffect) -> str:
+    """Return the setting and both values, the name cut in the middle and values at their end if they are long."""
+    values = " → ".join(formats.setting_text(value, 16) for value in (one.base, one.value))
+    name = one.setting.rpartition(".")[2]
+    room = max(LABEL_LENGTH - len(values) - 2, 12)
+    if len(name) > room:
+        name = f"{name[: room // 2]}…{name[len(name) - (room - 1) // 2 :]}"
+    return f"{name}: {values}"
+
+
+def _number(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{formats.number(float(f'{value:.3g}'))}"
+
+
+def _change(one: SettingEffect, unit: str) -> str:
+    factor = 100.0 if one.relative else 1.0
+    return f"{_number(one.change * factor)} {unit}".rstrip()
+
+
+def _effect_sentence(one: SettingEffect, unit: str) -> str:
+    pairs = formats.count(one.pairs, "pair of points", "pairs of points")
+    if not math.isfinite(one.low):
+        return f"{_change(one, unit)}, without an interval ({pairs}, {formats.count(one.observations, 'job')})"
+    factor = 100.0 if one.relative else 1.0
+    return f"{_change(one, unit)} ({_number(one.low * factor)} to {_number(one.high * factor)}; {pairs})"
+
+
+def _effect_row(one: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:
+    numbers = [end * factor for end in (one.change, one.low, one.high)]
+    return [one.setting, one.base, one.value, *numbers, unit, one.pairs, one.observations, simulated]
