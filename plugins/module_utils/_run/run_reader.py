@@ -1,13 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of the folders of attempts: ``003`` is the first attempt at point 003, ``003-2`` the second one.
+"""Read the top-level files of a run directory and its points, as far as they exist.
 
-Read the top-level files of a run directory and its points, as far as they exist.
-
-Which attempt at a point counts, if there are several.
-
-The label of a test point: its matrix values.
+A point of the matrix may be measured several times. ``points/003`` is the first attempt at point 003, ``points/003-2``
+the second one; each is a Point here.
 """
 
 from __future__ import annotations
@@ -24,6 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 
 from .point_reader import lines
+
+_RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
+#: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
+_AT_END = re.compile(r"[a-z][0-9]{4}-[a-z0-9]{6}$")
+SKIPPED = "skipped"
+#: Status of an attempt that was not begun.
+NOT_BEGUN = ("planned", SKIPPED)
 
 
 def attempt_folder(of: str, attempt: int) -> str:
@@ -45,11 +49,6 @@ def point_of_attempt(name: object) -> str:
 def attempt_order(of: str, attempt: int = 1) -> tuple[int, str, int]:
     """Return the key that sorts attempts by point, then by attempt: 999 before 1000."""
     return len(of), of, attempt
-
-
-_RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
-#: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
-_AT_END = re.compile(r"[a-z][0-9]{4}-[a-z0-9]{6}$")
 
 
 @dataclass
@@ -214,11 +213,6 @@ def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
         if one not in known:
             raise InputError(f"{run.top} has no test point '{one}'; it has {', '.join(known) or 'none'}")
     return [known[one] for one in wanted] if wanted else run.points
-
-
-SKIPPED = "skipped"
-#: Status of an attempt that was not begun.
-NOT_BEGUN = ("planned", SKIPPED)
 
 
 class AttemptAtPoint(Protocol):

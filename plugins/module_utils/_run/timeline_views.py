@@ -1,17 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rows of a timeline each client of a load sent: workload i is that of client i modulo their number.
-
-Narrow the intervals of stages by the order of stages: no stage precedes one that it waits for.
-
-The intervals of two stages may overlap, and their midpoints may then be in the wrong order. So the earliest time of a
-stage is raised to that of each stage that it waits for, and the latest time of those is lowered to its own. The
-midpoints of the narrowed intervals are in order, and each lies within the measured interval. Intervals that contradict
-the order stay as measured: the timeline lists those rows.
-
-Whether the nodes on which a workload's pods ran are real or simulated, on a cluster that has both.
-"""
+"""Views of a timeline: intervals narrowed by the order of stages, rows by client, rows on real and simulated nodes."""
 
 from __future__ import annotations
 
@@ -21,6 +11,14 @@ from typing import Any
 
 from .timeline_table import Table
 
+#: Stage name -> arrays (rows,) of the earliest and the latest times; NaN where a workload did not reach it.
+Spans = dict[str, tuple[Any, Any]]
+#: The writer of the stages that a node makes.
+NODE = "node"
+#: The nodes of a workload: all real, all simulated, or some of each.
+REAL, SIMULATED, MIXED = "real", "simulated", "mixed"
+_BY_BITS = (None, REAL, SIMULATED, MIXED)
+
 
 def rows_by_client(table: Table) -> dict[int, list[int]]:
     """Return client -> numbers of its rows, also of clients without any; empty for a load by one client."""
@@ -29,10 +27,6 @@ def rows_by_client(table: Table) -> dict[int, list[int]]:
     for row, index in enumerate(table.index if clients else ()):
         found[index % clients].append(row)
     return found
-
-
-#: Stage name -> arrays (rows,) of the earliest and the latest times; NaN where a workload did not reach it.
-Spans = dict[str, tuple[Any, Any]]
 
 
 def narrowed_spans(table: Table) -> Spans:
@@ -55,6 +49,11 @@ def narrow_by_order(
 ) -> Spans:
     """Return the intervals narrowed by ``order``: (stage, its needs), each stage after its needs.
 
+    The intervals of two stages may overlap, and their midpoints may then be in the wrong order. So the earliest time of
+    a stage is raised to that of each stage that it waits for, and the latest time of those is lowered to its own. The
+    midpoints of the narrowed intervals are in order, and each lies within the measured interval. Intervals that
+    contradict the order stay as measured: the timeline lists those rows.
+
     floor: array (rows,) of lower bounds for all stages, NaN for none.
     """
     import numpy
@@ -72,13 +71,6 @@ def narrow_by_order(
             fits = (last[name] < last[need]) & (last[name] >= first[need])
             last[need] = numpy.where(fits, last[name], last[need])
     return {name: (first[name], last[name]) for name in measured}
-
-
-#: The writer of the stages that a node makes.
-NODE = "node"
-#: The nodes of a workload: all real, all simulated, or some of each.
-REAL, SIMULATED, MIXED = "real", "simulated", "mixed"
-_BY_BITS = (None, REAL, SIMULATED, MIXED)
 
 
 class WorkloadNodes:

@@ -1,14 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Content of the comparison page, and the headline figures as lines for a terminal.
+"""The comparison page: its variables and plots, its headline as lines for a terminal, and links to it from the reports.
 
-Plots of a comparison: overlaid distributions, and the contributions to the difference.
-
-Add links from the report of each compared run to the comparison page, and back.
-
-The link is inserted between two comments of the report's template, and recorded in report/comparisons.json, from which
-a report that is written again includes it.
+A link is inserted between two comments of the report's template, and recorded in report/comparisons.json, from which a
+report that is written again includes it.
 """
 
 from __future__ import annotations
@@ -29,6 +25,14 @@ from ..report import figure_texts, page_content, plot_canvas, write_report
 from ..report.figure_texts import stage_name
 from ..report.plot_canvas import COLOURS, GREY, Drawing, plot_stages, stage_title
 from . import point_pairs
+
+DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
+BAND_SAMPLES, BAND_POINTS = 200, 200
+#: Comments around the replaced part of a report, and the template of that part.
+BEGIN, END = "<!-- comparisons -->", "<!-- end of comparisons -->"
+FRAGMENT = "comparisons.html.j2"
+#: Maximum number of comparisons that a report links to, the newest.
+MOST = 10
 
 
 def headline_lines(pair: Mapping[str, Any]) -> list[str]:
@@ -180,10 +184,6 @@ def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
-BAND_SAMPLES, BAND_POINTS = 200, 200
-
-
 def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> Drawing | None:
     """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
     stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
@@ -287,13 +287,6 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
     plot_canvas.heading(figure, title)
     columns = ["stage", "writer", "before_s", "after_s", "difference_s", "low_s", "high_s"]
     return Drawing(figure, title, f"{title}, {formats.seconds(whole)} in total. {' '.join(texts)}", columns, rows)
-
-
-#: Comments around the replaced part of a report, and the template of that part.
-BEGIN, END = "<!-- comparisons -->", "<!-- end of comparisons -->"
-FRAGMENT = "comparisons.html.j2"
-#: Maximum number of comparisons that a report links to, the newest.
-MOST = 10
 
 
 def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Path) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quantiles of durations over all planned rows, with right-censored rows estimated by Kaplan and Meier.
+"""Quantiles of durations with right-censored rows, and bootstrap confidence intervals.
 
 Two kinds of rows have no value. A row that can no longer reach the stage (failed, refused, never sent) counts as longer
 than all others. A row that was still waiting when the observation ended is right-censored: its duration is at least the
@@ -9,13 +9,11 @@ time waited. The distribution is the product-limit estimate (E. L. Kaplan, P. Me
 Incomplete Observations", 1958). A quantile among rows without a value is unknown and has only a lower bound. So a run
 that loses its slowest workloads never looks faster.
 
-Bootstrap confidence intervals from blocks of workloads in submission order.
-
-Workloads of one run are not independent: a growing queue delays neighbours together. So blocks of neighbours are drawn
-instead of single rows: the circular block bootstrap (D. N. Politis, J. P. Romano: "A circular block-resampling
-procedure for stationary data", 1992), with blocks of √N rows, which is long enough for queues. Intervals are percentile
-intervals at 95 % (B. Efron, 1979). They estimate the variation over repeated loads of the same kind within one run, not
-the variation between runs.
+Workloads of one run are not independent: a growing queue delays neighbours together. So blocks of neighbours in
+submission order are drawn instead of single rows: the circular block bootstrap (D. N. Politis, J. P. Romano: "A
+circular block-resampling procedure for stationary data", 1992), with blocks of √N rows, which is long enough for
+queues. Intervals are percentile intervals at 95 % (B. Efron, 1979). They estimate the variation over repeated loads of
+the same kind within one run, not the variation between runs.
 """
 
 from __future__ import annotations
@@ -27,6 +25,13 @@ from typing import Any
 
 #: Tolerance for probabilities that were summed in different orders.
 _TINY = 1e-9
+LEVEL = 0.95
+#: Fewer rows give too few blocks to draw from.
+LEAST_ROWS = 8
+#: Bounds of the number of samples, and the rows drawn in total: fewer rows, more samples.
+MOST_SAMPLES, LEAST_SAMPLES, DRAWN_ROWS = 1000, 200, 20_000_000
+#: Numbers processed at a time, so that they fit into the processor's caches.
+CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -134,15 +139,6 @@ def _between(ordered: Any, place: int, part: float) -> float:
     if not part:
         return float(ordered[place])
     return float(ordered[place] + part * (ordered[place + 1] - ordered[place]))
-
-
-LEVEL = 0.95
-#: Fewer rows give too few blocks to draw from.
-LEAST_ROWS = 8
-#: Bounds of the number of samples, and the rows drawn in total: fewer rows, more samples.
-MOST_SAMPLES, LEAST_SAMPLES, DRAWN_ROWS = 1000, 200, 20_000_000
-#: Numbers processed at a time, so that they fit into the processor's caches.
-CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)

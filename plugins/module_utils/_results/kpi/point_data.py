@@ -1,12 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The data of one point for KPI functions and plots: numpy views of its timeline, and further measurements.
+"""Everything that was measured at one point: its timeline as numpy arrays, attempts, training figures, metrics, pods.
 
 Times are [earliest, latest], narrowed by the order of stages. A figure is computed from the midpoints, its measurement
 interval from the bounds.
-
-Read everything that was measured at one point: timeline, attempts, training figures, metrics, pod lifetimes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gangs of a point: what each requested and what its pods held, from when to when. Input of scheduler_functions.
+"""KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
 
-The plan states queue, priority, pods and requests of a workload as parameter ``scheduling`` of its template:
-``{queue, priority, pods, requests: {resource: quantity}, capacity: {resource: quantity}, weights: {queue: number}}``.
-
-KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
-
-They need the requests of each workload (parameter ``scheduling`` of its template, see gang_data.py) and all pod
-lifetimes. Without these they return no value and a note.
+They need all pod lifetimes, and the requests of each workload, which the plan states as parameter ``scheduling`` of its
+template: ``{queue, priority, pods, requests: {resource: quantity}, capacity: {resource: quantity}, weights: {queue:
+number}}``. Without these they return no value and a note.
 """
 
 from __future__ import annotations
@@ -28,6 +24,10 @@ from .point_data import ENDED, SENT, KpiValue, PointData, probability
 PARAMETER = "scheduling"
 #: Queue or priority of a workload that names none.
 NONE = "none"
+UNKNOWN = "the plan does not state the requests of the workloads"
+PARTS = ("held", "useful", "waiting", "lost")
+#: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
+STARVING, STARVING_LEAST = 4.0, 10.0
 
 
 class Gangs:
@@ -134,12 +134,6 @@ def least_makespan(released: Iterable[float], works: Iterable[float], rates: Ite
         left += work * rate
         bound = max(bound, begin + left)
     return bound
-
-
-UNKNOWN = "the plan does not state the requests of the workloads"
-PARTS = ("held", "useful", "waiting", "lost")
-#: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
-STARVING, STARVING_LEAST = 4.0, 10.0
 
 
 def gangs_of(data: PointData) -> Gangs | None:

@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """KPI functions over training figures from logs, failed attempts and captured metrics.
 
-KPI functions that compare the trainings of a point with those of another point of the matrix.
-
-Their intervals are of the ratio of the means over the jobs of both points, by Student's t on logarithms; a job is one
-observation. They need three jobs at both points together.
+Ratios compare the trainings of a point with those of another point of the matrix. Their intervals are of the ratio of
+the means over the jobs of both points, by Student's t on logarithms; a job is one observation. They need three jobs at
+both points together.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from .estimators import LEVEL, Confidence
 from .point_data import KpiValue, MeasuredPoint, PointData
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
+METHOD = "Student's t on logarithms, over the jobs of both points"
+MODELS = "fine_tuning_models"
 
 
 def errors(data: PointData, reason: str = "") -> KpiValue:
@@ -182,10 +183,6 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
         "increase": lambda: np.maximum(np.diff(values), 0.0).sum(),  # a counter reset is not a decrease
     }.get(statistic, lambda: getattr(np, statistic)(values))()
     return KpiValue(float(found), len(values), max(of, len(values)), captured.simulated, labels=labels)
-
-
-METHOD = "Student's t on logarithms, over the jobs of both points"
-MODELS = "fine_tuning_models"
 
 
 def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:

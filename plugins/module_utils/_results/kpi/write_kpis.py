@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute the KPIs of one point from their definitions.
-
-Write kpis.json and attribution.json of each point of a run. Module results_kpis calls it.
-"""
+"""Compute the KPIs of each point of a run from their definitions; write kpis.json and attribution.json."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ from .timeline_functions import FUNCTIONS
 UNDIVIDED = ("metric",)
 #: Functions that count GPUs.
 OF_GPUS = ("gpu_hours", "gpu_hours_per_million_tokens")
+WRITTEN = ("kpis.json", "attribution.json")
 
 
 def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
@@ -164,9 +162,6 @@ def _document(data: PointData) -> dict[str, Any]:
         "users": dict(data.extras.users),
         "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
     }
-
-
-WRITTEN = ("kpis.json", "attribution.json")
 
 
 def write_point(

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Dump the samples that a Prometheus server has of the time of a run. Module metrics_dump calls it.
+"""Dump the samples that a Prometheus server has of the time of a run, and serve a dump with a local Prometheus.
 
 Samples are read through the query API (a range selector in an instant query), which each Prometheus and Thanos has and
-which leaves nothing on the server. The file is OpenMetrics text, of which promtool makes blocks of a database.
-
-A local Prometheus on the dump of a run, on loopback, for figures that were not captured at the time.
+which leaves nothing on the server. The file is OpenMetrics text, of which promtool makes blocks of a database. The
+local server listens on loopback, for figures that were not captured at the time.
 """
 
 from __future__ import annotations
@@ -49,6 +48,18 @@ AGAIN = 200
 #: Names and labels that OpenMetrics has without quotes; the server may have others.
 _PLAIN = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _END = gzip.compress(b"# EOF\n")
+#: Seconds for promtool to make the blocks, for the server to answer, and to end.
+BLOCKS, STARTED, ENDED = 1800.0, 300.0, 20.0
+#: Prometheus looks back this many seconds for a sample, and never less than the least.
+LOOK_BACK, LEAST_LOOK_BACK = 300.0, 5.0
+_LISTENS = re.compile(r'msg="?Listening on"? .*?address=(127\.0\.0\.1:[0-9]+)')
+_READY = "Server is ready to receive web requests"
+#: Runs a program that the kernel ends when its parent dies (PR_SET_PDEATHSIG, prctl(2)), also if that is killed.
+_WITH_PARENT = """
+import ctypes, os, sys
+getattr(ctypes.CDLL(None), 'prctl', lambda *_all: 0)(1, 9)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class _LeftOut(Exception):
@@ -209,20 +220,6 @@ def _warnings(left: Sequence[Mapping[str, str]], histograms: int) -> list[str]:
     if histograms:
         found.append(f"native histograms of {histograms} series are not dumped: OpenMetrics text cannot hold them")
     return found
-
-
-#: Seconds for promtool to make the blocks, for the server to answer, and to end.
-BLOCKS, STARTED, ENDED = 1800.0, 300.0, 20.0
-#: Prometheus looks back this many seconds for a sample, and never less than the least.
-LOOK_BACK, LEAST_LOOK_BACK = 300.0, 5.0
-_LISTENS = re.compile(r'msg="?Listening on"? .*?address=(127\.0\.0\.1:[0-9]+)')
-_READY = "Server is ready to receive web requests"
-#: Runs a program that the kernel ends when its parent dies (PR_SET_PDEATHSIG, prctl(2)), also if that is killed.
-_WITH_PARENT = """
-import ctypes, os, sys
-getattr(ctypes.CDLL(None), 'prctl', lambda *_all: 0)(1, 9)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 @contextmanager

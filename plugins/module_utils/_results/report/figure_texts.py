@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Format a KPI as text: its value, measurement bounds and confidence interval.
-
-Format the latency attribution of a point for pages.
-"""
+"""Figures as text: value, measurement bounds and confidence interval of a KPI; the latency attribution of a point."""
 
 from __future__ import annotations
 

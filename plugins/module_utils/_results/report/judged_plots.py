@@ -1,16 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parts that the plots of judged figures share: their scale, the expected band, the limits.
-
-The sentences below the picture of a figure's history: how it is judged and why. From kpis of verdict.json.
-
-Plot of one figure over the runs of its history: values, change points, the expected band, limits, this run.
-
-Plot of a figure that was repeated until decided: each attempt, and the interval that was known after it.
-
-Plot of a bisection: the figure at each value, and the probability of a step after it.
-"""
+"""Plots and sentences that explain a verdict: a figure's history, its repetition, a bisection."""
 
 from __future__ import annotations
 
@@ -27,6 +18,21 @@ from .plot_canvas import GREY, Drawing, PlotFile, stage_title
 Kpi = Mapping[str, Any]
 _BAND, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
 _LIMITS = {"min": "lower limit", "max": "upper limit"}
+#: Largest number of pictures.
+MOST_HISTORIES = 9
+#: Readings that need no explanation.
+_PLAIN = ("pass", "not judged", "not enough history")
+_OLD, _NEW = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
+_LEGEND_COLUMNS = 3
+HISTORY_COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
+REPETITION_COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
+_ATTEMPT = plot_canvas.COLOURS[4]
+#: Largest number of pictures.
+MOST_REPETITIONS = 12
+BISECTION_COLUMNS = ["order", "value", "point", "figure"]
+_RUN, _STEP = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
+#: Length of the text of a value below the axis.
+_LONGEST = 12
 
 
 def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
@@ -52,12 +58,6 @@ def limits_of(kpi: Kpi) -> dict[str, float]:
     """Return the limits that a figure has: min, max."""
     limit = kpi.get("limit") or {}
     return {name: limit[name] for name in _LIMITS if limit.get(name) is not None}
-
-
-#: Largest number of pictures.
-MOST_HISTORIES = 9
-#: Readings that need no explanation.
-_PLAIN = ("pass", "not judged", "not enough history")
 
 
 def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
@@ -93,11 +93,6 @@ def history_sentences(kpi: Kpi) -> str:
     if limit:
         found.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
     return " ".join(found)
-
-
-_OLD, _NEW = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
-_LEGEND_COLUMNS = 3
-HISTORY_COLUMNS = ["run", "group", "value", "unit", "low_95", "high_95"]
 
 
 def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
@@ -164,12 +159,6 @@ def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     ends = [end * factor for end in limits_of(kpi).values()]
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
-
-
-REPETITION_COLUMNS = ["attempt", "value", "unit", "mean", "low", "high", "e_value", "reading"]
-_ATTEMPT = plot_canvas.COLOURS[4]
-#: Largest number of pictures.
-MOST_REPETITIONS = 12
 
 
 def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
@@ -245,12 +234,6 @@ def _repetition_rows(
         more = [then.get(name) for name in ("value", "low", "high", "e_value", "reading")]
         rows.append([one["run"], one["value"], kpi["unit"], *more])
     return rows
-
-
-BISECTION_COLUMNS = ["order", "value", "point", "figure"]
-_RUN, _STEP = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
-#: Length of the text of a value below the axis.
-_LONGEST = 12
 
 
 def draw_bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotFile:

@@ -1,12 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bar charts over the points of a matrix: one chart per headline figure, one bar per point.
-
-Heat maps over the points of a matrix with at least two varying settings: one per headline figure.
-
-Plots of what each setting of a matrix changed in the figures of trainings, one per figure.
-"""
+"""Plots over the points of a matrix: bars, heat maps of two or more varying settings, and effects of each setting."""
 
 from __future__ import annotations
 
@@ -39,6 +34,25 @@ MATRIX_COLUMNS = [
     "of",
     "simulated",
 ]
+FILE = "training.jsonl"
+#: Values that are equal up to here count as the same.
+LONGEST = 10_000
+EFFECT_COLUMNS = [
+    "setting",
+    "from",
+    "to",
+    "change",
+    "low_95",
+    "high_95",
+    "unit",
+    "pairs_of_points",
+    "jobs",
+    "simulated",
+]
+#: Characters of a label, more if its values need them.
+LABEL_LENGTH = 34
+#: KPIs over the jobs of a point; of several of one figure, the first of these statistics counts.
+_STATISTICS = ("median", "max")
 
 
 def draw_bars(
@@ -212,27 +226,6 @@ def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
 
 def _names(at: Grid) -> str:
     return "rows: " + ", ".join(name.rpartition(".")[2] for name in at.down)
-
-
-FILE = "training.jsonl"
-#: Values that are equal up to here count as the same.
-LONGEST = 10_000
-EFFECT_COLUMNS = [
-    "setting",
-    "from",
-    "to",
-    "change",
-    "low_95",
-    "high_95",
-    "unit",
-    "pairs_of_points",
-    "jobs",
-    "simulated",
-]
-#: Characters of a label, more if its values need them.
-LABEL_LENGTH = 34
-#: KPIs over the jobs of a point; of several of one figure, the first of these statistics counts.
-_STATISTICS = ("median", "max")
 
 
 def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plot of captured metrics over the time of a point, one panel per query.
-
-Plot of the loss during the trainings of a point, one curve per job.
-"""
+"""Plots of what was measured beside the workloads: captured metrics over time, and the loss of trainings."""
 
 from __future__ import annotations
 
@@ -19,6 +16,8 @@ from .plot_canvas import COLOURS, GREY, Drawing, time_axis
 
 #: Number of series with a colour and a name, those with the largest values; the others are grey.
 NAMED_SERIES = 6
+#: Curves of more jobs than this are thin and grey, with their median at each position.
+FEW_CURVES = 6
 
 
 def metrics(data: PointData, label: str) -> Drawing | None:
@@ -78,10 +77,6 @@ def _metric_panel(data: PointData, axis: Any, one: Captured, factor: float, rows
     most = known[0] if known else None
     maximum = f"at most {formats.value(most[0], one.unit)} ({most[1]})" if most else "no value"
     return f"{shown}: {maximum}, {formats.count(len(known), 'series', 'series')}."
-
-
-#: Curves of more jobs than this are thin and grey, with their median at each position.
-FEW_CURVES = 6
 
 
 def loss(data: PointData, label: str) -> Drawing | None:

@@ -1,16 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Common parts of all plots: sizes, colours, axes positioned in inches, PNG files with a small palette.
+"""Common parts of all plots: sizes, colours, axes positioned in inches, PNG files with a small palette, stages to draw.
 
 Positions are computed here, since matplotlib's layout engines draw everything twice. matplotlib is imported with the
-first plot, not with this file.
-
-Common parts of the plots of a point: the stages to draw, their colours, and the type of a drawing.
-
-Simulated stages carry SIMULATED in their title or legend and are drawn dashed or hatched, so that they are
-recognizable without colour. Up to SINGLE workloads each is drawn with its error bar, more as bands over groups of
-neighbours.
+first plot, not with this file. Simulated stages carry SIMULATED in their title or legend and are drawn dashed or
+hatched, so that they are recognizable without colour. Up to SINGLE workloads each is drawn with its error bar, more as
+bands over groups of neighbours.
 """
 
 from __future__ import annotations
@@ -68,6 +64,10 @@ STYLE: dict[Any, Any] = {
     "legend.borderaxespad": 0.2,
     "hatch.linewidth": 0.6,
 }
+#: Width of a letter in inches, at 10 points.
+LETTER = 0.085
+SINGLE = 400
+SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
 
 
 def shades() -> Iterator[str]:
@@ -192,10 +192,6 @@ def scale(largest: float) -> tuple[float, str]:
     return (1.0, "s") if largest < 600 else (1 / 60, "min") if largest < 36_000 else (1 / 3600, "h")
 
 
-#: Width of a letter in inches, at 10 points.
-LETTER = 0.085
-
-
 def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
     """Return limits of an axis with room for each (place, text): to the right, for places < 0 to the left.
 
@@ -243,10 +239,6 @@ def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
         for axis in axes:
             begin, end = (gap["from"] - data.start) * factor, (gap["to"] - data.start) * factor
             axis.axvspan(begin, end, color="#BBBBBB", alpha=0.4, linewidth=0)
-
-
-SINGLE = 400
-SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each client of a load sent and how late, and how well its clock is known, as text for the report.
-
-Where the times of a load come from that others submitted, as text for the report.
-
-The users in pods of a point, for the report: when each was ready, released, began and ended, and how.
-"""
+"""What the report shows of a point beside its figures: clients of the load, sources of its times, users in pods."""
 
 from __future__ import annotations
 
@@ -21,6 +16,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
+
+#: Source -> what it is.
+SOURCES = {
+    "revision clock": "between two requests of the sampler that enclose the write in etcd",
+    "creationTimestamp": "within the second that the API server states, its clock's offset being bounded",
+    "time of receipt": "after the workload's creation and before the watch delivered it",
+    "list": "after the last known state and before a list showed it",
+}
+#: Maximum number of users shown; the folder of the point has all.
+MOST = 20
+#: Column of the page -> stages of a user; the first one that was seen counts.
+STAGES = {
+    "created": ("created",),
+    "ready": ("ready",),
+    "released": ("released",),
+    "begun": ("begun",),
+    "ended": ("command_ended", "succeeded", "failed"),
+}
 
 
 def clients_section(table: Table) -> list[dict[str, str | int]]:
@@ -57,15 +70,6 @@ def _clock(entry: Mapping[str, Any] | None) -> str:
     return f"known to {formats.seconds(high - low)}"
 
 
-#: Source -> what it is.
-SOURCES = {
-    "revision clock": "between two requests of the sampler that enclose the write in etcd",
-    "creationTimestamp": "within the second that the API server states, its clock's offset being bounded",
-    "time of receipt": "after the workload's creation and before the watch delivered it",
-    "list": "after the last known state and before a list showed it",
-}
-
-
 def time_sources_section(table: Table) -> dict[str, Any] | None:
     """Return the sources of the times of each stage with the number of objects, and the widths; None for our loads."""
     if "sent_is" not in table.header:
@@ -93,18 +97,6 @@ def _widths(table: Table, stage: dict[str, Any]) -> dict[str, str]:
 
 def _at(ordered: Sequence[float], q: float) -> str:
     return formats.seconds(ordered[min(len(ordered) - 1, int(q * len(ordered)))]) if ordered else ""
-
-
-#: Maximum number of users shown; the folder of the point has all.
-MOST = 20
-#: Column of the page -> stages of a user; the first one that was seen counts.
-STAGES = {
-    "created": ("created",),
-    "ready": ("ready",),
-    "released": ("released",),
-    "begun": ("begun",),
-    "ended": ("command_ended", "succeeded", "failed"),
-}
 
 
 def users_section(folder: Path, table: Table | None) -> dict[str, Any] | None:

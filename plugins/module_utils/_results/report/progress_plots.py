@@ -1,13 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plots of workload counts over time: progress by stage, queue, GPUs in use.
-
-Raster plot: one line per workload over time, coloured by its stage; up to 100,000 workloads.
-
-With more workloads than lines, neighbours share a line, which shows the stage of most of them at each moment. A strip
-at the right marks each line in which any workload did not succeed.
-"""
+"""Plots of workloads over time: numbers by stage, queue, GPUs in use, and one line per workload."""
 
 from __future__ import annotations
 
@@ -19,6 +13,18 @@ from ..kpi.point_data import ENDED, INTENDED, SENT, PointData
 from ..kpi.timeline_functions import level
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, RUNNING, SCHEDULED, Drawing, plot_stages, stage_colours, stage_title, time_axis
+
+#: Maximum numbers of lines and columns, about one pixel of the file each.
+RASTER_LINES, RASTER_COLUMNS = 520, 860
+#: Outcomes other than success, ascending by severity; a line shows its most severe one.
+BAD = {
+    "unsent": "#BBBBBB",
+    "deleted": "#882255",
+    "unfinished": "#E69F00",
+    "lost": "#56B4E9",
+    "refused": "#000000",
+    "failed": "#D55E00",
+}
 
 
 def counts(data: PointData, label: str) -> Drawing | None:
@@ -191,19 +197,6 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing |
     title = plot_canvas.titled("Queue and GPUs over time" if panels == 2 else "Queue over time", label)
     plot_canvas.heading(figure, title)
     return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "number"], rows)
-
-
-#: Maximum numbers of lines and columns, about one pixel of the file each.
-RASTER_LINES, RASTER_COLUMNS = 520, 860
-#: Outcomes other than success, ascending by severity; a line shows its most severe one.
-BAD = {
-    "unsent": "#BBBBBB",
-    "deleted": "#882255",
-    "unfinished": "#E69F00",
-    "lost": "#56B4E9",
-    "refused": "#000000",
-    "failed": "#D55E00",
-}
 
 
 def raster(data: PointData, label: str) -> Drawing | None:

@@ -1,12 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metadata of a run for its report: settings, phases, clusters, environment, record.
-
-What the cluster was: its captured states, and the differences from the first to the last one.
-
-What a run downloaded and pulled before its tests, for the report.
-"""
+"""What the report shows of a run beside its points: settings, phases, clusters, images, downloads."""
 
 from __future__ import annotations
 
@@ -19,6 +14,23 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+
+#: Key of a node in a state -> what is said of nodes that differ in it.
+_CHANGES = {
+    "schedulable": "cordoned or uncordoned",
+    "conditions": "with other conditions",
+    "kubelet": "with another kubelet",
+    "system": "with another operating system",
+    "runtime": "with another container runtime",
+    "gpus": "with another number of GPUs",
+    "allocatable": "with other allocatable resources",
+}
+#: Rows of the table of what a run left.
+_MOST = 100
+#: Names listed in one sentence.
+_SOME = 5
+#: Digits of a checksum that are shown.
+_DIGITS = 12
 
 
 def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, str]]:
@@ -143,22 +155,6 @@ def record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, value) for key, value in items if value]
 
 
-#: Key of a node in a state -> what is said of nodes that differ in it.
-_CHANGES = {
-    "schedulable": "cordoned or uncordoned",
-    "conditions": "with other conditions",
-    "kubelet": "with another kubelet",
-    "system": "with another operating system",
-    "runtime": "with another container runtime",
-    "gpus": "with another number of GPUs",
-    "allocatable": "with other allocatable resources",
-}
-#: Rows of the table of what a run left.
-_MOST = 100
-#: Names listed in one sentence.
-_SOME = 5
-
-
 def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section; None for a run without captures. Unreadable files are added to ``notes``."""
     index = top / "capture" / "index.json"
@@ -280,10 +276,6 @@ def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 def _named(how: str, what: str, names: Iterable[str]) -> list[str]:
     found = sorted(names)
     return [f"{formats.count(len(found), what)} {how}: {formats.listed(found, _SOME)}"] if found else []
-
-
-#: Digits of a checksum that are shown.
-_DIGITS = 12
 
 
 def prepared_rows(top: Path) -> list[tuple[str, str]]:

@@ -1,12 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plots of stage durations: per workload in submission order, and as distributions.
-
-Saturation plot: P95 duration of each stage over the rate of a load in steps, with its knee.
-
-Waterfall plot: the mean time of a workload from due until its end, by stage.
-"""
+"""Plots of stage durations: per workload, as distributions, over the rate of a load in steps, as parts of the mean."""
 
 from __future__ import annotations
 
@@ -28,6 +23,8 @@ QUANTILES = ((0.5, "o"), (0.95, "^"), (0.99, "s"))
 #: Number of bootstrap samples of a band; more make no visible difference.
 BAND_SAMPLES = 200
 BAND_POINTS = 240
+QUANTILE = 0.95
+_COLUMNS = 2
 
 
 def durations(data: PointData, label: str) -> Drawing | None:
@@ -207,10 +204,6 @@ def _band(
     places = np.searchsorted(np.maximum(sample.middle, left), grid, side="right")
     at = np.concatenate([[0.0], sample.shares])[places]
     return [[stage, *row] for row in np.column_stack([grid, at * 100, low * 100, high * 100]).tolist()]
-
-
-QUANTILE = 0.95
-_COLUMNS = 2
 
 
 def saturation(data: PointData, label: str) -> Drawing | None:

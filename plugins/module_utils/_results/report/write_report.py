@@ -1,12 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plots of a point, each as a PNG file and a CSV file with its data.
-
-The sections of a report on decisions of the schedule: repeated points, and a bisection.
-
-Write the report: plots as PNG files, and one self-contained HTML file.
-"""
+"""Write the report: plots as PNG and CSV files, and one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -63,6 +58,13 @@ LONGEST_FIRST = (
     "metrics",
     "loss",
 )
+#: What follows the number of a point: nothing, or the nodes of the workloads that are drawn.
+SUFFIXES = ("", f"-{timeline_views.REAL}", f"-{timeline_views.SIMULATED}")
+#: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
+BANDS = True
+#: Data of the points for the worker processes, which are forked so that it is not copied.
+_DRAWN_FROM: dict[str, PointData] = {}
+Job = tuple[str, str, Path, str, float]
 
 
 def draw_point_plot(data: PointData, name: str, path: Path, label: str = "", gpus: float = 0) -> PlotFile | None:
@@ -182,14 +184,6 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
     )
 
 
-#: What follows the number of a point: nothing, or the nodes of the workloads that are drawn.
-SUFFIXES = ("", f"-{timeline_views.REAL}", f"-{timeline_views.SIMULATED}")
-#: Whether to draw confidence bands. The benchmark turns them off, to time drawing without resampling.
-BANDS = True
-#: Data of the points for the worker processes, which are forked so that it is not copied.
-_DRAWN_FROM: dict[str, PointData] = {}
-
-
 def _draw_all(
     run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
 ) -> dict[str, list[PlotFile]]:
@@ -234,9 +228,6 @@ def _parts(table: Table) -> list[tuple[str, Table]]:
     """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
     parts = timeline_views.split_real_simulated(table)
     return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
-
-
-Job = tuple[str, str, Path, str, float]
 
 
 def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotFile | None, str]]:

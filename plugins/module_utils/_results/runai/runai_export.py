@@ -1,16 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the files of the Run:ai scale-test tool from a timeline, for the tool's plotter.
+"""Write the files and plots of the Run:ai scale-test tool from timelines.
 
 A stage of a timeline is an interval; the tool needs a moment: the midpoint of the interval narrowed by the stage order.
-
-general.png and detailed.png, laid out as the plots of the Run:ai scale-test tool.
-
-The panels, their titles and their order are the tool's, so that plots of both can be laid side by side. A panel shows
-the workloads that have the event; its title contains their mean.
-
-Write the files and the plots of the Run:ai scale-test tool for the points of a run.
+The panels of general.png and detailed.png, their titles and their order are the tool's, so that plots of both can be
+laid side by side. A panel shows the workloads that have the event; its title contains their mean.
 """
 
 from __future__ import annotations
@@ -40,6 +35,24 @@ _NEEDED = (
     "lastPodCreatedTimestamp",
     scale_test_formats.DECISION,
 )
+GENERAL, DETAILED = "general", "detailed"
+PLOTS = (GENERAL, DETAILED)
+#: Panels of each plot. Those of OPTIONAL are drawn only if a workload has the event.
+PANELS = {
+    GENERAL: ("Total Pod Scheduling Decision", "Total Backend Job Creation"),
+    DETAILED: tuple(event for event in scale_test_formats.EVENTS if not event.startswith("Total ")),
+}
+OPTIONAL = frozenset(("First Eviction", "First PVC Bind Request", "First PVC Bind"))
+OPTIONAL |= {"Backend Job Creation", "Total Backend Job Creation"}
+#: Sizes in inches, as the tool's.
+_GENERAL_WIDTH, _GENERAL_HEIGHT = 15, 3
+_DETAILED_WIDTH, _DETAILED_HEIGHT = 30, 1.7
+#: A time axis that is shorter (seconds) has tenths of a second.
+_TENTHS = 10.0
+#: (Submission as seconds since the epoch, seconds) of each workload with an event.
+Panel = list[tuple[float, float]]
+#: Kinds of the workloads that are submitted to Run:ai.
+KINDS = frozenset(("TrainingWorkload", "DistributedWorkload", "InteractiveWorkload"))
 
 
 @dataclass(frozen=True)
@@ -155,25 +168,6 @@ def write_runai_files(table: Table, folder: Path, skip_errors: bool = True) -> d
     return {scale_test_formats.SUBMITTED: len(sent), scale_test_formats.SAMPLED: len(seen)}
 
 
-GENERAL, DETAILED = "general", "detailed"
-PLOTS = (GENERAL, DETAILED)
-#: Panels of each plot. Those of OPTIONAL are drawn only if a workload has the event.
-PANELS = {
-    GENERAL: ("Total Pod Scheduling Decision", "Total Backend Job Creation"),
-    DETAILED: tuple(event for event in scale_test_formats.EVENTS if not event.startswith("Total ")),
-}
-OPTIONAL = frozenset(("First Eviction", "First PVC Bind Request", "First PVC Bind"))
-OPTIONAL |= {"Backend Job Creation", "Total Backend Job Creation"}
-#: Sizes in inches, as the tool's.
-_GENERAL_WIDTH, _GENERAL_HEIGHT = 15, 3
-_DETAILED_WIDTH, _DETAILED_HEIGHT = 30, 1.7
-#: A time axis that is shorter (seconds) has tenths of a second.
-_TENTHS = 10.0
-
-#: (Submission as seconds since the epoch, seconds) of each workload with an event.
-Panel = list[tuple[float, float]]
-
-
 def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
     """Return event -> its values in submission order, for the panels of a plot."""
     found: dict[str, Panel] = {event: [] for event in PANELS[plot]}
@@ -251,10 +245,6 @@ def head_and_tail(of: Sequence[Any], head: int, tail: int) -> Sequence[Any]:
     """Return the first ``head`` workloads and of these the last ``tail``; 0 for all."""
     first = of[:head] if head else of
     return first[-tail:] if tail else first
-
-
-#: Kinds of the workloads that are submitted to Run:ai.
-KINDS = frozenset(("TrainingWorkload", "DistributedWorkload", "InteractiveWorkload"))
 
 
 def write_for_points(

@@ -1,41 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bound the moment at which a resourceVersion was committed, on our own clock.
+"""The clocks of a point: what each moment is on the clock of the timeline, without trusting any clock.
 
-The resourceVersions of one etcd increase in commit order. For each of our own writes we know when it was sent and when
-it was answered. So a change with resourceVersion r was committed
-
-- after any own write with a smaller (or the same) resourceVersion was sent, and
-- before any own write with a larger (or the same) resourceVersion was answered, and
-- before a watch delivered it to us.
-
-Between the writes, revision probes (revision_probe.py) read etcd's current revision, which gives bounds of the
-same kind. No server clock is used. Compared with the audit log of a real API server, these bounds held for each of
-1,500 Jobs, with a median width of about 30 ms at 20 own writes per second.
-
-Bound what one clock showed while another one showed a given moment, from writes to the same etcd.
-
-A client knows when it sent a write and when it was answered, on its own clock. The revision clock of another client
-bounds the commit of the same resourceVersion on the other clock. So the other clock showed
-
-- at least the lower bound of the commit when the write was answered here, and
-- at most the upper bound of the commit when the write was sent here.
-
-Between these points only the rates of the clocks matter. They are assumed to differ by at most MAX_DRIFT: the kernel
-lets NTP change the rate of a clock by 0.05 %. No clock is assumed to be right. If the points contradict the assumption,
-larger differences are tried.
-
-Our clock as a function of the API server's, from whole seconds that it stated between two moments on our clock.
-
-When it stated second s, its clock had reached s, and had not reached s + 1. So at its moment s our clock showed at most
-the later one of both moments, and at its moment s + 1 at least the earlier one. Between these points the clocks may
-drift (_results/timeline/clocks.py).
-
-The clocks of the clients of a point, and what the times of each are on the clock of the timeline.
-
-One client: its clock is that of the timeline. Several: the clock of the timeline is that of the client whose own writes
-span the most revisions; an offset bounds it for the moments of every other clock (_results/timeline/clocks.py).
+- RevisionClock: when a resourceVersion was committed, on the clock of the client that wrote before and after it.
+- ClockOffset: what one clock showed while another one showed a given moment.
+- ServerClock: our clock as a function of the API server's, which states whole seconds.
+- ClientClocks owns the clocks of all clients of a point. A single client has the clock of the timeline. Of several, it
+  is that of the client whose own writes span the most revisions; offsets bound it for the moments of the others.
 """
 
 from __future__ import annotations
@@ -53,6 +25,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     ClientClock,
     PointInputs,
 )
+
+#: Assumed maximum difference of the rates of two clocks, then those that are tried if the points contradict it.
+MAX_DRIFT = 0.01
+_LARGER = (0.1, 0.5)
+#: Times are written in whole microseconds, by both clocks.
+_ROUNDED = 2e-6
+#: (moment on the clock, bound of the other clock at that moment)
+ClockPoint = tuple[float, float]
+#: (stated second, before, after): it was stated between these moments of our clock; both may be infinite.
+Statement = tuple[str, float, float]
 
 
 def version(text: str | None) -> int | None:
@@ -72,6 +54,17 @@ def numbered(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, 
 
 class RevisionClock:
     """Bounds for the moment of a commit, from our own writes and from probes of etcd's revision.
+
+    The resourceVersions of one etcd increase in commit order. For each of our own writes we know when it was sent and
+    when it was answered. So a change with resourceVersion r was committed
+
+    - after any own write with a smaller (or the same) resourceVersion was sent, and
+    - before any own write with a larger (or the same) resourceVersion was answered, and
+    - before a watch delivered it to us.
+
+    Between the writes, revision probes read etcd's current revision, which gives bounds of the same kind. No server
+    clock is used. Compared with the audit log of a real API server, these bounds held for each of 1,500 Jobs, with a
+    median width of about 30 ms at 20 own writes per second.
 
     writes: (resourceVersion, sent, answered) of each successful own write, times in seconds on one clock. Writes that
     were refused, retried or never answered are left out, because their resourceVersion is unknown.
@@ -128,18 +121,18 @@ def _column(code: str, values: Any) -> array[Any]:
     return found
 
 
-#: Assumed maximum difference of the rates of two clocks, then those that are tried if the points contradict it.
-MAX_DRIFT = 0.01
-_LARGER = (0.1, 0.5)
-#: Times are written in whole microseconds, by both clocks.
-_ROUNDED = 2e-6
-
-#: (moment on the clock, bound of the other clock at that moment)
-ClockPoint = tuple[float, float]
-
-
 class ClockOffset:
-    """Bounds of the other clock as functions of this clock; both in seconds.
+    """Bounds of the other clock as functions of this clock, from writes to the same etcd; both in seconds.
+
+    A client knows when it sent a write and when it was answered, on its own clock. The revision clock of another client
+    bounds the commit of the same resourceVersion on the other clock. So the other clock showed
+
+    - at least the lower bound of the commit when the write was answered here, and
+    - at most the upper bound of the commit when the write was sent here.
+
+    Between these points only the rates of the clocks matter. They are assumed to differ by at most MAX_DRIFT: the
+    kernel lets NTP change the rate of a clock by 0.05 %. No clock is assumed to be right. If the points contradict the
+    assumption, larger differences are tried.
 
     floors: the other clock showed at least this. ceilings: at most this. ``drift``: the difference of the rates that
     fits all points. ``contradictory``: none fits, so at least one of the clocks has jumped.
@@ -202,12 +195,12 @@ class _LowerBound:
         return self._base + max(past, future)
 
 
-#: (stated second, before, after): it was stated between these moments of our clock; both may be infinite.
-Statement = tuple[str, float, float]
-
-
 class ServerClock:
-    """Our clock by that of the API server. ``contradictory``: no drift fits all statements, so a clock has jumped."""
+    """Our clock by that of the API server. ``contradictory``: no drift fits all statements, so a clock has jumped.
+
+    When the server stated second s, its clock had reached s, and had not reached s + 1. So at its moment s our clock
+    showed at most the later one of both moments of a statement, and at its moment s + 1 at least the earlier one.
+    """
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         floors: dict[float, float] = {}

@@ -1,13 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recognize pods that failed or were deleted before they succeeded and were recreated, for example after a preemption.
-
-They do not change the size of a gang. Once replaced, they count neither as members nor as having reached a stage, and
-the times that only they reached are not the gang's.
-
-Assign the events of a point to its workloads: which row an object belongs to, and which stages an event shows.
-"""
+"""Assign the events of a point to its workloads: which row an object belongs to, and which stages an event shows."""
 
 from __future__ import annotations
 
@@ -22,10 +16,16 @@ from .clocks import version
 from .interval_assignment import IntervalAssignment, SeenObject
 
 POD = "Pod"
+#: Called with the index of a workload, an event of it, and the bounds of the event's moment.
+Witness = Callable[[int, dict[str, Any], tuple[float, float]], None]
 
 
 class PodReplacements:
-    """Unsuccessful pods by the row of their workload. ``known``: stage of a pod -> (bit, reducers)."""
+    """Pods that failed or were deleted before they succeeded and were recreated, for example after a preemption.
+
+    They do not change the size of a gang. Once replaced, they count neither as members nor as having reached a stage,
+    and the times that only they reached are not the gang's. ``known``: stage of a pod -> (bit, reducers).
+    """
 
     def __init__(self, kinds: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]) -> None:
         ends = {one["name"]: one.get("ends") for one in (kinds.get(POD) or {}).get("stages") or []}
@@ -50,10 +50,6 @@ class PodReplacements:
                 found[row] = (members[row], [life.stages for life in lives.values()])
                 members[row] -= len(lives) if len(lives) < members[row] else 0
         return found
-
-
-#: Called with the index of a workload, an event of it, and the bounds of the event's moment.
-Witness = Callable[[int, dict[str, Any], tuple[float, float]], None]
 
 
 class EventReader:

@@ -1,17 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bounds of the times of a load that others submit.
+"""Bounds of times that our own writes do not date: a load that others submit, and kinds in a separate etcd.
 
-We know no moment of sending. What a watch reports as added was created by the commit of that event, which the revision
-clock dates. Everything else was created in the second that its creationTimestamp states, on the API server's clock,
-which our own requests bound (_results/timeline/clocks.py). Nothing of a workload precedes its creation.
-
-Stages of kinds that are kept in a separate etcd, whose resourceVersions cannot be compared with our writes.
-
-Two things remain: the moment at which an event was received and, of creations, the second that the API server states
-in creationTimestamp. Our own creates bound the server's clock: each second that it states for one of them began before
-we had the answer and ended after we had sent the request (_results/timeline/clocks.py).
+Both use the seconds that the API server states in creationTimestamp. Our own requests bound its clock.
 """
 
 from __future__ import annotations
@@ -31,10 +23,15 @@ REVISIONS, STATED, RECEIVED, LISTED = "revision clock", "creationTimestamp", "ti
 _CREATION = "metadata.creationTimestamp"
 
 Bounds = tuple[float, float]
+Reach = Callable[[int, float, float], None]
 
 
 class ForeignLoad:
     """The floor of each row, and the creations, which wait for settle(): later ones may narrow the server's clock.
+
+    We know no moment of sending. What a watch reports as added was created by the commit of that event, which the
+    revision clock dates. Everything else was created in the second that its creationTimestamp states. Nothing of a
+    workload precedes its creation.
 
     notes: about the server's clock.
     """
@@ -124,11 +121,12 @@ def _is_one_commit(event: dict[str, Any], held: int) -> bool:
     return event["how"] == "watch" and event["event"] != "DELETED" and bool(held or event["event"] == "ADDED")
 
 
-Reach = Callable[[int, float, float], None]
-
-
 class SeparateEtcd:
-    """Keeps the stages that such events show until all creates were seen: each may narrow the server's clock."""
+    """Keeps the stages of kinds in a separate etcd, whose resourceVersions cannot be compared with our writes.
+
+    Two things remain: the moment at which an event was received and, of creations, the second that the API server
+    states. The stages wait until all creates were seen, since each may narrow the server's clock.
+    """
 
     def __init__(self) -> None:
         self._pending: list[tuple[Reach, int, float, float, Any]] = []

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An object in the events of a point: the workload it belongs to, and what was seen of it so far.
-
-Assign to each stage of each workload the interval [earliest, latest] in which it was reached.
-"""
+"""Assign to each stage of each workload the interval [earliest, latest] in which it was reached."""
 
 from __future__ import annotations
 

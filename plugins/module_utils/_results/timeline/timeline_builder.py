@@ -1,9 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The outcome of each workload, and the contradictions of its row, once all events were read.
-
-One row for each planned workload: plan, ledger and observations joined, each stage as [earliest, latest].
+"""One row for each planned workload: plan, ledger and observations joined, each stage as [earliest, latest].
 
 One pass over the events, with dictionary look-ups only: the time grows linearly with the number of objects.
 """
@@ -39,6 +37,14 @@ from .timeline_stages import ALL, OWN, Stage, from_definitions
 
 #: (Latest moments, outcome) of each stage that ends a workload.
 Endings = Sequence[tuple[Sequence[float], str]]
+#: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
+CREATED = Stage("created", "", "created", OWN, "API server", False)
+#: The stage of a workload that waited for its release, from our request to its answer.
+RELEASED = "released"
+#: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
+STOPPED = "stopped"
+#: Maximum number of workloads that a note names.
+_NAMED = 10
 
 
 def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
@@ -117,16 +123,6 @@ def contradict_order(table: Table, stages: list[Stage]) -> None:
             for need, before in needs:
                 if last < before[row]:
                     table.contradict(row, f"{name} ended {before[row] - last:.6f} s before {need} began")
-
-
-#: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
-CREATED = Stage("created", "", "created", OWN, "API server", False)
-#: The stage of a workload that waited for its release, from our request to its answer.
-RELEASED = "released"
-#: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
-STOPPED = "stopped"
-#: Maximum number of workloads that a note names.
-_NAMED = 10
 
 
 def build(

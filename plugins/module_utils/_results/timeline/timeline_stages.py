@@ -1,12 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Order the stages of a workload, those of its own object and those of its pods.
+"""The stages of a workload, those of its own object and those of its pods: their order, and one interval for each.
 
 Definitions come as data from the ``stages`` line of observations.jsonl. A stage of a pod becomes two stages of the
 workload: ``pods_running_first`` (the first pod reached it) and ``pods_running`` (all pods did).
-
-Reduce the per-object times of a stage to one interval per workload.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Select the workloads of a replot: the first, the last, only those that succeeded.
+"""Write timeline.jsonl and timeline.csv of the points of a run, of all workloads or a selection of them.
 
-The selection applies to the timeline, so that every table, plot, KPI and verdict derived from it covers the same rows
-and names the selection. Order: ``head`` of all planned workloads by submission, then ``tail`` of these, then
+A selection applies to the timeline, so that every table, plot, KPI and verdict derived from it covers the same rows and
+names the selection. Order: ``head`` of all planned workloads by submission, then ``tail`` of these, then
 ``skip_errors``.
-
-Write timeline.jsonl and timeline.csv of the points of a run. Module results_timeline calls it.
 """
 
 from __future__ import annotations

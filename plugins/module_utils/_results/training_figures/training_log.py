@@ -1,13 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a training program prints its figures: ``log_format`` of a flavour, described in docs/fine_tuning.md.
+"""How a training program prints its figures (``log_format`` of a flavour, docs/fine_tuning.md), and reading its log.
 
 A record is a Python or JSON dictionary within a line, or a table of names and values. A *summary* is a record of the
 whole training, a *step* one of several. Figures have the names of the Hugging Face Trainer, so that KPIs do not depend
 on the program. Units are seconds, bytes, and items per second.
-
-Read the figures in the log of a training, whatever else the log contains.
 """
 
 from __future__ import annotations
@@ -39,6 +37,20 @@ STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
 RECORDS = ("dictionary", "table")
 _FORMULA = re.compile(r"[\w.-]+( [*/] [\w.-]+)*")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_OPTIONAL = ("names", "per_process")
+_PARTS = {"summary": ("has", "names", "per_process"), "steps": ("has", "figures"), "loss": ("of", "over")}
+#: Terminal colours and cursor movements (ECMA-48 control sequences).
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_DICTIONARY = re.compile(r"\{[^{}]*\}")
+#: nan and inf, which are no Python literals.
+_NOT_FINITE = re.compile(r"(?<=[\s:,])(nan|-?inf)(?=\s*[,}])")
+#: A line of a table of names and values, and the last line of a table.
+_TABLE_LINE = re.compile(r"[│|]\s*(?P<name>[\w./-]+)\s+(?P<value>\S+)\s*[│|]$")
+_TABLE_END = re.compile(r"[╰└+][─-]+[╯┘+]$")
+#: A line longer than this is a progress bar or a dump; a summary has a few hundred characters.
+_LONGEST = 16_384
+#: Points of a loss curve that are kept. Between them, regularly chosen points are left out.
+CURVE_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -127,10 +139,6 @@ def _values(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str
     return {name: value for name, value in found.items() if value is not None}
 
 
-_OPTIONAL = ("names", "per_process")
-_PARTS = {"summary": ("has", "names", "per_process"), "steps": ("has", "figures"), "loss": ("of", "over")}
-
-
 def first_of(formulas: Sequence[str], record: Record) -> float | None:
     """Return the value of the first formula whose names are all in the record; None without one, or beyond numbers."""
     for formula in formulas:
@@ -192,21 +200,6 @@ def _check_keys(given: Any, known: Sequence[str], where: str) -> None:
     for key in given:
         if key not in known:
             raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}; known: {', '.join(known)}")
-
-
-#: Terminal colours and cursor movements (ECMA-48 control sequences).
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_DICTIONARY = re.compile(r"\{[^{}]*\}")
-#: nan and inf, which are no Python literals.
-_NOT_FINITE = re.compile(r"(?<=[\s:,])(nan|-?inf)(?=\s*[,}])")
-#: A line of a table of names and values, and the last line of a table.
-_TABLE_LINE = re.compile(r"[│|]\s*(?P<name>[\w./-]+)\s+(?P<value>\S+)\s*[│|]$")
-_TABLE_END = re.compile(r"[╰└+][─-]+[╯┘+]$")
-
-#: A line longer than this is a progress bar or a dump; a summary has a few hundred characters.
-_LONGEST = 16_384
-#: Points of a loss curve that are kept. Between them, regularly chosen points are left out.
-CURVE_POINTS = 200
 
 
 @dataclass
