@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
 #: Tolerance for probabilities that were summed in different orders.
 _TINY = 1e-9
 LEVEL = 0.95
@@ -46,6 +48,19 @@ class Quantile:
     n: int
     of: int
     at_least: float | None = None
+
+
+def probability(text: Any) -> float:
+    """Return a quantile (p95, p99.9, max, min, or a number from 0 to 1) as a number. Raises InputError."""
+    if text in ("max", "min"):
+        return 1.0 if text == "max" else 0.0
+    try:
+        found = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
+    return found
 
 
 def quantile_at(ordered: Any, of: int, q: float) -> float | None:

@@ -20,7 +20,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
-from .timeline_functions import FUNCTIONS
+# Importing these files registers their functions.
+from . import saturation_knee, scheduler_functions, timeline_functions, training_functions  # noqa: F401
+from .point_data import FUNCTIONS
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")

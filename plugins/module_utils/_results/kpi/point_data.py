@@ -13,10 +13,10 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ParamSpec
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     point_reader,
     timeline_table,
@@ -58,6 +58,33 @@ class KpiValue:
     confidence: Confidence | None = None
     writers: tuple[str, ...] = ()
     replicates: Any = None
+
+
+class NoFigure(Exception):
+    """Ends a KPI function that has no value. ``figure`` says why."""
+
+    def __init__(self, figure: KpiValue) -> None:
+        super().__init__(figure.note)
+        self.figure = figure
+
+
+Arguments = ParamSpec("Arguments")
+#: KPI functions by name: each takes a PointData and the arguments of a definition.
+FUNCTIONS: dict[str, Callable[..., KpiValue]] = {}
+
+
+def kpi_function(function: Callable[Arguments, KpiValue]) -> Callable[Arguments, KpiValue]:
+    """Make a function one that definitions may name; if it raises NoFigure, it returns that figure."""
+
+    @functools.wraps(function)
+    def figure(*args: Arguments.args, **kwargs: Arguments.kwargs) -> KpiValue:
+        try:
+            return function(*args, **kwargs)
+        except NoFigure as reason:
+            return reason.figure
+
+    FUNCTIONS[function.__name__] = figure
+    return figure
 
 
 @dataclass(frozen=True)
@@ -127,6 +154,14 @@ class PointData:
     def pick(self, stages: str | Sequence[str]) -> str | None:
         """Return the first of ``stages`` that this timeline has."""
         return next((one for one in ([stages] if isinstance(stages, str) else stages) if self.knows(one)), None)
+
+    def needed_stage(self, stages: str | Sequence[str]) -> str:
+        """Return the first of ``stages`` that this timeline has. Raises NoFigure if it has none."""
+        name = self.pick(stages)
+        if name is None:
+            names = stages if isinstance(stages, str) else " or ".join(stages)
+            raise NoFigure(KpiValue(None, 0, self.of, note=f"this timeline has no stage {names}"))
+        return name
 
     def ends(self) -> list[str]:
         """Return the stages that end a workload."""
@@ -207,13 +242,29 @@ class PointData:
             return None
         return self.resampling if rows == self.of else Resampling(rows)
 
-    def bootstrap_quantile(self, sample: Sample, q: float, value: float | None) -> tuple[Any, Confidence | None]:
-        """Return the replicates, array (samples,), and the confidence interval of a quantile; None for extremes."""
-        drawing = self.resampling_of(sample.of) if 0 < q < 1 else None
+    def bootstrap(
+        self, rows: int, value: float | None, replicate: Callable[[Resampling], Any], order: str = "submission order"
+    ) -> dict[str, Any]:
+        """Return replicates and confidence interval of a figure over ``rows`` rows, as arguments of KpiValue.
+
+        Args:
+            rows: Number of rows; with too few of them there is no interval.
+            value: The figure.
+            replicate: Returns an array (samples,) of the figure in each bootstrap sample.
+            order: Order of the rows, for the description of the method.
+        """
+        drawing = self.resampling_of(rows)
         if drawing is None:
-            return None, None
-        replicates = drawing.quantiles(sample, [q])[:, 0]
-        return replicates, percentile_interval(replicates, value, drawing.method)
+            return {}
+        replicates = replicate(drawing)
+        method = drawing.method.replace("submission order", order)
+        return {"replicates": replicates, "confidence": percentile_interval(replicates, value, method)}
+
+    def bootstrap_quantile(self, sample: Sample, q: float, value: float | None) -> dict[str, Any]:
+        """Return the same of a quantile; nothing for extremes, which have no bootstrap."""
+        if not 0 < q < 1:
+            return {}
+        return self.bootstrap(sample.of, value, lambda drawing: drawing.quantiles(sample, [q])[:, 0])
 
     def replicates(self, stage: str, since: str, wanted: float) -> Any:
         """Return an array (samples,) of a quantile of these durations per bootstrap sample; None with too few rows.
@@ -230,25 +281,6 @@ class PointData:
         return known[wanted]
 
 
-def missing(data: PointData, stages: Any) -> KpiValue:
-    """Return the figure for stages that this timeline does not have."""
-    names = stages if isinstance(stages, str) else " or ".join(stages)
-    return KpiValue(None, 0, data.of, note=f"this timeline has no stage {names}")
-
-
-def probability(text: Any) -> float:
-    """Return a quantile (p95, p99.9, max, min, or a number from 0 to 1) as a number. Raises InputError."""
-    if text in ("max", "min"):
-        return 1.0 if text == "max" else 0.0
-    try:
-        found = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
-    return found
-
-
 def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     """Return the data of a point. Raises DataError when there is no timeline."""
     table = timeline_table.read(point.folder / "timeline.jsonl")
@@ -261,7 +293,9 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     mine = _in_matrix(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
     simulated = any(one.startswith(run_labels.SIMULATED_PRODUCT) for one in products)
-    users = _users(point, warnings)
+    notes: list[str] = []
+    users = point_reader.users_of(point.folder, notes)
+    warnings += [f"point {point.number}: {note}" for note in notes]
     extras = PointExtras(
         training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
     )
@@ -311,14 +345,6 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
-
-
-def _users(point: Point, warnings: list[str]) -> dict[str, Any]:
-    """Return what users in pods have reported; empty for other projects."""
-    notes: list[str] = []
-    found = point_reader.users_of(point.folder, notes)
-    warnings += [f"point {point.number}: {note}" for note in notes]
-    return found
 
 
 def planned_steps(point: Point) -> list[tuple[float, float]]:

@@ -22,8 +22,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from .estimators import Sample
-from .point_data import INTENDED, NEEDED, KpiValue, PointData, missing, probability
+from .estimators import Sample, probability
+from .point_data import INTENDED, NEEDED, KpiValue, PointData, kpi_function
 
 #: Steps with fewer workloads have no latency.
 LEAST_IN_STEP = 5
@@ -88,6 +88,7 @@ def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tu
     return sorted(found)
 
 
+@kpi_function
 def knee(
     data: PointData, stage: str | Sequence[str], quantile: Any = "p95", since: str | Sequence[str] = NEEDED
 ) -> KpiValue:
@@ -95,10 +96,8 @@ def knee(
 
     For a load in steps. Without a knee the value is None, and the note states the rate up to which there was none.
     """
-    name = data.pick(stage)
-    begin = NEEDED if since == NEEDED else data.pick(since)
-    if name is None or begin is None:
-        return missing(data, stage if name is None else since)
+    name = data.needed_stage(stage)
+    begin = NEEDED if since == NEEDED else data.needed_stage(since)
     curve = by_step(data, name, begin, probability(quantile))
     of = len(data.extras.steps)
     labels = {

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
 
 from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, middle, whole_since
-from .estimators import Sample
-from .point_data import ENDED, SENT, KpiValue, PointData, probability
+from .estimators import Sample, probability
+from .point_data import ENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 
 PARAMETER = "scheduling"
 #: Queue or priority of a workload that names none.
@@ -160,6 +160,14 @@ def _unknown(data: PointData) -> KpiValue:
     return KpiValue(None, 0, data.of, note=UNKNOWN)
 
 
+def _needed_gangs(data: PointData) -> Gangs:
+    """Return the gangs of a point. Raises NoFigure if the plan does not describe them."""
+    gangs = gangs_of(data)
+    if gangs is None:
+        raise NoFigure(_unknown(data))
+    return gangs
+
+
 def _simulated(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [one for one in ("pods_running", "running", "succeeded") if data.knows(one)]
@@ -168,14 +176,13 @@ def _simulated(data: PointData) -> dict[str, Any]:
     return {"simulated": any(one["simulated"] for one in rests), "writers": tuple(writers)}
 
 
+@kpi_function
 def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "") -> KpiValue:
     """A quantile of the seconds from sending a workload until its whole gang ran at once for the first time.
 
     Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see censored_quantile.
     """
-    gangs = gangs_of(data)
-    if gangs is None:
-        return _unknown(data)
+    gangs = _needed_gangs(data)
     np = data.np
     chosen = np.array(
         [queue in ("", one) and priority in ("", two) for one, two in zip(gangs.queue, gangs.priority, strict=True)]
@@ -183,7 +190,6 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
     sample = _waits(data, gangs, chosen)
     q = probability(quantile)
     found = sample.quantile(q)
-    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
     note = ""
     if found.at_least is not None:
         never = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
@@ -198,8 +204,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         interval=found.interval,
         note=note,
         labels={**labels, "quantile": str(quantile)},
-        confidence=confidence,
-        replicates=replicates,
+        **data.bootstrap_quantile(sample, q, found.value),
         **_simulated(data),
     )
 
@@ -212,14 +217,13 @@ def _waits(data: PointData, gangs: Gangs, chosen: Any) -> Sample:
     return Sample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
 
 
+@kpi_function
 def starving(data: PointData, factor: float = STARVING, least: float = STARVING_LEAST) -> KpiValue:
     """Count the workloads that waited longer than ``factor`` times the median wait and than ``least`` seconds.
 
     For a workload that never ran as a whole, the wait is its whole observed time.
     """
-    gangs = gangs_of(data)
-    if gangs is None:
-        return _unknown(data)
+    gangs = _needed_gangs(data)
     np = data.np
     sample = _waits(data, gangs, np.ones(data.of, dtype=bool))
     waits = np.where(np.isnan(sample.rows), sample.waited, sample.rows)
@@ -229,14 +233,13 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
     return KpiValue(float(count), data.of, data.of, note=note, **_simulated(data))
 
 
+@kpi_function
 def ideal_makespan(data: PointData) -> KpiValue:
     """Lower bound of the makespan in seconds: no schedule of these jobs on this capacity is shorter.
 
     Computed from the measured run times, as the maximum over resources of gangs.least_makespan.
     """
-    gangs = gangs_of(data)
-    if gangs is None:
-        return _unknown(data)
+    gangs = _needed_gangs(data)
     value, n = _ideal(data, gangs)
     note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
     return KpiValue(value, n, data.of, note=note, **_simulated(data))
@@ -257,11 +260,10 @@ def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
     return max(bounds), len(rows)
 
 
+@kpi_function
 def efficiency(data: PointData) -> KpiValue:
     """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
-    gangs = gangs_of(data)
-    if gangs is None:
-        return _unknown(data)
+    gangs = _needed_gangs(data)
     ideal, n = _ideal(data, gangs)
     first, last = data.span(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
@@ -271,6 +273,7 @@ def efficiency(data: PointData) -> KpiValue:
     return KpiValue(value, n, data.of, interval=interval, **_simulated(data))
 
 
+@kpi_function
 def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiValue:
     """Utilisation of a resource over the time of the load, in percent: integral of the amount held over the capacity.
 
@@ -280,9 +283,9 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     """
     if part not in PARTS:
         raise formats.unknown("part", part, PARTS)
-    gangs = gangs_of(data)
-    name = resource or (gangs.bottleneck() if gangs else None)
-    if gangs is None or name is None:
+    gangs = _needed_gangs(data)
+    name = resource or gangs.bottleneck()
+    if name is None:
         return _unknown(data)
     capacity = gangs.capacity.get(name)
     if not capacity:
@@ -312,14 +315,15 @@ def _part(gangs: Gangs, row: int, life: Any, part: str) -> float:
     }[part]
 
 
+@kpi_function
 def fairness(data: PointData, resource: str = "") -> KpiValue:
     """Jain's fairness index of the resource-seconds that queues held, over their weights; 1 is even.
 
     Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
     """
-    gangs = gangs_of(data)
-    name = resource or (gangs.bottleneck() if gangs else None)
-    if gangs is None or name is None:
+    gangs = _needed_gangs(data)
+    name = resource or gangs.bottleneck()
+    if name is None:
         return _unknown(data)
     window = _contended(data, gangs)
     if window is None:
@@ -355,14 +359,13 @@ def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
     return window if window[1] > window[0] else None
 
 
+@kpi_function
 def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     """A quantile of the seconds between the first and the last pod of a gang to run, over pods that were not lost.
 
     Over the planned workloads of more than one pod. In that time the first pod holds its node and waits.
     """
-    gangs = gangs_of(data)
-    if gangs is None:
-        return _unknown(data)
+    gangs = _needed_gangs(data)
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     gaps = []
     for row in rows:
@@ -375,6 +378,7 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data))
 
 
+@kpi_function
 def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     """Count how often workloads were ``preempted`` or ``evicted`` by their queue, or how many pods were ``lost``.
 
@@ -383,9 +387,9 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     known = ("preempted", "evicted", "lost")
     if what not in known:
         raise formats.unknown("what", what, known)
+    gangs = _needed_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
-    gangs = gangs_of(data)
-    if lives is None or gangs is None:
+    if lives is None:
         return _unknown(data)
     if what == "lost":
         count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))

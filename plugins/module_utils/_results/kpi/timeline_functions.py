@@ -5,36 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from . import estimators
-from .estimators import Quantile, Sample
-from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, missing, probability
-from .saturation_knee import knee
-from .scheduler_functions import (
-    efficiency,
-    fairness,
-    gang_gap,
-    ideal_makespan,
-    preemptions,
-    starving,
-    utilisation,
-    waiting,
-)
-from .training_functions import (
-    errors,
-    gpu_hours_per_million_tokens,
-    metric,
-    scaling_efficiency,
-    speed_beside_others,
-    training,
-)
+from .estimators import Quantile, Resampling, Sample, percentile_interval, probability
+from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, kpi_function
 
 
+@kpi_function
 def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
     """Count the workloads with ``outcome``; without it all planned ones."""
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
@@ -52,23 +33,21 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
     )
 
 
+@kpi_function
 def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     """Count the workloads that reached a stage."""
-    name = data.pick(stage)
-    if name is None:
-        return missing(data, stage)
+    name = data.needed_stage(stage)
     found = int((~data.np.isnan(data.span(name)[1])).sum())
     return KpiValue(float(found), data.of, data.of, labels={"stage": name}, **data.rests(name))
 
 
+@kpi_function
 def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     """Workloads per second that reached a stage: their number over the time from the start of the load to the last.
 
     The confidence interval is a block bootstrap of the interarrival times.
     """
-    name = data.pick(stage)
-    if name is None:
-        return missing(data, stage)
+    name = data.needed_stage(stage)
     first, last = data.span(name)
     n = int((~data.np.isnan(last)).sum())
     rests = data.rests(name)
@@ -79,32 +58,20 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     if middle <= 0:
         return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **rests)
     interval = (n / late, n / early) if early > 0 else None
-    confidence = replicates = None
-    drawing = data.resampling_of(n)
-    if drawing is not None:
+    value = n / middle
+
+    def interarrivals(drawing: Resampling) -> Any:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
-        between = drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0))
-        replicates = 1 / data.np.maximum(between, 1e-9)
-        confidence = estimators.percentile_interval(
-            replicates, n / middle, drawing.method.replace("submission order", "time")
-        )
-    return KpiValue(
-        n / middle,
-        n,
-        data.of,
-        interval=interval,
-        labels={"stage": name},
-        confidence=confidence,
-        replicates=replicates,
-        **rests,
-    )
+        return 1 / data.np.maximum(drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0)), 1e-9)
+
+    bootstrap = data.bootstrap(n, value, interarrivals, "time")
+    return KpiValue(value, n, data.of, interval=interval, labels={"stage": name}, **bootstrap, **rests)
 
 
+@kpi_function
 def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     """Seconds from the start of the load until the last planned workload reached ``stage``."""
-    name = data.pick(stage)
-    if name is None:
-        return missing(data, stage)
+    name = data.needed_stage(stage)
     first, last = data.span(name)
     n = int((~data.np.isnan(last)).sum())
     rests = data.rests(name)
@@ -118,6 +85,7 @@ def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     return KpiValue((early + late) / 2, n, data.of, interval=(early, late), **rests)
 
 
+@kpi_function
 def duration(
     data: PointData, stage: str | Sequence[str], quantile: Any, since: str | Sequence[str] = NEEDED
 ) -> KpiValue:
@@ -125,10 +93,8 @@ def duration(
 
     since: ``needed`` (the last of the stages that it waits for), ``sent``, ``intended``, or a stage.
     """
-    name = data.pick(stage)
-    begin = NEEDED if since == NEEDED else data.pick(since)
-    if name is None or begin is None:
-        return missing(data, stage if name is None else since)
+    name = data.needed_stage(stage)
+    begin = NEEDED if since == NEEDED else data.needed_stage(since)
     if name == data.sent_is and begin in (NEEDED, SENT):
         return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
     q = probability(quantile)
@@ -137,7 +103,7 @@ def duration(
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
     confidence = None
     if replicates is not None and data.resampling is not None:
-        confidence = estimators.percentile_interval(replicates, found.value, data.resampling.method)
+        confidence = percentile_interval(replicates, found.value, data.resampling.method)
     return KpiValue(
         found.value,
         found.n,
@@ -151,11 +117,10 @@ def duration(
     )
 
 
+@kpi_function
 def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[str]) -> KpiValue:
     """The largest minus the smallest time that ``stage`` took after ``since``, of the workloads that reached it."""
-    name, begin = data.pick(stage), data.pick(since)
-    if name is None or begin is None:
-        return missing(data, stage if name is None else since)
+    name, begin = data.needed_stage(stage), data.needed_stage(since)
     first, last = data.span(name)
     begin_first, begin_last = data.span(begin)
     middle = (first + last) / 2 - (begin_first + begin_last) / 2
@@ -182,6 +147,7 @@ def _note(found: Quantile, q: float, censored: int = 0) -> str:
     return ""
 
 
+@kpi_function
 def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due.
 
@@ -202,7 +168,6 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     sample = Sample(late, late, late, waited)
     q = probability(quantile)
     found = sample.quantile(q)
-    replicates, confidence = data.bootstrap_quantile(sample, q, found.value)
     note = _note(found, q).replace("were not seen to reach it", "were never sent")
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
     return KpiValue(
@@ -212,18 +177,16 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
         interval=found.interval,
         note=note,
         labels=labels,
-        confidence=confidence,
-        replicates=replicates,
+        **data.bootstrap_quantile(sample, q, found.value),
     )
 
 
+@kpi_function
 def concurrency(
     data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED, statistic: str = "max"
 ) -> KpiValue:
     """Number of workloads between two stages at one moment: the maximum, or the mean over the time of the load."""
-    name, last = data.pick(begin), data.pick(until)
-    if name is None or last is None:
-        return missing(data, begin if name is None else until)
+    name, last = data.needed_stage(begin), data.needed_stage(until)
     known = {"max": _most, "mean": _mean}
     if statistic not in known:
         raise formats.unknown("statistic", statistic, known)
@@ -265,11 +228,10 @@ def _mean(data: PointData, begin: Any, until: Any) -> float:
     return float(np.maximum(stop - begin[came], 0.0).sum() / length) if length > 0 else 0.0
 
 
+@kpi_function
 def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED) -> KpiValue:
     """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended."""
-    name, last = data.pick(begin), data.pick(until)
-    if name is None or last is None:
-        return missing(data, begin if name is None else until)
+    name, last = data.needed_stage(begin), data.needed_stage(until)
     np = data.np
     gpus = np.asarray(data.table.gpus, dtype=float)
     first, second = data.span(name), data.span(last)
@@ -285,10 +247,6 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
     value = float(each.sum())
     note = f"{int(running.sum()):,} counted until the observation ended" if running.any() else ""
     interval = (float(hours(first[1], second[0]).sum()), float(hours(first[0], second[1]).sum()))
-    confidence = replicates = None
-    if data.resampling is not None:
-        replicates = data.resampling.means(each) * data.of
-        confidence = estimators.percentile_interval(replicates, value, data.resampling.method)
     return KpiValue(
         value,
         int(began.sum()),
@@ -296,38 +254,6 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
         interval=interval,
         note=note,
         labels={"stage": name, "until": last},
-        confidence=confidence,
-        replicates=replicates,
+        **data.bootstrap(data.of, value, lambda drawing: drawing.means(each) * data.of),
         **data.rests(last),
     )
-
-
-FUNCTIONS: dict[str, Callable[..., KpiValue]] = {
-    one.__name__: one
-    for one in (
-        workloads,
-        reached,
-        rate,
-        makespan,
-        duration,
-        spread,
-        lateness,
-        concurrency,
-        gpu_hours,
-        errors,
-        training,
-        gpu_hours_per_million_tokens,
-        scaling_efficiency,
-        speed_beside_others,
-        metric,
-        waiting,
-        starving,
-        ideal_makespan,
-        efficiency,
-        utilisation,
-        fairness,
-        gang_gap,
-        preemptions,
-        knee,
-    )
-}

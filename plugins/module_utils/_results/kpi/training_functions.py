@@ -17,15 +17,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..statistics import comparison_scale, group_comparison
-from . import estimators
-from .estimators import LEVEL, Confidence
-from .point_data import KpiValue, MeasuredPoint, PointData
+from .estimators import LEVEL, Confidence, Sample
+from .point_data import KpiValue, MeasuredPoint, PointData, kpi_function
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
 METHOD = "Student's t on logarithms, over the jobs of both points"
 MODELS = "fine_tuning_models"
 
 
+@kpi_function
 def errors(data: PointData, reason: str = "") -> KpiValue:
     """Count the failed attempts (refused, to be retried, never answered), of ``reason`` if given."""
     found = data.extras.errors
@@ -35,6 +35,7 @@ def errors(data: PointData, reason: str = "") -> KpiValue:
     return KpiValue(float(count), of, of, labels=labels, writers=("api-server",))
 
 
+@kpi_function
 def training(
     data: PointData, figure: str | Sequence[str], statistic: str = "median", per: str = "", template: str = ""
 ) -> KpiValue:
@@ -101,27 +102,17 @@ def _over(
         return KpiValue(None, 0, planned, simulated, note=note or "no log contains this figure", labels=labels)
     array = np.array(values)
     value = float(getattr(np, statistic)(array))
-    replicates = confidence = None
-    drawing = data.resampling_of(len(values))
+    bootstrap: dict[str, Any] = {}
     if statistic == "median":
-        sample = estimators.Sample(array, array, array, np.zeros(len(values)))
-        replicates, confidence = data.bootstrap_quantile(sample, 0.5, value)
-    elif drawing is not None and statistic in ("mean", "sum"):
-        replicates = drawing.means(array) * (len(values) if statistic == "sum" else 1)
-        confidence = estimators.percentile_interval(replicates, value, drawing.method)
-    return KpiValue(
-        value,
-        n,
-        of,
-        simulated,
-        note=note,
-        labels=labels,
-        confidence=confidence,
-        writers=("training",),
-        replicates=replicates,
-    )
+        sample = Sample(array, array, array, np.zeros(len(values)))
+        bootstrap = data.bootstrap_quantile(sample, 0.5, value)
+    elif statistic in ("mean", "sum"):
+        factor = len(values) if statistic == "sum" else 1
+        bootstrap = data.bootstrap(len(values), value, lambda drawing: drawing.means(array) * factor)
+    return KpiValue(value, n, of, simulated, note=note, labels=labels, writers=("training",), **bootstrap)
 
 
+@kpi_function
 def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
     """GPU-hours of all trainings per million trained tokens.
 
@@ -141,23 +132,14 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
         note = "no log of a job with GPUs contains both run time and tokens per second"
         return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
     value = sum(spent) / sum(tokens)
-    confidence = replicates = None
-    drawing = data.resampling_of(len(rows))
-    if drawing is not None:
-        replicates = drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
-        confidence = estimators.percentile_interval(replicates, value, drawing.method)
-    return KpiValue(
-        value,
-        len(rows),
-        max(data.of, len(rows)),
-        simulated,
-        labels=labels,
-        confidence=confidence,
-        writers=("training",),
-        replicates=replicates,
+    bootstrap = data.bootstrap(
+        len(rows), value, lambda drawing: drawing.means(data.np.array(spent)) / drawing.means(data.np.array(tokens))
     )
+    of = max(data.of, len(rows))
+    return KpiValue(value, len(rows), of, simulated, labels=labels, writers=("training",), **bootstrap)
 
 
+@kpi_function
 def metric(data: PointData, name: str, statistic: str = "mean", across: str = "sum") -> KpiValue:
     """A statistic over time of a metric that role metrics captured: mean, median, min, max, last or increase.
 
@@ -190,6 +172,7 @@ def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool
     return data.extras.matrix is not None and any(name in data.extras.matrix.values for name in over)
 
 
+@kpi_function
 def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> KpiValue:
     """Throughput per accelerator in percent of that of the point with the fewest accelerators, all else being equal.
 
@@ -213,6 +196,7 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     return _percent(data, own, [one / least for one in theirs], data.of, simulated, labels, reference is mine)
 
 
+@kpi_function
 def speed_beside_others(data: PointData, figure: str, template: str, apart: str = MODELS) -> KpiValue:
     """Throughput of the workloads of a template in percent of that at the point that has only this template.
 

@@ -22,8 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 from . import estimators, kpi_definitions, latency_attribution, scheduler_functions, training_functions
 from .kpi_definitions import CLIENTS, JMESPATH, PRIORITIES, QUEUES, REASONS, SCALED, STAGES, STEPPED, TEMPLATES
 from .labels import labels_of, with_nodes
-from .point_data import KpiValue, PointData, read_point
-from .timeline_functions import FUNCTIONS
+from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)

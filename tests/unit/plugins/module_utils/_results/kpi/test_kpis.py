@@ -11,8 +11,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
     write_kpis as compute_kpis,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import FUNCTIONS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import (
+    FUNCTIONS,
+    PointData,
+    PointExtras,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
