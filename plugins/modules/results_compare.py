@@ -106,12 +106,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.judge_groups import ComparisonRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    history_options,
-    history_settings,
-    history_sources,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
 
 
 def main() -> None:
@@ -122,19 +118,19 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "definitions": {"type": "list", "elements": "path", "required": True},
             "template": {"type": "path", "required": True},
-            **history_options.OPTIONS,
-            **history_settings.ARGUMENTS,
+            **history_settings.OPTIONS,
         },
     )
 
     def compare(step: Step) -> dict[str, Any]:
-        given = module.params
-        request = history_options.request_of(given)
-        history_sources.check_sources(request.sources, (given["history_opensearch"] or {}).get("url", ""))
-        history_sources.check_runs(request.most)
-        settings = history_settings.parse({name: given[name] for name in history_settings.OPTIONS})
-        rules = ComparisonRules(request, settings, given["judged"])
-        result = compare_runs.compare(given["run_dirs"], given["dest"], given["definitions"], given["template"], rules)
+        params = module.params
+        request = history_settings.request_from_params(params)
+        history_settings.check_sources(request.sources, (params["history_opensearch"] or {}).get("url", ""))
+        history_settings.check_runs(request.most)
+        rules = ComparisonRules(request, history_settings.settings_from_params(params), params["judged"])
+        result = compare_runs.compare(
+            params["run_dirs"], params["dest"], params["definitions"], params["template"], rules
+        )
         return log_result(step, module.warn, result)
 
     module_main.run(module, compare)

@@ -190,7 +190,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_options, history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 
@@ -205,30 +205,29 @@ def main() -> None:
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
             "write": {"type": "bool", "default": True},
-            **history_options.OPTIONS,
-            **history_settings.ARGUMENTS,
+            **history_settings.OPTIONS,
             **common_options.STEP,
         },
     )
 
-    given = module.params
-
-    def make(step: Step) -> dict[str, Any]:
-        history = history_settings.parse({name: given[name] for name in history_settings.OPTIONS})
-        rules = JudgingRules(max_errors=given["max_errors"], judged=given["judged"], history=history)
+    def judge(step: Step) -> dict[str, Any]:
+        params = module.params
+        settings = history_settings.settings_from_params(params)
+        rules = JudgingRules(max_errors=params["max_errors"], judged=params["judged"], history=settings)
+        request = history_settings.request_from_params(params)
         with step.timed("results", "verdict"):
             result = write_verdict(
-                given["run_dir"],
-                given["max_lateness"],
-                given["definitions"],
-                given["limits"],
+                params["run_dir"],
+                params["max_lateness"],
+                params["definitions"],
+                params["limits"],
                 rules,
-                history_options.request_of(given),
-                given["write"],
+                request,
+                params["write"],
             )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, make)
+    module_main.run(module, judge)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    collect_history,
-    from_opensearch,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import collect_history, read_past_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
     History,
     HistoryRequest,
@@ -145,8 +142,8 @@ def test_the_newest_runs_are_used(places: Places) -> None:
 
 def test_answers_of_several_pages_are_read(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = seen(places.history("opensearch", rules=RULES), places.top)
-    monkeypatch.setattr(from_opensearch, "PAGE", 2)
-    monkeypatch.setattr(from_opensearch, "BATCH", 3)
+    monkeypatch.setattr(read_past_runs, "PAGE", 2)
+    monkeypatch.setattr(read_past_runs, "BATCH", 3)
     assert seen(places.history("opensearch", rules=RULES), places.top) == expected
 
 

@@ -12,18 +12,14 @@ from pathlib import Path
 
 import numpy
 import synthetic_series
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
-    HistorySettings,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import judge_history
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_series import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
     always_valid_interval,
     change_points,
     comparison_scale,
     group_comparison,
-    multiple_testing,
-    permutation_test,
     readings,
     robust_z_score,
     student_t,
@@ -143,7 +139,7 @@ def false_alarms(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             suites = synthetic_series.suites(shape, 1, count, KPIS, runs)
             theirs = otava.rises(suites, OTAVA_SUITE, False)
-            ours = alarms(suites, by_groups, multiple_testing.holm, False)
+            ours = alarms(suites, by_groups, readings.holm, False)
             promised = LEVEL if shape in INDEPENDENT else None
             yield Row(f"false alarms a suite, {shape}, {runs} + {runs}", ours, count, None, theirs, promised)
 
@@ -161,7 +157,7 @@ def false_alarms_of_one(count: int, otava: Otava) -> Iterator[Row]:
 def power(count: int, otava: Otava) -> Iterator[Row]:
     """Yield the share of suites in which one KPI that rose is found, and the same of one KPI alone."""
     for name, kpis, correct, level, theirs in (
-        ("one of 20 KPIs", KPIS, multiple_testing.holm, LEVEL / KPIS, OTAVA_SUITE),
+        ("one of 20 KPIs", KPIS, readings.holm, LEVEL / KPIS, OTAVA_SUITE),
         ("one KPI alone", 1, readings.uncorrected, LEVEL, OTAVA),
     ):
         for runs in RUNS:
@@ -179,12 +175,12 @@ def few_new_runs(count: int, otava: Otava) -> Iterator[Row]:
         method = partial(by_few_new_runs, new)
         for shape in INDEPENDENT:
             suites = synthetic_series.suites(shape, 7, count, KPIS, 20)
-            ours = alarms(suites, method, multiple_testing.holm, False)
+            ours = alarms(suites, method, readings.holm, False)
             yield Row(f"false alarms a suite, {shape}, 20 + {new}", ours, count, promised=LEVEL)
         for shift in SHIFTS:
             suites = synthetic_series.suites("normal", 8, count, KPIS, 20, shift)
             bound = student_t.power(LEVEL / KPIS, 18 + new, effect(shift, 20, new))
-            ours = alarms(suites, method, multiple_testing.holm, True)
+            ours = alarms(suites, method, readings.holm, True)
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, 20 + {new}", ours, count, bound)
 
 
@@ -205,7 +201,7 @@ def power_with_history(count: int, otava: Otava) -> Iterator[Row]:
     for runs in (1, 3, 5, 10):
         for shift in (0.0, *SHIFTS):
             suites = synthetic_series.suites("normal", 4, count, KPIS, runs, shift)
-            ours = alarms(suites, by_groups_with_history, multiple_testing.holm, bool(shift))
+            ours = alarms(suites, by_groups_with_history, readings.holm, bool(shift))
             where = f"noise from 20 earlier runs, {runs} + {runs}"
             if not shift:
                 yield Row(f"false alarms a suite, {where}", ours, count, promised=LEVEL)
@@ -242,7 +238,7 @@ def repetition(count: int, otava: Otava) -> Iterator[Row]:
 def _runs_until_found(one: Array) -> int | None:
     """Return after how many new runs a rise is found; None when it never is."""
     for n in range(1, 31):
-        if group_comparison.unbalanced(10, n) and n < permutation_test.least_runs(10, LEVEL):
+        if group_comparison.unbalanced(10, n) and n < group_comparison.least_runs(10, LEVEL):
             continue
         found = group_comparison.compare_groups(one[:10], one[30 : 30 + n])
         always = always_valid_interval.anytime(found, 2 * LEVEL)

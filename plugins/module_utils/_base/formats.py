@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from .errors import InputError, nearest
@@ -19,14 +19,12 @@ _MINUTES, _HOURS = 120.0, 7200.0
 _SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
 #: Further spellings of units: minutes as in the durations of Go and Kubernetes, 1h30m.
 _ALIASES = {"m": "min"}
+#: Shares beyond this are not written out.
+_LARGEST_SHARE = 10.0
 #: A number as number() writes it: commas stand between groups of three digits only.
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|\.[0-9]+"
 _QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*")
-
-
-class UnitError(InputError):
-    """A figure has another unit than the expected one."""
 
 
 def number(value: float) -> str:
@@ -92,11 +90,16 @@ def _behind(unit: str) -> str:
     return f"/{unit[2:]}" if unit.startswith("1/") else f" {unit}"
 
 
-def parse_value(text: object, unit: str) -> float:
+def parse_value(text: object, unit: str, of: str = "") -> float:
     """Return the number that ``text`` states, in ``unit``: the inverse of value(), within its three significant digits.
 
-    text: a number, or text with or without the unit; durations in any unit: ``2 s``, ``150 ms``, ``3 min 5 s``. Raises
-    InputError if it is no number, or has another unit.
+    Args:
+        text: A number, or text with or without the unit; durations in any unit: ``2 s``, ``150 ms``, ``3 min 5 s``.
+        unit: The unit of the result.
+        of: What has this unit, in messages.
+
+    Raises:
+        InputError: If it is no number, or has another unit.
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool) and isfinite(text):
         return float(text)
@@ -109,7 +112,7 @@ def parse_value(text: object, unit: str) -> float:
     else:
         amount = _parse_duration(f"{found[2]} {found[3]}") if unit == "s" else None
     if amount is None:
-        raise UnitError(f"{text!r} has another unit than {unit or 'a plain number'}")
+        raise InputError(f"{text!r} has another unit than {f'{of}, ' if of else ''}{unit or 'a plain number'}")
     if not isfinite(amount):
         raise InputError(f"{text!r} is too large a number")
     return -amount if found[1] else amount
@@ -171,6 +174,17 @@ def stage(name: str) -> str:
 def writer(name: str) -> str:
     """Return the display name of a writer."""
     return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with at most one decimal, "over 1,000" for one that says nothing."""
+    if isnan(share):
+        return "?"
+    if abs(share) > _LARGEST_SHARE:
+        return f"over {100 * _LARGEST_SHARE:,.0f}" if share > 0 else f"under -{100 * _LARGEST_SHARE:,.0f}"
+    size = 100 * share
+    text = f"{size:.0f}" if abs(size) >= 9.95 else f"{size:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
 
 
 def capitalized(text: str) -> str:

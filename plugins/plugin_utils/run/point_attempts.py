@@ -20,9 +20,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points, schedule_log
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import next_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     FAILED,
     PASSED,
     PLANNED,
@@ -31,6 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     Finished,
     PlannedPoint,
     ScheduleState,
+    next_point,
+    read_attempts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, attempt_folder
 
@@ -64,7 +65,7 @@ def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
 
 
 def _state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
-    return ScheduleState(planned_points.read(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
+    return ScheduleState(read_attempts(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
 
 
 def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> PlannedPoint | Finished:
@@ -75,7 +76,7 @@ def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) 
     found = next_point(state, schedule_choosers.choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
         repeat(run_dir, found)
-    schedule_log.note(run_dir, run, session, found, words.given())
+    schedule_log.append(run_dir, run, session, found, words.given())
     return found
 
 
@@ -131,7 +132,7 @@ def write_points(
     for half in (run_dir / "points").glob(".*"):  # left by a killed session
         shutil.rmtree(half)
     there: dict[str, list[Attempt]] = {}
-    for one in planned_points.read(run_dir):
+    for one in read_attempts(run_dir):
         there.setdefault(one.of, []).append(one)
     wanted = list(points)
     for name in set(there) - {point[0] for point in wanted}:
@@ -152,7 +153,7 @@ def write_points(
 
 def refuse_changed(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise InputError if a point that was begun would change or go. points: name -> matrix values."""
-    for one in planned_points.read(run_dir):
+    for one in read_attempts(run_dir):
         if one.status in NOT_BEGUN or one.attempt > 1:
             continue
         had = one.record["settings"]

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     FAILED,
     OPEN,
     PASSED,
@@ -29,7 +29,7 @@ MEASURE = "to measure"
 
 def of(run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[PlannedPoint] = ()) -> dict[str, str]:
     """Return point -> what was or will be done with it. run_dir: of the run to continue. redone: further attempts."""
-    attempts = planned_points.read(run_dir) if run_dir else ()
+    attempts = next_point.read_attempts(run_dir) if run_dir else ()
     again = {one.of: one for one in redone}
     found = {}
     for point in points:
@@ -47,7 +47,7 @@ def of(run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[Pla
 
 def running(run_dir: Path) -> str:
     """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
-    found = [one for one in planned_points.read(run_dir) if one.status == RUNNING]
+    found = [one for one in next_point.read_attempts(run_dir) if one.status == RUNNING]
     return found[-1].name if found else ""
 
 
@@ -57,7 +57,7 @@ def _state(mine: Sequence[Attempt]) -> str:
         if waiting[0].status == RUNNING:
             return f"{MEASURE}: attempt {waiting[0].attempt} was interrupted and is resumed"
         return f"{MEASURE} again, attempt {waiting[0].attempt}" if waiting[0].attempt > 1 else MEASURE
-    for one in planned_points.ScheduleState(tuple(mine)).counted():
+    for one in next_point.ScheduleState(tuple(mine)).counted():
         if one.status == PASSED:
             return "passed" + (f" in {formats.seconds(taken)}" if (taken := seconds(one)) is not None else "")
         if one.status == FAILED:

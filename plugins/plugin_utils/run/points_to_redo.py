@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import redo, repetition, schedule_log
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    next_point,
+    repetition,
+    schedule_log,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 
 from . import point_attempts
@@ -22,10 +26,10 @@ UNDECIDED = (*repetition.UNDECIDED, "not measured")
 
 def of(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
-    asked = redo.parse(raw, points)
-    unclear = inconclusive(run_dir) if redo.INCONCLUSIVE in asked else set()
-    repeats = bool(run_reader.last_schedule_keyword(schedule_log.lines(run_dir), repetition.WORD))
-    return redo.chosen(asked, point_attempts.state_of(run_dir), unclear, repeats)
+    asked = next_point.parse_redo(raw, points)
+    unclear = inconclusive(run_dir) if next_point.INCONCLUSIVE in asked else set()
+    repeats = bool(run_reader.last_schedule_keyword(schedule_log.lines(run_dir), repetition.KEYWORD))
+    return next_point.points_to_redo(asked, point_attempts.state_of(run_dir), unclear, repeats)
 
 
 def inconclusive(run_dir: Path) -> set[str]:

@@ -13,12 +13,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    bisection_plan,
-    bisection_state,
+    bisection,
     repetition,
-    repetition_state,
     schedule_log,
-    time_budget,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import Chooser
 
@@ -29,15 +26,15 @@ def choosers(
     run_dir: Path, run: str, repeat: Mapping[str, Any], bisect: Mapping[str, Any], kpis: Sequence[Mapping[str, Any]]
 ) -> list[Chooser]:
     """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
-    spent = time_budget.spent(schedule_log.lines(run_dir), stamp())
-    repeated, bisected = repetition.parse(repeat), bisection_plan.parse(bisect)
+    spent = schedule_log.spent(schedule_log.lines(run_dir), stamp())
+    repeated, bisected = repetition.parse(repeat), bisection.parse(bisect)
     if bisected:
 
         def note(document: dict[str, Any]) -> None:
             files.write_json(run_dir / BISECTION, {**document, "run": run}, "bisection/1")
 
-        return [bisection_state.chooser(bisected, lambda name: figure(run_dir, name, bisected.kpi), spent, note)]
-    return [repetition_state.chooser(repeated, kpis, spent)] if repeated else []
+        return [bisection.chooser(bisected, lambda name: figure(run_dir, name, bisected.kpi), spent, note)]
+    return [repetition.chooser(repeated, kpis, spent)] if repeated else []
 
 
 def figure(run_dir: Path, name: str, kpi: str) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
 from . import collect_settings_layers, project_role, resolve_settings, workload_files
 from .matrix_points import Render
@@ -59,7 +59,7 @@ class ExaminedRun:
             return collect_settings_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
-        attempts = [one.name for one in planned_points.read(directory) if one.status in planned_points.OPEN]
+        attempts = [one.name for one in next_point.read_attempts(directory) if one.status in next_point.OPEN]
         points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
         return cls(values, points, collect_settings_layers.renderer(templar, known), str(variables["run_id"]))

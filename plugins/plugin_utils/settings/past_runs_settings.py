@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 
 from .resolve_settings import EffectiveSettings
 
@@ -26,10 +26,10 @@ def check(found: EffectiveSettings, set_by: Callable[[str], str]) -> None:
             try:
                 if name == SOURCES:
                     later = [str(values.get("run_artifacts_dir") or "")]
-                    history_sources.check_sources(values[name] or (), values.get("export_opensearch_url") or "", later)
+                    history_settings.check_sources(values[name] or (), values.get("export_opensearch_url") or "", later)
                 elif name == RUNS:
-                    history_sources.check_runs(values[name])
+                    history_settings.check_runs(values[name])
                 else:
-                    history_sources.check_patterns(name, values[name] or (), point.settings)
+                    history_settings.check_patterns(name, values[name] or (), point.settings)
             except InputError as error:
                 raise InputError(f"{error}{set_by(name)}") from error

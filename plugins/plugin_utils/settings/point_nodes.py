@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import planned_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
 #: Beginnings of the names of settings about nodes.
 PREFIXES = ("node_scaling_", "fake_gpu_")
@@ -35,7 +35,7 @@ def of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
     """
     run, point = (files.read_yaml(one / "settings.yml") for one in (run_dir, folder))
     differs = difference(run, point)
-    return bool(differs or any(one.record.get("nodes") for one in planned_points.read(run_dir))), differs
+    return bool(differs or any(one.record.get("nodes") for one in next_point.read_attempts(run_dir))), differs
 
 
 def difference(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:

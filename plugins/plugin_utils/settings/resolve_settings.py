@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import joined
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 
 from . import apply_settings_layers, dotted_paths, matrix_points, setting_references
 from .apply_settings_layers import Change, Resolved, SettingsError
@@ -201,7 +201,7 @@ def _coerced_result(resolved: Resolved, setting: Setting, value: Any) -> Any:
 
 def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
     """Return the settings with the matrix that a bisection measures."""
-    plan = bisection_plan.parse(resolved.settings["bisect"])
+    plan = bisection.parse(resolved.settings["bisect"])
     if plan is None:
         return resolved
     name = str(dotted_paths.parse(plan.over)[0])

@@ -13,11 +13,10 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    bisection_plan,
+    bisection,
     judge_run,
-    kpi_patterns,
     limits,
-    planned_points,
+    next_point,
     repetition,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
@@ -63,7 +62,7 @@ def bisection_of(request: RequestedSettings) -> dict[str, Any]:
 
 def check(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong word. roles: their folders by name."""
-    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
     if most_attempts(found) > MOST and repeat:
@@ -73,14 +72,14 @@ def check(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> 
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:
         known = set(_kpis(project, found, roles))
-        is_defined = any(kpi_patterns.overlap(one, bisect.kpi) for one in known)
+        is_defined = any(limits.overlap(one, bisect.kpi) for one in known)
         if not is_defined and verdict_settings.KPI_FILES not in found.late:
             raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
 
 
 def most_attempts(found: EffectiveSettings) -> int:
     """Return how many attempts a run makes at most without ``redo``."""
-    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
     if bisect:
         return max(bisect.most, len(found.points))
     return len(found.points) * (repeat.most if repeat else 1)
@@ -88,14 +87,14 @@ def most_attempts(found: EffectiveSettings) -> int:
 
 def most_rounds(directory: Path | None, found: EffectiveSettings) -> int:
     """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
-    attempts = planned_points.read(directory) if directory else ()
+    attempts = next_point.read_attempts(directory) if directory else ()
     known = len({point.name for point in found.points} | {one.name for one in attempts})
     return max(known, most_attempts(found)) + 1
 
 
 def most_text(found: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
-    repeat, bisect = repetition.parse(found.repeat), bisection_plan.parse(found.bisect)
+    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
     word = repeat or bisect
     if word is None:
         return ""
@@ -121,4 +120,4 @@ def _kpis(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> 
         path for point in found.points for path in verdict_settings.kpi_files(project, point.settings, roles)
     )
     for one in kpi_definitions.load(list(paths)):
-        yield from kpi_patterns.names_of(one)
+        yield from limits.names_of(one)

@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_sources import OPENSEARCH
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
 #: Words that a setting accepts instead of a path.
 WORDS = (IN_CLUSTER, OPENSEARCH)

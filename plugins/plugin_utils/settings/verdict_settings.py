@@ -12,7 +12,6 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     history_settings,
-    kpi_patterns,
     limits,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
@@ -23,7 +22,7 @@ from .resolve_settings import EffectiveSettings
 KPI_FILES, JUDGED, PREFIX = "results_kpi_files", "results_judged", "results_"
 MAX_ERRORS = "results_max_errors"
 #: Settings of the comparison with history.
-HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.OPTIONS)
+HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.COMPARISON)
 
 #: Settings with which a message may begin. The origin of a limit is in its message.
 NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
@@ -54,10 +53,12 @@ def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Pat
 
 
 def _check_history(settings: Mapping[str, Any], given: set[str], definitions: list[dict[str, Any]]) -> None:
-    history_settings.parse({name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given})
+    history_settings.settings_from_params(
+        {name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given}
+    )
     judged = settings[JUDGED] if JUDGED in given else ()
     least = settings["results_least"] if "results_least" in given else None
-    history_settings.check_names(judged, least, {name for one in definitions for name in kpi_patterns.names_of(one)})
+    history_settings.check_kpis(judged, least, definitions)
 
 
 def _origins(request: RequestedSettings, found: EffectiveSettings) -> Iterator[tuple[str, str]]:

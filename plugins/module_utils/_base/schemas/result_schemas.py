@@ -63,6 +63,7 @@ KPI = record(
         "labels": FREE,
         "headline": TRUTH,
         "title": TEXT,  # display name
+        "at_least": {"type": "number"},  # lower bound of an unknown value
         "note": TEXT,  # a remark, such as "≥ 12 s: 3 of 12 were not seen to reach it"
         "answer": ANSWER,
         # of a figure with an answer: difference from the first point, with its confidence interval

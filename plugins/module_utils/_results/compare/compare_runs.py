@@ -17,15 +17,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 
-from ..judge import history_settings, history_sources, kpi_patterns
+from ..judge import history_settings, judge_groups
+from ..judge.judge_groups import ComparisonRules, RunGroup, RunSide
 from ..judge.matching import LabelRules
 from ..kpi import kpi_definitions, latency_attribution
 from ..kpi.point_data import PointData
 from ..report import judged_plots, plot_canvas, write_report
-from . import changed_stage, comparison_page, judge_groups, point_pairs, run_groups, run_side
-from .judge_groups import ComparisonRules
-from .run_groups import RunGroup
-from .run_side import RunSide
+from . import changed_stage, comparison_page, point_pairs, run_side
 
 Result = dict[str, Any]
 
@@ -50,12 +48,11 @@ def compare(
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
     loaded = kpi_definitions.load(definition_files)
-    names = {name for one in loaded for name in kpi_patterns.names_of(one)}
-    history_settings.check_names(rules.judged, rules.settings.least, names)
+    history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
     sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]
     _check_patterns(sides, rules.past.rules)
-    groups = run_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
+    groups = judge_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_side.points_of(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
@@ -111,7 +108,7 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
     for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
         # The names of settings are unknown for runs that have none recorded, such as those of other tools.
         checked = [one for one in patterns if settings or one.startswith("ran.")]
-        history_sources.check_patterns(name, checked, settings, "these runs")
+        history_settings.check_patterns(name, checked, settings, "these runs")
 
 
 def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:

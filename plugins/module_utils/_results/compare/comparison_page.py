@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 
-from ..judge import overall_verdict, summary_text
+from ..judge import overall_verdict
 from ..kpi.point_data import NEEDED, SENT, PointData
 from ..report import figure_texts, page_content, plot_canvas, write_report
 from ..report.figure_texts import stage_name
@@ -103,7 +103,7 @@ def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]])
             "title": one["title"] + (f", point {one['point']}" if several else ""),
             "before": formats.value((one.get("old") or {}).get("value"), one["unit"]),
             "after": formats.value(one["value"], one["unit"]),
-            "change": summary_text.change(one),
+            "change": overall_verdict.change_text(one),
             "runs": f"{one['old']['n']} / {one['new']['n']}",
         }
         for one in document["kpis"]

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One side of a comparison: a run, or one point of a run, with its figures."""
+"""Read one side of a comparison: a run, or one point of a run, with its figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +15,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     schema_migration,
-    timeline_views,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     SKIPPED,
-    Run,
     counted_points,
     point_label,
 )
 
+from ..judge.judge_groups import RunSide, letter
 from ..judge.write_verdict import write_verdict
 from ..kpi import write_kpis
-from ..kpi.point_data import PointData, read_point
+from ..kpi.point_data import read_point
 from ..timeline.write_timeline import write_timeline
 
 #: Limit of lateness in seconds, for points without that setting.
 DEFAULT_LATENESS = 0.1
-
-
-@dataclass
-class RunSide:
-    """A compared run. ``data``, ``kpis``: of its points by number, for the points that could be read."""
-
-    run: Run
-    label: str
-    verdict: str
-    data: dict[str, PointData] = field(default_factory=dict)
-    kpis: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def letter(self) -> str:
-        """The letter of its group, and its number if the group has several runs."""
-        return self.label.partition(" ")[0]
-
-    @property
-    def simulated(self) -> bool | None:
-        """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
-        points = [self.data[one.number] for one in self.run.points if one.number in self.data]
-        kinds = {timeline_views.node_kinds_of(one.table) for one in points} - {None}
-        if not kinds:
-            return self.run.simulated
-        return None if len(kinds) > 1 or timeline_views.MIXED in kinds else any(one.simulated_stages for one in points)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Provenance of the settings of the run."""
-        return self.run.provenance
 
 
 @dataclass
@@ -98,12 +67,6 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
             side.data[point.number] = data
             side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in write_kpis.figures(data, loaded)}
     return side
-
-
-def letter(place: int) -> str:
-    """Return the letter of the group or point at a place that counts from 0: A to Z, then AA, AB."""
-    before, last = divmod(place, 26)
-    return (letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
 def points_of(side: RunSide) -> list[RunSide]:

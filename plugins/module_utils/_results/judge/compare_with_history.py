@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare one KPI of a run with its history: the baseline, the difference, its interval and p-values.
 
-Change points cut the old runs into stable segments. The last one is the baseline; all of them show how much runs
+Change points split the old runs into stable segments. The last one is the baseline; all of them show how much runs
 differ. The methods are described in docs/statistics.md.
 """
 
@@ -28,7 +28,7 @@ from ..statistics.group_comparison import GroupDifference
 from ..statistics.readings import Evidence
 from ..statistics.time_dependence import Dependence
 from .history_settings import CHANGE_POINTS, GROUPS, ROBUST_Z, HistorySettings
-from .kpi_series import KpiSeries, RunValue
+from .past_runs import KpiSeries, RunValue
 
 #: Level of the intervals.
 INTERVAL = 0.95
@@ -39,7 +39,7 @@ Changes = tuple[tuple[str, ChangePoint], ...]
 
 @dataclass(frozen=True)
 class Segments:
-    """Old runs of a KPI, cut at change points, and the new ones. changes: with the first run after each."""
+    """Old runs of a KPI, split at change points, and the new ones. changes: with the first run after each."""
 
     earlier: tuple[tuple[RunValue, ...], ...]
     baseline: tuple[RunValue, ...]
@@ -52,9 +52,9 @@ class Segments:
 
     def on_scale(self) -> list[Any]:
         """Return all segments and the new runs as arrays, on the scale of the comparison."""
-        groups = [_numbers(one) for one in (*self.earlier, self.baseline, self.new)]
+        groups = [_numbers(runs) for runs in (*self.earlier, self.baseline, self.new)]
         logarithmic = comparison_scale.on_log_scale(*groups)
-        return [comparison_scale.scaled(one, logarithmic) for one in groups]
+        return [comparison_scale.scaled(values, logarithmic) for values in groups]
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,15 @@ class HistoryFinding:
         return self.old_value - width, self.old_value + width
 
 
-def cut(series: KpiSeries, settings: HistorySettings, count: int) -> Segments:
-    """Cut the old runs of a KPI at their change points.
+def split_at_change_points(series: KpiSeries, settings: HistorySettings, count: int) -> Segments:
+    """Split the old runs of a KPI at their change points.
 
-    count: KPIs that are judged together. They share the level, because a wrong cut makes an extreme part the baseline.
+    count: KPIs that are judged together. They share the level: a wrong split makes an extreme part the baseline.
     """
-    found = _changes(series.old, settings, settings.level / count)
-    bounds = [0, *(one.index for one in found), len(series.old)]
+    changes = _changes(series.old, settings, settings.level / count)
+    bounds = [0, *(change.index for change in changes), len(series.old)]
     *earlier, baseline = [series.old[begin:end] for begin, end in pairwise(bounds)]
-    return Segments(tuple(earlier), baseline, series.new, _named(series.old, found))
+    return Segments(tuple(earlier), baseline, series.new, _with_runs(series.old, changes))
 
 
 def compare(
@@ -123,60 +123,61 @@ def _by_groups(
     series: KpiSeries, segments: Segments, dependence: Dependence, settings: HistorySettings
 ) -> HistoryFinding:
     old, new = segments.baseline, segments.new
-    found = group_comparison.compare_groups(
+    compared = group_comparison.compare_groups(
         _values(old),
         _values(new),
         old_errors=_errors(old),
         new_errors=_errors(new),
-        earlier=[_values(one) for one in segments.earlier],
+        earlier=[_values(runs) for runs in segments.earlier],
         dependence=dependence,
         level=INTERVAL,
     )
-    evidence = Evidence(series.direction, nan, nan, nan, found.p_greater, found.p_less, settings.least_of(series.name))
-    before, after = (_mean(one, found.logarithmic) for one in (old, new))
-    finding = HistoryFinding(evidence, found, GROUPS, before, after, segments.changes, found.reason)
-    return _with_interval(finding, found.difference, found.low, found.high)
+    p_values = (compared.p_greater, compared.p_less)
+    evidence = Evidence(series.direction, nan, nan, nan, *p_values, settings.least_of(series.name))
+    before, after = (_mean(runs, compared.logarithmic) for runs in (old, new))
+    finding = HistoryFinding(evidence, compared, GROUPS, before, after, segments.changes, compared.reason)
+    return _with_interval(finding, compared.difference, compared.low, compared.high)
 
 
-def _with_interval(found: HistoryFinding, difference: float, low: float, high: float) -> HistoryFinding:
+def _with_interval(finding: HistoryFinding, difference: float, low: float, high: float) -> HistoryFinding:
     """Return the finding with a difference and its interval, which are given on the scale of the comparison."""
-    if found.from_zero:  # every difference from 0 matters
-        evidence = replace(found.evidence, difference=difference, low=low, high=high, least=0.0)
-        return replace(found, evidence=evidence)
-    logarithmic, base = found.compared.logarithmic, found.compared.base
-    share, least, most = (comparison_scale.relative(one, logarithmic, base) for one in (difference, low, high))
-    return replace(found, evidence=replace(found.evidence, difference=share, low=least, high=most))
+    if finding.from_zero:  # every difference from 0 matters
+        evidence = replace(finding.evidence, difference=difference, low=low, high=high, least=0.0)
+        return replace(finding, evidence=evidence)
+    logarithmic, base = finding.compared.logarithmic, finding.compared.base
+    share, least, most = (comparison_scale.relative(value, logarithmic, base) for value in (difference, low, high))
+    return replace(finding, evidence=replace(finding.evidence, difference=share, low=least, high=most))
 
 
-def _at_every_look(found: HistoryFinding) -> HistoryFinding:
+def _at_every_look(finding: HistoryFinding) -> HistoryFinding:
     """Return the finding with the interval and the p-values that hold at every look."""
-    always = always_valid_interval.anytime(found.compared, 1.0 - INTERVAL)
-    evidence = found.evidence
+    always = always_valid_interval.anytime(finding.compared, 1.0 - INTERVAL)
+    evidence = finding.evidence
     if not isnan(evidence.p_greater):
         evidence = replace(
             evidence,
             p_greater=max(evidence.p_greater, always.p_value) if always.difference > 0 else 1.0,
             p_less=max(evidence.p_less, always.p_value) if always.difference < 0 else 1.0,
         )
-    held = replace(found, evidence=evidence, method=f"{GROUPS}, at every look")
+    held = replace(finding, evidence=evidence, method=f"{GROUPS}, at every look")
     return _with_interval(held, always.difference, always.low, always.high)
 
 
 def _by_score(by_groups: HistoryFinding, segments: Segments, settings: HistorySettings) -> HistoryFinding:
     old, new = segments.baseline, segments.new
-    found = robust_z_score.robust_score(
+    score = robust_z_score.robust_score(
         _values(old), _values(new), errors=[*_errors(old), *_errors(new)], level=INTERVAL, seed=settings.seed
     )
     finding = replace(
         by_groups,
-        evidence=replace(by_groups.evidence, p_greater=found.p_greater, p_less=found.p_less),
-        compared=replace(by_groups.compared, logarithmic=found.logarithmic, base=found.base),
+        evidence=replace(by_groups.evidence, p_greater=score.p_greater, p_less=score.p_less),
+        compared=replace(by_groups.compared, logarithmic=score.logarithmic, base=score.base),
         method=ROBUST_Z,
         old_value=_median(old),
         new_value=_median(new),
-        reason=found.reason,
+        reason=score.reason,
     )
-    return _with_interval(finding, found.difference, found.low, found.high)
+    return _with_interval(finding, score.difference, score.low, score.high)
 
 
 def _by_change_points(
@@ -187,14 +188,14 @@ def _by_change_points(
     The level of E-divisive is that of one of ``count`` KPIs, of rises and falls together.
     """
     runs, level = (*series.old, *series.new), min(0.5, 2.0 * settings.level / count)
-    known = [one.index for one in _changes(series.old, settings, level)]
-    found = _changes(runs, settings, level)
-    if not found or any(abs(one - found[-1].index) < settings.minimum_segment for one in known):
+    known = [change.index for change in _changes(series.old, settings, level)]
+    changes = _changes(runs, settings, level)
+    if not changes or any(abs(index - changes[-1].index) < settings.minimum_segment for index in known):
         p = nan if by_groups.reason else 1.0
         evidence = replace(by_groups.evidence, p_greater=p, p_less=p)
-        return replace(by_groups, evidence=evidence, method=CHANGE_POINTS, changes=_named(runs, found))
-    last, begin = found[-1], found[-2].index if len(found) > 1 else 0
-    around = Segments((), runs[begin : last.index], runs[last.index :], _named(runs, found))
+        return replace(by_groups, evidence=evidence, method=CHANGE_POINTS, changes=_with_runs(runs, changes))
+    last, begin = changes[-1], changes[-2].index if len(changes) > 1 else 0
+    around = Segments((), runs[begin : last.index], runs[last.index :], _with_runs(runs, changes))
     finding = _by_groups(series, around, dependence, settings)
     rises = last.after > last.before
     p_greater, p_less = (last.p_value / 2, 1.0) if rises else (1.0, last.p_value / 2)
@@ -208,16 +209,16 @@ def _changes(runs: Sequence[RunValue], settings: HistorySettings, level: float) 
     )
 
 
-def _named(runs: Sequence[RunValue], found: Sequence[ChangePoint]) -> Changes:
-    return tuple((runs[one.index].run, one) for one in found)
+def _with_runs(runs: Sequence[RunValue], changes: Sequence[ChangePoint]) -> Changes:
+    return tuple((runs[change.index].run, change) for change in changes)
 
 
 def _values(runs: Sequence[RunValue]) -> list[float | None]:
-    return [one.value for one in runs]
+    return [run.value for run in runs]
 
 
 def _errors(runs: Sequence[RunValue]) -> list[float]:
-    return [one.error for one in runs if one.value is not None]
+    return [run.error for run in runs if run.value is not None]
 
 
 def _numbers(runs: Sequence[RunValue]) -> Any:

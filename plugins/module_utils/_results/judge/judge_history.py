@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the KPIs of a run by its history: a reading for each, corrected for their number."""
+"""Judge KPIs by old and new runs: a reading for each, corrected for their number, and the sentence that explains it.
+
+It is the only judge: of a run against its history, of repeated points, and of groups of runs against each other.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,31 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from ..statistics import comparison_scale, multiple_testing, readings, time_dependence
-from ..statistics.further_runs import further_runs
-from ..statistics.readings import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_MEASURED, Reading
-from . import compare_with_history, history_reason
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..statistics import comparison_scale, readings, time_dependence
+from ..statistics.group_comparison import further_runs
+from ..statistics.readings import (
+    IMPROVEMENT,
+    INCONCLUSIVE,
+    LEAST_HISTORY,
+    NO_HISTORY,
+    NOT_JUDGED,
+    NOT_MEASURED,
+    PASS,
+    REGRESSION,
+    WITHIN,
+    Reading,
+)
+from . import compare_with_history
 from .compare_with_history import HistoryFinding, Segments
-from .history_settings import CORRECTIONS, HistorySettings
-from .kpi_series import KpiSeries
-from .overall_verdict import NOT_JUDGED
+from .history_settings import CHANGE_POINTS, CORRECTIONS, GROUPS, HistorySettings
+from .past_runs import KpiSeries
 
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
 LARGEST_SHARE = 1e6
 _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
-    zip(CORRECTIONS, (multiple_testing.holm, multiple_testing.benjamini_hochberg, readings.uncorrected), strict=True)
+    zip(CORRECTIONS, (readings.holm, readings.benjamini_hochberg, readings.uncorrected), strict=True)
 )
 
 
@@ -40,31 +55,73 @@ class HistoryReading:
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as in schema verdict/2, without the KPI itself (name, value, limit)."""
-        found = self.finding
-        share = None if found.from_zero else found.evidence
-        band = found.band
+        finding = self.finding
+        shares = [None] * 3
+        if not finding.from_zero:
+            shares = [_known_share(getattr(finding.evidence, name)) for name in ("difference", "low", "high")]
+        band = finding.band
         return {
             "reading": self.result,
             "why": self.why,
-            "method": found.method,
-            "old": {"n": found.compared.n_old, "value": comparison_scale.known(found.old_value)},
-            "new": {"n": found.compared.n_new, "value": comparison_scale.known(found.new_value)},
-            "change": _share(share.difference) if share else None,
-            "change_low": _share(share.low) if share else None,
-            "change_high": _share(share.high) if share else None,
+            "method": finding.method,
+            "old": {"n": finding.compared.n_old, "value": comparison_scale.known(finding.old_value)},
+            "new": {"n": finding.compared.n_new, "value": comparison_scale.known(finding.new_value)},
+            **dict(zip(("change", "change_low", "change_high"), shares, strict=True)),
             "p": self.p,
             "p_corrected": self.p_corrected,
             "change_points": [
-                {"run": run, "p": one.p_value, "before": one.before, "after": one.after} for run, one in found.changes
+                {"run": run, "p": change.p_value, "before": change.before, "after": change.after}
+                for run, change in finding.changes
             ],
             "further_runs": self.further_runs,
             "series": [
-                {"run": one.run, "group": group, "value": one.value, "low": one.low, "high": one.high}
+                {"run": run.run, "group": group, "value": run.value, "low": run.low, "high": run.high}
                 for group, runs in (("old", self.series.old), ("new", self.series.new))
-                for one in runs
+                for run in runs
             ],
             **({"band": list(band)} if band else {}),
         }
+
+
+Kpi = dict[str, Any]
+
+
+def judge_kpis(
+    kpis: Sequence[tuple[Kpi, KpiSeries]],
+    settings: HistorySettings,
+    unread: Callable[[Kpi], Sequence[str]] = lambda _kpi: (),
+) -> list[Kpi]:
+    """Return judged KPIs (schema verdict/2) with the comparison of their new runs with the old ones.
+
+    Args:
+        kpis: Each KPI with its series. All are judged together, and the p-values are corrected for their number.
+        settings: How they are compared.
+        unread: Why a KPI lacks past runs that further attempts would be compared with, which leaves it undecided.
+    """
+    read = judge_history([series for _kpi, series in kpis], settings)
+    return [_compared(kpi, reading, unread(kpi)) for (kpi, _series), reading in zip(kpis, read, strict=True)]
+
+
+def _compared(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:
+    document = read.document()
+    if not read.series.old:  # then the test of a limit remains
+        document = {name: value for name, value in document.items() if name not in kpi}
+    result, why = read.result, read.why
+    if result == NO_HISTORY and unread:
+        result, why = INCONCLUSIVE, "; ".join((why, *unread))
+    return {**kpi, **document, "reading": result, "why": explained(kpi, result, why)}
+
+
+def explained(kpi: Mapping[str, Any], result: str, text: str) -> str:
+    """Return the sentences that explain a judged KPI: that of a limit first if it decides."""
+    limit = kpi.get("limit")
+    if not limit:
+        return text
+    if limit["result"] == WITHIN:
+        return str(limit["text"]) if result == NOT_JUDGED else text
+    if readings.verdict_of([result]) == PASS:
+        return str(limit["text"])
+    return f"{limit['text']} {formats.capitalized(text)}"
 
 
 def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list[HistoryReading]:
@@ -72,20 +129,20 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
 
     Raises ValueError for a level, power or minimum_segment out of range.
     """
-    cuts = max(1, sum(_is_judged(series) for series in suite))
-    cut = [compare_with_history.cut(series, settings, cuts) for series in suite]
-    dependence = time_dependence.of_suite([one.on_scale() for one in cut])
-    judged = [_is_judged(series) and _is_enough(one) for series, one in zip(suite, cut, strict=True)]
+    count = max(1, sum(_is_judged(series) for series in suite))
+    segments = [compare_with_history.split_at_change_points(series, settings, count) for series in suite]
+    dependence = time_dependence.of_suite([of_kpi.on_scale() for of_kpi in segments])
+    judged = [_is_judged(series) and _is_enough(of_kpi) for series, of_kpi in zip(suite, segments, strict=True)]
     count = sum(judged)
-    found = [
-        compare_with_history.compare(series, one, dependence, settings, max(1, count))
-        for series, one in zip(suite, cut, strict=True)
+    findings = [
+        compare_with_history.compare(series, of_kpi, dependence, settings, max(1, count))
+        for series, of_kpi in zip(suite, segments, strict=True)
     ]
-    evidence = [one.evidence for one, counts in zip(found, judged, strict=True) if counts]
+    evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
     return [
-        _judged(series, one, next(read), settings, count) if counts else _not_judged(series, one)
-        for series, one, counts in zip(suite, found, judged, strict=True)
+        _judged(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
+        for series, finding, counts in zip(suite, findings, judged, strict=True)
     ]
 
 
@@ -93,62 +150,108 @@ def _is_judged(series: KpiSeries) -> bool:
     return series.judged and series.direction in ("lower", "higher")
 
 
-def _is_enough(cut: Segments) -> bool:
-    old, new = cut.counts()
+def _is_enough(segments: Segments) -> bool:
+    old, new = segments.counts()
     return old >= LEAST_HISTORY and new > 0
 
 
 def _judged(
-    series: KpiSeries, found: HistoryFinding, read: Reading, settings: HistorySettings, count: int
+    series: KpiSeries, finding: HistoryFinding, read: Reading, settings: HistorySettings, count: int
 ) -> HistoryReading:
-    p = _p(found)
     if read.result == NO_HISTORY:
-        why = history_reason.not_enough(found, _past(series))
-        return HistoryReading(series, NO_HISTORY, why, found)
-    corrected = read.p_worse if found.evidence.worse[0] > 0 else read.p_better
+        return HistoryReading(series, NO_HISTORY, _not_enough(finding, _past(series)), finding)
+    corrected = read.p_worse if finding.evidence.worse[0] > 0 else read.p_better
     if read.result != INCONCLUSIVE:
-        why = history_reason.decided(series, found, read.result, corrected, settings, count)
-        return HistoryReading(series, read.result, why, found, p, corrected)
-    further = _further_runs(series, found, settings, count)
-    why = history_reason.inconclusive(series, found, further)
-    return HistoryReading(series, INCONCLUSIVE, why, found, p, corrected, further)
+        why = decided_text(series, finding, read.result, corrected, settings, count)
+        return HistoryReading(series, read.result, why, finding, _p(finding), corrected)
+    further = _further_runs(series, finding, settings, count)
+    why = inconclusive_text(series, finding, further)
+    return HistoryReading(series, INCONCLUSIVE, why, finding, _p(finding), corrected, further)
 
 
-def _not_judged(series: KpiSeries, found: HistoryFinding) -> HistoryReading:
+def _not_judged(series: KpiSeries, finding: HistoryFinding) -> HistoryReading:
     past = _past(series)
     if not _is_judged(series):
-        known = isfinite(found.evidence.difference)
-        why = history_reason.difference(series, found) if known else history_reason.not_enough(found, past)
-        return HistoryReading(series, NOT_JUDGED, why, found, _p(found))
-    if past and not found.compared.n_new:
-        return HistoryReading(series, NOT_MEASURED, history_reason.not_measured(past), found)
-    return HistoryReading(series, NO_HISTORY, history_reason.not_enough(found, past), found)
+        known = isfinite(finding.evidence.difference)
+        why = difference_text(series, finding) if known else _not_enough(finding, past)
+        return HistoryReading(series, NOT_JUDGED, why, finding, _p(finding))
+    if past and not finding.compared.n_new:
+        why = f"not measured in this run; the history has it in {formats.count(past, 'run')}"
+        return HistoryReading(series, NOT_MEASURED, why, finding)
+    return HistoryReading(series, NO_HISTORY, _not_enough(finding, past), finding)
 
 
 def _past(series: KpiSeries) -> int:
-    return len(comparison_scale.finite(one.value for one in series.old))
+    return len(comparison_scale.finite(run.value for run in series.old))
 
 
-def _p(found: HistoryFinding) -> float | None:
-    return comparison_scale.known(found.evidence.p_greater if found.evidence.difference > 0 else found.evidence.p_less)
+def _p(finding: HistoryFinding) -> float | None:
+    evidence = finding.evidence
+    return comparison_scale.known(evidence.p_greater if evidence.difference > 0 else evidence.p_less)
 
 
-def _further_runs(series: KpiSeries, found: HistoryFinding, settings: HistorySettings, count: int) -> int | None:
+def _further_runs(series: KpiSeries, finding: HistoryFinding, settings: HistorySettings, count: int) -> int | None:
     """Return how many further runs would find the least difference, by Student's t-test at the corrected level."""
-    compared, least = found.compared, found.evidence.least
+    compared, least = finding.compared, finding.evidence.least
     higher = series.direction == "higher"
     shift = comparison_scale.to_scale(-least if higher else least, compared.logarithmic, compared.base)
     noise_df = compared.df - max(0, compared.n_old - 1) - max(0, compared.n_new - 1)
+    level = settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count
     return further_runs(
-        compared.n_old,
-        compared.n_new,
-        compared.noise,
-        max(0.0, noise_df),
-        abs(shift),
-        settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count,
-        settings.power,
+        compared.n_old, compared.n_new, compared.noise, max(0.0, noise_df), abs(shift), level, settings.power
     )
 
 
-def _share(value: float) -> float | None:
+def _known_share(value: float) -> float | None:
     return value if abs(value) < LARGEST_SHARE else None
+
+
+def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
+    """Return the difference with its interval: "12 % slower than 18 runs of 4.19.3 (8 to 16 %)"."""
+    evidence = finding.evidence
+    than = formats.count(finding.compared.n_old, "run") + (f" of {series.baseline}" if series.baseline else "")
+    if finding.from_zero:
+        now, before = (formats.value(value, series.unit) for value in (finding.new_value, finding.old_value))
+        return f"{now} as in {than}" if not evidence.difference else f"{now} instead of {before} in {than}"
+    if evidence.difference == evidence.low == evidence.high == 0:
+        return f"as in {than}"
+    sign = -1.0 if evidence.difference < 0 else 1.0
+    ends = sorted((sign * evidence.low, sign * evidence.high))
+    interval = f"({formats.percent(ends[0])} to {formats.percent(ends[1])} %)"
+    more, less = ("slower", "faster") if series.unit == "s" else ("higher", "lower")
+    return f"{formats.percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
+
+
+def decided_text(
+    series: KpiSeries, finding: HistoryFinding, result: str, p_corrected: float, settings: HistorySettings, count: int
+) -> str:
+    """Return the sentence for a pass, a regression or an improvement. count: KPIs that were judged together."""
+    text = difference_text(series, finding)
+    if result not in (REGRESSION, IMPROVEMENT):
+        return text
+    p = "p < 0.0001" if p_corrected < 1e-4 else f"p {p_corrected:.1g}"
+    if count > 1:
+        corrected = settings.correction != "none"
+        p += f" after correction for {count} figures" if corrected else f", not corrected for {count} figures"
+    since = f" since run {finding.changes[-1][0]}" if finding.method == CHANGE_POINTS else ""
+    return f"{text}{since}, {p}"
+
+
+def inconclusive_text(series: KpiSeries, finding: HistoryFinding, further: int | None) -> str:
+    """Return the sentence for a KPI that may be worse. further: runs that would find the least difference."""
+    least = f"{formats.percent(finding.evidence.least)} %" if finding.evidence.least else "the difference"
+    if further is None:
+        more = f"no practical number of further runs would find {least}"
+    elif not further:
+        more = "further runs narrow the interval"
+    else:
+        about = "about" if finding.method == GROUPS else "at least"
+        more = f"{about} {formats.count(further, 'more run')} would find {least}"
+    return f"inconclusive: {difference_text(series, finding)}; {more}"
+
+
+def _not_enough(finding: HistoryFinding, past: int) -> str:
+    """Return the sentence for a KPI without enough history. past: runs of the history that have it."""
+    if finding.reason and past > 1 and finding.compared.n_new:
+        return finding.reason
+    return f"{NO_HISTORY}: {formats.count(past, 'past run') if past else 'no past run'}"

@@ -9,23 +9,53 @@ interval is, and across otherwise. The interval is the union of measurement inte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
 from ..statistics import comparison_scale
-from ..statistics.readings import ACROSS, NO_HISTORY, NOT_MEASURED, OUTSIDE, WITHIN, read_limit
-from . import headline_answer, kpi_patterns
-from .overall_verdict import NOT_JUDGED
+from ..statistics.readings import ACROSS, NO_HISTORY, NOT_JUDGED, NOT_MEASURED, OUTSIDE, WITHIN, read_limit
 
 SETTING = "results_limits"
 ENDS = ("max", "min")
 #: Results, the one that outweighs the others last.
 _GRAVITY = (WITHIN, NOT_MEASURED, ACROSS, OUTSIDE)
+#: Result -> verb of its sentence.
+VERBS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
+_KEYWORD = re.compile(r"{[^{}]*}")
+
+
+def names_of(definition: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that a KPI definition yields; ``*`` for a keyword whose values depend on the point."""
+    keywords = definition.get("for_each") or {}
+    listed = {keyword: values for keyword, values in keywords.items() if isinstance(values, list)}
+    for values in itertools.product(*listed.values()):
+        name = str(definition["name"])
+        for keyword, value in zip(listed, values, strict=True):
+            name = name.replace("{" + keyword + "}", str(value))
+        yield _KEYWORD.sub("*", name)
+
+
+def overlap(first: str, second: str) -> bool:
+    """Return whether a KPI name exists that both patterns match; ``*`` matches any text."""
+
+    @cache
+    def from_(i: int, j: int) -> bool:
+        if i == len(first) and j == len(second):
+            return True
+        if i < len(first) and first[i] == "*":
+            return from_(i + 1, j) or (j < len(second) and from_(i, j + 1))
+        if j < len(second) and second[j] == "*":
+            return from_(i, j + 1) or (i < len(first) and from_(i + 1, j))
+        return i < len(first) and j < len(second) and first[i] == second[j] and from_(i + 1, j + 1)
+
+    return from_(0, 0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +70,20 @@ class Limit:
 
     def matches(self, name: str) -> bool:
         """Return whether the limit applies to the KPI ``name``."""
-        return kpi_patterns.overlap(self.pattern, name)
+        return overlap(self.pattern, name)
+
+
+class Judged(Protocol):
+    """What was read of a figure by a limit."""
+
+    @property
+    def result(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+JudgedT = TypeVar("JudgedT", bound=Judged)
 
 
 @dataclass(frozen=True)
@@ -54,115 +97,88 @@ class LimitReading:
 def parse(
     raw: Mapping[str, Any], definitions: Iterable[Mapping[str, Any]], origins: Mapping[str, str] | None = None
 ) -> list[Limit]:
-    """Return the limits of ``raw``: KPI name or pattern with ``*`` -> {max, min}, numbers or text with a unit.
+    """Return the limits that a setting states.
 
-    definitions: KPI definitions of the run. origins: key of ``raw`` -> where it was written. Raises InputError.
+    Args:
+        raw: KPI name or pattern with ``*`` -> {max, min}, numbers or text with a unit.
+        definitions: KPI definitions of the run.
+        origins: Key of ``raw`` -> where it was written.
+
+    Raises:
+        InputError: For an unknown KPI, and a limit that is no number in the unit of the KPI.
     """
-    units = {name: str(one["unit"]) for one in definitions for name in kpi_patterns.names_of(one)}
+    units = {name: str(definition["unit"]) for definition in definitions for name in names_of(definition)}
     return [_limit(str(name), ends, units, (origins or {}).get(str(name), "")) for name, ends in raw.items()]
 
 
 def _limit(name: str, ends: Any, units: Mapping[str, str], origin: str) -> Limit:
     written = f" (from {origin})" if origin else ""
-    matched = sorted({unit for known, unit in units.items() if kpi_patterns.overlap(name, known)})
+    matched = sorted({unit for known, unit in units.items() if overlap(name, known)})
     if not matched:
-        message = f"{SETTING}: KPI '{name}'{written} is not defined{nearest(name, units)}"
-        raise InputError(message)
+        raise InputError(f"{SETTING}: KPI '{name}'{written} is not defined{nearest(name, units)}")
     where = f"{SETTING}: {name}{written}"
     if not isinstance(ends, Mapping) or not ends or any(key not in ENDS for key in ends):
         wrong = next((str(key) for key in ends if key not in ENDS), "") if isinstance(ends, Mapping) else ""
-        raise InputError(f"{where}: needs max or min, got {_shown(ends)}{nearest(wrong, ENDS)}")
+        raise InputError(f"{where}: needs max or min, got {_raw_text(ends)}{nearest(wrong, ENDS)}")
     most, least = (_bound(ends[key], matched, f"{where}: {key}") if key in ends else None for key in ENDS)
-    text = " and ".join(f"{key} {_written(ends[key], matched)}" for key in ENDS if key in ends)
+    texts = {key: _limit_text(ends[key], matched) for key in ENDS if key in ends}
     if most is not None and least is not None and most < least:
-        raise InputError(f"{where}: max {_written(ends['max'], matched)} is below min {_written(ends['min'], matched)}")
+        raise InputError(f"{where}: max {texts['max']} is below min {texts['min']}")
+    text = " and ".join(f"{key} {value}" for key, value in texts.items())
     return Limit(name, least, most, text, matched[0] if len(matched) == 1 else "")
 
 
 def _bound(value: Any, units: Iterable[str], where: str) -> float:
-    found = 0.0
+    bound = 0.0
     for unit in units:
         try:
-            found = formats.parse_value(value, unit)
+            bound = formats.parse_value(value, unit, "the KPI")
         except InputError as error:
-            other = str(error)
-            if isinstance(error, formats.UnitError):
-                other = other.replace(" than ", " than the KPI, ")
-            raise InputError(f"{where} {other}") from error
-    return found
+            raise InputError(f"{where} {error}") from error
+    return bound
 
 
-def _written(value: Any, units: list[str]) -> str:
+def _limit_text(value: Any, units: Sequence[str]) -> str:
     if isinstance(value, str) or len(units) > 1:
         return str(value)
     return formats.value(float(value), units[0])
 
 
-def _shown(ends: Any) -> str:
+def _raw_text(ends: Any) -> str:
     if isinstance(ends, Mapping):
         return "{" + ", ".join(f"{key}: {value}" for key, value in ends.items()) + "}"
     return repr(ends)
 
 
-class Judged(Protocol):
-    """What was read of a figure by a limit."""
-
-    @property
-    def result(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-
-One = TypeVar("One", bound=Judged)
+def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
+    """Judge one KPI of one point by a limit."""
+    low, high = interval_of(kpi)
+    if low is None and high is None:
+        note = str(kpi.get("note") or "it has no value")
+        return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
+    result = read_limit(low, high, limit.least, limit.most)
+    return LimitReading(result, f"{_figure_text(kpi, low, high, limit)} {VERBS[result]} the limit, {limit.text}.")
 
 
-def worst(readings: Sequence[One]) -> One:
+def worst(readings: Sequence[JudgedT]) -> JudgedT:
     """Return the reading that outweighs the others, of at least one."""
-    return max(readings, key=lambda one: _GRAVITY.index(one.result))
-
-
-def entry(
-    point: str, kpi: Mapping[str, Any], own: Sequence[Limit], readings: Sequence[Judged], compared: bool
-) -> dict[str, Any]:
-    """Return the judged KPI of a point as in schema verdict/2, before its comparison with history.
-
-    own: the limits of the KPI. readings: by each of them. compared: whether it is compared with history.
-    """
-    read = worst(readings) if readings else None
-    reading, why = (NO_HISTORY, "There is no past run to compare with.") if compared else (NOT_JUDGED, "")
-    return {
-        "point": point,
-        **{key: kpi[key] for key in ("name", "unit", "direction", "value", "simulated")},
-        "title": kpi.get("title") or kpi["name"],
-        "reading": reading,
-        "why": read.text if read and (read.result != WITHIN or not why) else why,
-        **({"limit": {"text": read.text, "result": read.result, **_ends(own)}} if read else {}),
-    }
-
-
-def _ends(own: Sequence[Limit]) -> dict[str, float]:
-    """Return the tightest ends of the limits of a KPI."""
-    least = [one.least for one in own if one.least is not None]
-    most = [one.most for one in own if one.most is not None]
-    return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
+    return max(readings, key=lambda reading: _GRAVITY.index(reading.result))
 
 
 def interval_of(kpi: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the union of a KPI's measurement and confidence interval; None for an end that is not known.
 
-    A KPI without a value has a lower bound at most ("≥ 14.6 s"). Both ends are None if nothing is known.
+    A KPI without a value has a lower bound at most (``at_least``). Both ends are None if nothing is known.
     """
     value = value_of(kpi)
     if value is None:
-        bound = headline_answer.bound(kpi)
-        return (formats.parse_value(bound, kpi["unit"]) if bound else None), None
+        return _known(kpi.get("at_least")) if kpi["value"] is None else None, None
     low, high = kpi.get("interval") or (value, value)
     sampled = kpi.get("confidence") or {"low": low, "high": high}
-    lows, highs = (low, sampled["low"]), (high, sampled["high"])
+    lows, highs = (_known(low), _known(sampled["low"])), (_known(high), _known(sampled["high"]))
     return (
-        None if None in map(_known, lows) else min(*lows, value),
-        None if None in map(_known, highs) else max(*highs, value),
+        None if None in lows else min(value, *(end for end in lows if end is not None)),
+        None if None in highs else max(value, *(end for end in highs if end is not None)),
     )
 
 
@@ -175,30 +191,24 @@ def _known(value: float | None) -> float | None:
     return value if value is not None and abs(value) < comparison_scale.LARGEST else None
 
 
-def judge(limit: Limit, kpi: Mapping[str, Any]) -> LimitReading:
-    """Judge one KPI of one point by a limit."""
-    interval = interval_of(kpi)
-    if interval == (None, None):
-        note = str(kpi.get("note") or "it has no value")
-        return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
-    result = read_limit(*interval, limit.least, limit.most)
-    return LimitReading(result, f"{_amount(kpi, interval, limit)} {WORDS[result]} the limit, {limit.text}.")
-
-
-WORDS = {WITHIN: "is within", OUTSIDE: "is outside", ACROSS: "may be within or outside"}
-
-
 def beside(limit: Limit, amount: float, unit: str) -> str:
     """Return a figure with its unit, with more digits if it would read as on another side of the limit."""
     text = formats.value(amount, unit)
-    shown = formats.parse_value(text, unit) if isfinite(amount) else amount
-    ends = [one for one in (limit.least, limit.most) if one is not None]
-    same = all((shown > one, shown < one) == (amount > one, amount < one) for one in ends)
-    return text if same else formats.exact(amount, unit)
+    for end in (limit.least, limit.most):
+        alike = end is not None and formats.value(_rounded(amount), unit) == formats.value(_rounded(end), unit)
+        # Of equal numbers the limit may have been written with more digits.
+        if alike and (amount != end or text not in limit.text):
+            return formats.exact(amount, unit)
+    return text
 
 
-def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None], limit: Limit) -> str:
-    (low, high), unit, amount = interval, kpi["unit"], value_of(kpi)
+def _rounded(amount: float) -> float:
+    """Return a number with as many digits as formats.value() shows."""
+    return float(f"{amount:.3g}") if abs(amount) < 1000 else amount
+
+
+def _figure_text(kpi: Mapping[str, Any], low: float | None, high: float | None, limit: Limit) -> str:
+    unit, amount = kpi["unit"], value_of(kpi)
     if amount is None:
         return f"At least {formats.value(low, unit)}"
     value = beside(limit, amount, unit)
@@ -208,3 +218,51 @@ def _amount(kpi: Mapping[str, Any], interval: tuple[float | None, float | None],
         return f"{value} ({formats.interval(low, high, unit)})"
     end = f"at least {formats.value(low, unit)}" if high is None else f"at most {formats.value(high, unit)}"
     return f"{value} ({end})"
+
+
+def judged_kpi(
+    point: str, kpi: Mapping[str, Any], own: Sequence[Limit], readings: Sequence[Judged], compared: bool
+) -> dict[str, Any]:
+    """Return the judged KPI of a point as in schema verdict/2, before its comparison with history.
+
+    Args:
+        point: Number of the point.
+        kpi: The KPI, as in kpis/2.
+        own: The limits of the KPI.
+        readings: The reading by each of them.
+        compared: Whether it is compared with history.
+    """
+    read = worst(readings) if readings else None
+    reading, why = (NO_HISTORY, "There is no past run to compare with.") if compared else (NOT_JUDGED, "")
+    return {
+        "point": point,
+        **{key: kpi[key] for key in ("name", "unit", "direction", "value", "simulated")},
+        "title": kpi.get("title") or kpi["name"],
+        "reading": reading,
+        "why": read.text if read and (read.result != WITHIN or not why) else why,
+        **({"limit": {"text": read.text, "result": read.result, **_tightest(own)}} if read else {}),
+    }
+
+
+def _tightest(own: Sequence[Limit]) -> dict[str, float]:
+    """Return the tightest ends of the limits of a KPI."""
+    least = [limit.least for limit in own if limit.least is not None]
+    most = [limit.most for limit in own if limit.most is not None]
+    return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
+
+
+def absent_kpi(point: str, limit: Limit) -> dict[str, Any]:
+    """Return the entry of a limit whose KPI the point does not have, as in schema verdict/2."""
+    text = f"The limit is {limit.text}, and the test point has no such figure."
+    return {
+        "point": point,
+        "name": limit.pattern,
+        "title": limit.pattern,
+        "unit": limit.unit,
+        "direction": "none",
+        "value": None,
+        "simulated": False,
+        "reading": NOT_JUDGED,
+        "why": text,
+        "limit": {"text": text, "result": NOT_MEASURED},
+    }

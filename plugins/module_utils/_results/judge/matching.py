@@ -109,7 +109,7 @@ def _known_to(past: PastPoint, labels: FlatLabels, defaults: Collection[str]) ->
 
 
 def _setting(name: str) -> str:
-    return shown(name).partition(".")[0]
+    return display_name(name).partition(".")[0]
 
 
 def _reason(other: Sequence[str], past: PastRun) -> str:
@@ -118,7 +118,7 @@ def _reason(other: Sequence[str], past: PastRun) -> str:
     if SIMULATED in other:
         simulated = any(point.labels.get(SIMULATED) for point in past.points)
         return "simulated" if simulated else "not simulated"
-    return f"other {formats.listed([shown(one) for one in other], _NAMED)}" if other else "no comparable point"
+    return f"other {formats.listed([display_name(one) for one in other], _NAMED)}" if other else "no comparable point"
 
 
 def differing(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
@@ -127,7 +127,7 @@ def differing(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
     return sorted(names, key=lambda name: (name.startswith(SETTINGS), name))
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """Return the name of a label as a user writes it."""
     return name.removeprefix(SETTINGS)
 
@@ -160,7 +160,7 @@ def _is_compared(name: str, rules: LabelRules) -> bool:
 @functools.lru_cache(maxsize=100_000)
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a pattern matches the name of a label."""
-    names = {name, shown(name)}
+    names = {name, display_name(name)}
     return any(fnmatchcase(one, end) for pattern in patterns for end in (pattern, f"{pattern}.*") for one in names)
 
 
@@ -177,6 +177,6 @@ def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules
     single = len(names) == 1 and names[0].startswith("ran.")
     texts = []
     for point in old:
-        values = [(shown(name), point.labels.get(name, "none")) for name in names]
+        values = [(display_name(name), point.labels.get(name, "none")) for name in names]
         texts.append(", ".join(str(value) if single else f"{name} {value}" for name, value in values[:_NAMED]))
     return formats.listed(dict.fromkeys(one for one in texts if one), 2)

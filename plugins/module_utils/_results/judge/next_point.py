@@ -1,17 +1,114 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which point of a run is measured next. A pure function of the attempts; see docs/matrix.md."""
+"""Decide which point of a run is measured next, from the attempts that its folders record; see docs/matrix.md.
+
+The setting ``redo`` demands further attempts before that; choosers (repetition, bisection) decide on more after it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import listed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import attempt_folder, counted_attempts
 
-from .planned_points import FAILED, OPEN, PASSED, RUNNING, Attempt, Finished, PlannedPoint, ScheduleState
+PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
+#: Status of an attempt that is still to be measured.
+OPEN = (PLANNED, RUNNING)
+INCONCLUSIVE = "inconclusive"
+#: What ``redo`` accepts beside numbers of points.
+REDO_KEYWORDS = (FAILED, INCONCLUSIVE)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt at a point of the matrix. record: its point.yml."""
+
+    of: str
+    attempt: int
+    record: Mapping[str, Any]
+
+    @property
+    def status(self) -> str:
+        """planned, running, passed, failed or skipped."""
+        return str(self.record["status"])
+
+    @property
+    def resumed(self) -> bool:
+        """Whether its load was begun by a session that was killed, so that its times include the interruption."""
+        return bool(self.record.get("resumed"))
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return attempt_folder(self.of, self.attempt)
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """The attempt to measure next. readings, remaining_budget: as in schedule/1, of a repetition.
+
+    last: whether it is known that none follows it in this session.
+    """
+
+    of: str
+    attempt: int
+    why: str
+    readings: tuple[Mapping[str, Any], ...] = ()
+    remaining_budget: float | None = None
+    last: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return attempt_folder(self.of, self.attempt)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """No point is measured any more in this session. readings: as in schedule/1, of a repetition."""
+
+    why: str
+    readings: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class ScheduleState:
+    """All attempts, in order, and the names of those that this session has decided to measure.
+
+    on_demand: whether points that were not begun wait until a chooser asks for them, as those of a bisection do.
+    """
+
+    attempts: tuple[Attempt, ...]
+    decided: frozenset[str] = frozenset()
+    stop_on_error: bool = False
+    on_demand: bool = False
+
+    def counted(self) -> list[Attempt]:
+        """Return the attempt that counts of each point."""
+        return counted_attempts(self.attempts)
+
+    def failed_now(self) -> list[Attempt]:
+        """Return the attempts that failed in this session."""
+        return [attempt for attempt in self.attempts if attempt.status == FAILED and attempt.name in self.decided]
+
+    def fresh_attempt(self, point: str) -> int:
+        """Return the number of the attempt to measure next at a point: 1 if it was not begun."""
+        begun = any(
+            attempt.of == point and (attempt.attempt > 1 or attempt.status != PLANNED) for attempt in self.attempts
+        )
+        return self.next_attempt(point) if begun else 1
+
+    def next_attempt(self, point: str) -> int:
+        """Return the number of a further attempt at a point."""
+        return max((attempt.attempt for attempt in self.attempts if attempt.of == point), default=0) + 1
 
 
 class Chooser(Protocol):
@@ -21,6 +118,20 @@ class Chooser(Protocol):
         """Return the attempt to measure, why the session ends, or None if there is nothing to decide."""
 
 
+def read_attempts(run_dir: Path) -> tuple[Attempt, ...]:
+    """Read the attempts of a run, in order.
+
+    A folder without point.yml, which a killed session left, is none, and neither is one with another name, such as a
+    copy. Raises DataError for a damaged point.yml.
+    """
+    attempts = []
+    for path in (run_dir / "points").glob("[0-9]*/point.yml"):
+        point, number = run_reader.split_attempt_name(path.parent.name)
+        if attempt_folder(point, number) == path.parent.name:
+            attempts.append(Attempt(point, number, files.read_yaml(path)))
+    return tuple(sorted(attempts, key=lambda attempt: run_reader.attempt_order(attempt.of, attempt.attempt)))
+
+
 def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> PlannedPoint | Finished:
     """Return the next attempt to measure: an interrupted one, a further one, a first one, then as ``choosers`` decide.
 
@@ -28,39 +139,115 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
     the next session. An attempt that has passed or failed is never measured again. Choosers get to decide when each
     attempt has ended; what they return becomes a fresh attempt, and they must end eventually.
     """
+    waiting = _open_attempts(state)
     if state.stop_on_error and (failed := state.failed_now()):
-        rest = [one.name for one in _open(state)]
-        more = f"; not measured: {listed(rest)}" if rest else ""
+        more = f"; not measured: {listed(attempt.name for attempt in waiting)}" if waiting else ""
         return Finished(f"Point {failed[0].name} failed, and run_stop_on_error is set{more}.")
-    waiting = _open(state)
     if waiting:
-        one = waiting[0]
-        return PlannedPoint(one.of, one.attempt, _why(one), last=len(waiting) == 1 and not choosers)
+        first = waiting[0]
+        why = str(first.record.get("why") or "It has not been measured.")
+        if first.status == RUNNING:
+            why = "The session that measured it was interrupted."
+        return PlannedPoint(first.of, first.attempt, why, last=len(waiting) == 1 and not choosers)
     for choose in choosers:
-        found = choose(state)
-        if isinstance(found, PlannedPoint):
-            return replace(found, attempt=state.fresh_attempt(found.of), last=False)
-        if found is not None:
-            return found
-    return Finished(_end(state))
+        decision = choose(state)
+        if isinstance(decision, PlannedPoint):
+            return replace(decision, attempt=state.fresh_attempt(decision.of), last=False)
+        if decision is not None:
+            return decision
+    return Finished(_outcome(state))
 
 
-def _open(state: ScheduleState) -> list[Attempt]:
+def _open_attempts(state: ScheduleState) -> list[Attempt]:
     """Return the attempts that have not ended, in the order in which they are measured."""
-    found = [one for one in state.attempts if one.status in OPEN and one.name not in state.decided]
+    waiting = [attempt for attempt in state.attempts if attempt.status in OPEN and attempt.name not in state.decided]
     if state.on_demand:
-        found = [one for one in found if one.status == RUNNING or one.attempt > 1]
-    return sorted(found, key=lambda one: (one.status != RUNNING, one.attempt == 1))
+        waiting = [attempt for attempt in waiting if attempt.status == RUNNING or attempt.attempt > 1]
+    return sorted(waiting, key=lambda attempt: (attempt.status != RUNNING, attempt.attempt == 1))
 
 
-def _why(one: Attempt) -> str:
-    if one.status == RUNNING:
-        return "The session that measured it was interrupted."
-    return str(one.record.get("why") or "It has not been measured.")
-
-
-def _end(state: ScheduleState) -> str:
+def _outcome(state: ScheduleState) -> str:
     """Return what became of the points, in words."""
-    by_status = {status: [one.of for one in state.counted() if one.status == status] for status in (PASSED, FAILED)}
-    parts = [f"{listed(names)} {status}" for status, names in by_status.items() if names]
+    parts = []
+    for status in (PASSED, FAILED):
+        points = [attempt.of for attempt in state.counted() if attempt.status == status]
+        parts += [f"{listed(points)} {status}"] if points else []
     return f"Each point has been measured: {'; '.join(parts)}." if parts else "There is no point to measure."
+
+
+def parse_redo(raw: Any, points: Sequence[str]) -> list[str]:
+    """Return the keywords and points in ``failed,003``, ``failed 003`` or a list.
+
+    Args:
+        raw: The value of setting ``redo``.
+        points: The points that the run has.
+
+    Raises:
+        InputError: For anything that is neither a keyword nor a point of the run.
+    """
+    if isinstance(raw, (list, tuple)):
+        return [name for part in raw for name in parse_redo(part, points)]
+    names = str("" if raw is None else raw).replace(",", " ").split()
+    for name in names:
+        if name in REDO_KEYWORDS or name in points:
+            continue
+        if (point := run_reader.point_of_attempt(name)) in points:
+            raise InputError(f"redo: '{name}' is an attempt; name its point, redo={point}")
+        have = f"the run has {_range(points)}"
+        if name.isdecimal():
+            raise InputError(f"redo: there is no point '{name}'{_near_number(name, points)}; {have}")
+        near = nearest(name, REDO_KEYWORDS)
+        raise InputError(f"redo: '{name}' is neither failed, inconclusive nor a point{near}; {have}")
+    if not names:
+        raise InputError("-e redo= is empty; give failed, inconclusive or numbers of points, or leave it out")
+    return names
+
+
+def points_to_redo(
+    names: Sequence[str], state: ScheduleState, inconclusive: Collection[str] = (), repeats: bool = False
+) -> list[PlannedPoint]:
+    """Return the further attempts that ``redo`` demands, in order of the points.
+
+    A point with an attempt that has not ended gets none, because that attempt is measured.
+
+    Args:
+        names: As parse_redo() returns them.
+        state: The attempts of the run.
+        inconclusive: Points whose verdict is inconclusive.
+        repeats: Whether all attempts at a point count, so that it failed if the last one did.
+
+    Raises:
+        InputError: For a point that is skipped.
+    """
+    planned = []
+    for attempt in state.counted():
+        point = attempt.of
+        status = [other.status for other in state.attempts if other.of == point]
+        if point in names and attempt.status == SKIPPED:
+            reason = attempt.record.get("why") or "no reason was recorded"
+            raise InputError(f"redo: point {point} is skipped: {reason}")
+        why = _why_redone(point, status[-1] if repeats else attempt.status, names, inconclusive)
+        if why and not {*status} & {*OPEN, SKIPPED}:
+            planned.append(PlannedPoint(point, state.next_attempt(point), why))
+    return planned
+
+
+def _why_redone(point: str, status: str, names: Collection[str], inconclusive: Collection[str]) -> str:
+    if point in names:
+        return f"It is to be measured again, redo={point}."
+    if FAILED in names and status == FAILED:
+        return "It failed, redo=failed."
+    if INCONCLUSIVE in names and point in inconclusive:
+        return "Its verdict is inconclusive, redo=inconclusive."
+    return ""
+
+
+def _near_number(name: str, points: Sequence[str]) -> str:
+    same = [point for point in points if int(point) == int(name)]
+    return f" (did you mean '{same[0]}'?)" if same else ""
+
+
+def _range(points: Sequence[str]) -> str:
+    if len(points) > 3:
+        return f"{points[0]} … {points[-1]}"
+    return ", ".join(points) or "none"

@@ -1,33 +1,58 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a run, from the results of its checks and the readings of its figures."""
+"""The verdict of a run or comparison, from the results of its checks and the readings of its figures; and in words.
+
+``summary.md`` is for a comment on a change: verdict, answer, five figures, reasons, links.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from ..statistics.readings import IMPROVEMENT, INCONCLUSIVE, OUTSIDE, PASS, REGRESSION, of_suite
+from ..statistics.readings import (
+    IMPROVEMENT,
+    INCONCLUSIVE,
+    NOT_JUDGED,
+    NOT_MEASURED,
+    OUTSIDE,
+    PASS,
+    REGRESSION,
+    verdict_of,
+)
 
 INVALID, ERROR = "invalid", "error"
-NOT_JUDGED = "not judged"
 #: The check that no phase failed.
 PHASES = "phases"
-
 #: Verdicts, the one that outweighs the others first: an invalid load proves nothing about the product, and after an
 #: error there is no load.
 PRECEDENCE = (ERROR, INVALID, REGRESSION, INCONCLUSIVE, IMPROVEMENT, PASS)
 #: Result of a check -> the verdict that it asks for.
 OF_CHECK = {PASS: PASS, OUTSIDE: REGRESSION, INVALID: INVALID, ERROR: ERROR, NOT_JUDGED: INCONCLUSIVE}
+#: Number of figures in the table of a summary, and of reasons below it.
+FIGURES, REASONS = 5, 5
+#: Maximum length of a sentence of a summary: a comment is read at a glance.
+LONGEST = 300
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def overall(results: Iterable[str], readings: Iterable[str] = ()) -> str:
     """Return the verdict from the results of all checks and the readings of the judged figures."""
-    found = {OF_CHECK[one] for one in results} | {of_suite(list(readings))}
-    return next((one for one in PRECEDENCE if one in found), PASS)
+    verdicts = {OF_CHECK[result] for result in results} | {verdict_of(list(readings))}
+    return next((verdict for verdict in PRECEDENCE if verdict in verdicts), PASS)
+
+
+def judgement(results: Iterable[str], readings: Iterable[str] = ()) -> dict[str, Any]:
+    """Return verdict, code and exit status, as in schemas verdict/2 and comparison/2."""
+    verdict = overall(results, readings)
+    code, status = VERDICTS[verdict]
+    return {"verdict": verdict, "code": code, "exit_status": status}
 
 
 def reasons(verdict: Mapping[str, Any]) -> list[str]:
@@ -38,30 +63,45 @@ def reasons(verdict: Mapping[str, Any]) -> list[str]:
     result = verdict.get("verdict", PASS)
     if result == PASS:
         return []
-    checks = [
-        f"{one['check']}{_at(one)}: {one['detail']}"
-        for one in verdict.get("checks") or []
-        if OF_CHECK.get(one["result"], PASS) == result
-    ]
-    kpis = [
-        f"{one['name']}{_at(one)}: {one['why']}"
-        for one in verdict.get("kpis") or []
-        if of_suite([one["reading"], (one.get("limit") or {}).get("result", PASS)]) == result
-    ]
+    checks = verdict.get("checks") or []
+    deciding = [check for check in checks if OF_CHECK.get(check["result"], PASS) == result]
     phases = [
-        f"{one['check']}: {one['detail']}"
-        for one in verdict.get("checks") or []
-        if one["check"] == PHASES and one["result"] != PASS and OF_CHECK[one["result"]] != result
+        check
+        for check in checks
+        if check["check"] == PHASES and check["result"] != PASS and OF_CHECK[check["result"]] != result
     ]
-    return checks + kpis + phases
+    kpis = [_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if _verdict_of_kpi(kpi) == result]
+    return [*map(_check_reason, deciding), *kpis, *map(_check_reason, phases)]
 
 
 def explanation(verdict: Mapping[str, Any]) -> list[str]:
     """Return the reasons of a verdict; for a pass, how its figures compare with the history, if there is one."""
     if verdict.get("verdict", PASS) != PASS or not verdict.get("baseline"):
         return reasons(verdict)
-    kpis = verdict.get("kpis") or []
-    return [f"{one['name']}{_at(one)}: {one['why']}" for one in kpis if one["reading"] == PASS]
+    return [_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if kpi["reading"] == PASS]
+
+
+def _check_reason(check: Mapping[str, Any]) -> str:
+    return f"{check['check']}{_at_point(check)}: {check['detail']}"
+
+
+def _kpi_reason(kpi: Mapping[str, Any]) -> str:
+    return f"{kpi['name']}{_at_point(kpi)}: {kpi['why']}"
+
+
+def _at_point(entry: Mapping[str, Any]) -> str:
+    return f" (point {entry['point']})" if entry.get("point") else ""
+
+
+def _verdict_of_kpi(kpi: Mapping[str, Any]) -> str:
+    return verdict_of([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
+
+
+def first_reason(verdict: Mapping[str, Any]) -> str:
+    """Return the verdict and its first reason as one line."""
+    why = reasons(verdict)
+    more = f" ({formats.count(len(why) - 1, 'further reason')})" if len(why) > 1 else ""
+    return f"{verdict['verdict']}: {why[0]}{more}" if why else str(verdict["verdict"])
 
 
 def compared(verdict: Mapping[str, Any]) -> str:
@@ -77,8 +117,8 @@ def compared(verdict: Mapping[str, Any]) -> str:
 
 def history_line(history: Mapping[str, Any]) -> str:
     """Return how many runs of the history are used, and why others are not."""
-    out = [f"{len(one['runs'])} {one['why']}" for one in history["left_out"]]
-    left = f"; left out: {', '.join(out)}" if out else ""
+    reasons_left_out = [f"{len(group['runs'])} {group['why']}" for group in history["left_out"]]
+    left = f"; left out: {', '.join(reasons_left_out)}" if reasons_left_out else ""
     return f"{history['used']} of {formats.count(history['found'], 'run')} comparable{left}"
 
 
@@ -89,5 +129,76 @@ def history_sentence(verdict: Mapping[str, Any]) -> str:
     return f"{formats.capitalized(compared(verdict))}. {history_line(verdict['history'])}."
 
 
-def _at(one: Mapping[str, Any]) -> str:
-    return f" (point {one['point']})" if one.get("point") else ""
+def summary(run: Run, verdict: Mapping[str, Any]) -> str:
+    """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none."""
+    name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
+    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {_plain(name)}"]
+    why = explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+    bullets = [_bullets(why)] if why else []
+    answer = [_plain(sentence) for sentence in verdict.get("answer") or []]
+    rows = list(_table(verdict))
+    table = ["\n".join(rows)] if rows else []
+    worse = verdict.get("verdict") == REGRESSION
+    blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
+    blocks += [f"Warning: {_plain(warning)}" for warning in verdict.get("warnings") or []]
+    if verdict.get("history"):
+        blocks.append(_plain(history_sentence(verdict)))
+    return "\n\n".join([*blocks, _links(run)]) + "\n"
+
+
+def _bullets(why: list[str]) -> str:
+    more = [f"{formats.count(len(why) - REASONS, 'further reason')} in verdict.json"] if len(why) > REASONS else []
+    return "\n".join(f"- {_plain(reason)}" for reason in [*why[:REASONS], *more])
+
+
+def _table(verdict: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table of the figures that matter most: the gravest first."""
+    kpis = sorted(verdict.get("kpis") or [], key=lambda kpi: PRECEDENCE.index(_verdict_of_kpi(kpi)))[:FIGURES]
+    if not kpis:
+        return
+    several = len({kpi["point"] for kpi in kpis}) > 1
+    yield f"| {'point | ' if several else ''}figure | value | before | change | reading |"
+    yield f"|{'---|' if several else ''}---|---|---|---|---|"
+    for kpi in kpis:
+        cells = [
+            *([kpi["point"]] if several else []),
+            kpi["title"] + (" (simulated)" if kpi["simulated"] else ""),
+            formats.value(kpi["value"], kpi["unit"]),
+            formats.value((kpi.get("old") or {}).get("value"), kpi["unit"]),
+            change_text(kpi),
+            _reading(kpi),
+        ]
+        yield "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+
+
+def change_text(kpi: Mapping[str, Any]) -> str:
+    """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown.
+
+    With several new runs it is that of their mean, which is stated: the value in the same row is that of one run.
+    """
+    if kpi.get("change") is None:
+        return "–"
+    low, high = kpi.get("change_low"), kpi.get("change_high")
+    interval = f" ({formats.percent(low)} to {formats.percent(high)} %)" if low is not None and high is not None else ""
+    sign = "+" if kpi["change"] > 0 else ""
+    new = (kpi.get("new") or {}).get("n") or 1
+    return f"{sign}{formats.percent(kpi['change'])} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
+
+
+def _reading(kpi: Mapping[str, Any]) -> str:
+    limit = (kpi.get("limit") or {}).get("result")
+    parts = [kpi["reading"]] if kpi["reading"] != NOT_JUDGED else []
+    return ", ".join([*parts, *([f"{limit} limit" if limit != NOT_MEASURED else limit] if limit else [])]) or "–"
+
+
+def _links(run: Run) -> str:
+    links = [f"run: {run.id}", f"directory: {run.top}"]
+    links += ["report: report/index.html"] if (run.top / "report" / "index.html").exists() else []
+    links += [f"{export['target']}: {export['address']}" for export in run.record.get("exported") or []]
+    return "\n".join(f"- {_plain(link)}" for link in links)
+
+
+def _plain(text: object) -> str:
+    """Return text on one line, without meaning as Markdown or HTML."""
+    flat = " ".join(str(text).split())
+    return _SPECIAL.sub(r"\\\1", flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…")

@@ -1,20 +1,33 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs of a history: their points with labels and KPIs, wherever they were read from."""
+"""Runs of a history, wherever they were read from: their points with labels and KPIs; a KPI as a series over runs.
+
+A repetition looks at the history after each attempt. Reading it again each time could take minutes, and attempts of the
+same session would be judged by different histories. So a session keeps what it has read in history.json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import asdict, dataclass, field
+from math import exp, isfinite, log, nan
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..kpi.labels import FlatLabels
+
+FILE, SCHEMA = "history.json", "history/1"
+#: Width of a 95 % interval in standard errors.
+WIDTH = 3.92
+#: Reads a source; gets the lists for notes, and for why the source cannot be read.
+ReadSource = Callable[[list[str], list[str]], Iterator["PastRun"]]
 
 
 @dataclass(frozen=True)
@@ -51,12 +64,67 @@ class PastRun:
     points: tuple[PastPoint, ...]
 
 
+@dataclass(frozen=True)
+class RunValue:
+    """A KPI in one run; None for what was not measured. low, high: its confidence interval at 95 % within the run."""
+
+    run: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Standard error within the run, in the unit of the KPI; NaN if unknown."""
+        return nan if self.low is None or self.high is None else (self.high - self.low) / WIDTH
+
+
+@dataclass(frozen=True)
+class KpiSeries:
+    """One KPI of one point in old and new runs, each oldest first.
+
+    direction: lower, higher or none. new: this run, or all of its attempts, and past runs of the same configuration.
+    judged: whether it may decide the verdict. repeated: whether attempts were added until it was decided. baseline:
+    what distinguishes the old runs, such as "4.19.3"; empty if they differ in nothing that is compared.
+    """
+
+    point: str
+    name: str
+    unit: str
+    direction: str
+    old: tuple[RunValue, ...]
+    new: tuple[RunValue, ...]
+    judged: bool = True
+    repeated: bool = False
+    baseline: str = ""
+
+
+def run_value(label: str, kpis: Sequence[PastValue]) -> RunValue:
+    """Return a KPI in one run from its attempts: a run is one observation, so several count as their mean."""
+    mean = mean_of(kpis)
+    return RunValue(label, mean.value, mean.low, mean.high)
+
+
+def mean_of(kpis: Sequence[PastValue]) -> PastValue:
+    """Return the mean of attempts, of the logarithms if all are positive; its interval is the union of theirs."""
+    values = [kpi.value for kpi in kpis if kpi.value is not None]
+    if len(kpis) == 1 or not values:
+        return kpis[0]
+    mean = values[0]
+    if len(set(values)) > 1:
+        mean = exp(fmean(map(log, values))) if min(values) > 0 else fmean(values)
+    lows, highs = [kpi.low for kpi in kpis], [kpi.high for kpi in kpis]
+    low = None if None in lows else min(end for end in lows if end is not None)
+    high = None if None in highs else max(end for end in highs if end is not None)
+    return PastValue(mean, low, high, kpis[0].unit)
+
+
 def counted(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
     """Return the attempts that count of those that passed: the last one at each point, or all of a run that repeats."""
-    ordered = sorted(points, key=lambda one: run_reader.attempt_order(*run_reader.split_attempt_name(one.number)))
+    ordered = sorted(points, key=lambda point: run_reader.attempt_order(*run_reader.split_attempt_name(point.number)))
     if repeats:
         return tuple(ordered)
-    return tuple({run_reader.point_of_attempt(one.number): one for one in ordered}.values())
+    return tuple({run_reader.point_of_attempt(point.number): point for point in ordered}.values())
 
 
 @contextmanager
@@ -71,21 +139,91 @@ def left_out(notes: list[str], where: object) -> Iterator[None]:
 
 
 def kpis_of(documents: Any, where: object) -> dict[str, PastValue]:
-    """Return the KPIs of a point by name. documents: as in kpis.json or the index.
+    """Return the KPIs of a point by name.
 
-    where: the file or index in messages. Raises DataError for anything else.
+    Args:
+        documents: KPIs as in kpis.json or the index.
+        where: The file or index in messages.
+
+    Raises:
+        DataError: For anything else.
     """
     try:
-        return {str(one["name"]): _value(one) for one in documents}
+        return {str(kpi["name"]): _past_value(kpi) for kpi in documents}
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DataError(f"{where}: not KPIs as perfscale.seatrial writes them") from error
 
 
-def _value(one: Mapping[str, Any]) -> PastValue:
-    confidence = one.get("confidence") or {}
+def _past_value(kpi: Mapping[str, Any]) -> PastValue:
+    confidence = kpi.get("confidence") or {}
     low, high = _number(confidence.get("low")), _number(confidence.get("high"))
-    return PastValue(_number(one["value"]), low, high, str(one.get("unit") or ""))
+    return PastValue(_number(kpi["value"]), low, high, str(kpi.get("unit") or ""))
 
 
 def _number(value: Any) -> float | None:
     return float(value) if value is not None and isfinite(float(value)) else None
+
+
+@dataclass
+class _Source:
+    """What was read of a source. whole: to its end, or to the most that are read of any."""
+
+    runs: list[PastRun] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    whole: bool = False
+
+
+class KeptRuns:
+    """The past runs that a session has read. session: its start, as in run.yml."""
+
+    def __init__(self, top: Path, session: str) -> None:
+        self._path, self._session = top / FILE, session
+        self._sources = _kept_sources(self._path, session)
+
+    def read(self, source: str, read_source: ReadSource, notes: list[str], unread: list[str]) -> Iterator[PastRun]:
+        """Yield the runs of a source: those that are kept, then further ones that ``read_source`` reads.
+
+        A source that could not be read is read again at the next look.
+        """
+        kept = self._sources.get(source, _Source())
+        yield from kept.runs
+        if kept.whole:
+            notes += kept.notes
+            return
+        known = {run.run for run in kept.runs}
+        current, failed = _Source(), list[str]()
+        self._sources[source] = current
+        for run in read_source(current.notes, failed):
+            current.runs.append(run)
+            if run.run not in known:
+                yield run
+        current.whole = not failed
+        notes += current.notes
+        unread += failed
+
+    def save(self) -> None:
+        """Write the file."""
+        sources = {name: asdict(source) for name, source in self._sources.items()}
+        files.write_json(self._path, {"schema": SCHEMA, "session": self._session, "sources": sources}, SCHEMA)
+
+
+def _kept_sources(path: Path, session: str) -> dict[str, _Source]:
+    """Return what a session has read; nothing of another session, or from a damaged file."""
+    try:
+        document = files.read_json(path)
+        if document["session"] != session:
+            return {}
+        return {
+            name: _Source([_kept_run(run) for run in source["runs"]], source["notes"], source["whole"])
+            for name, source in document["sources"].items()
+        }
+    except (DataError, OSError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _kept_run(run: Mapping[str, Any]) -> PastRun:
+    points = tuple(
+        PastPoint(**{**point, "kpis": {name: PastValue(**kpi) for name, kpi in point["kpis"].items()}})
+        for point in run["points"]
+    )
+    return PastRun(**{**run, "points": points})

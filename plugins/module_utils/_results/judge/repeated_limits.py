@@ -1,32 +1,112 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge a figure by its limit from several attempts at a point, at every look with one error rate (word ``repeat``).
+"""Judge points that are repeated until decided (keyword ``repeat``): one figure and one reading for all attempts.
 
-The figure is the mean over the attempts. The test of always_valid_interval.py says whether it differs from the limit;
-Holm's correction covers all limits of all points, so that ``results_level`` is the chance of any wrong decision.
+The figure is the mean over the attempts. The test of always_valid_interval.py says whether it differs from its limit at
+every look with one error rate; Holm's correction covers all limits of all points, so that ``results_level`` is the
+chance of any wrong decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf, isfinite, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..statistics import always_valid_interval, comparison_scale, multiple_testing
+from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.always_valid_interval import AnytimeDifference
-from ..statistics.readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN
+from ..statistics.readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, holm
 from . import limits
-from .kpi_series import WIDTH
 from .limits import Limit
+from .past_runs import WIDTH
 
 Kpi = Mapping[str, Any]
 #: Logarithm of a number beyond any figure.
 _LARGEST = 700.0
 METHOD = "mean of the attempts, at every look"
+
+
+def attempts_of(run: Run) -> dict[str, list[Point]]:
+    """Return the passed attempts at each point of a run that repeats its points; empty for any other run.
+
+    An attempt that was resumed does not count: its times include the interruption, and another one is made.
+    """
+    attempts: dict[str, list[Point]] = {}
+    for point in run.points if run.repeats else ():
+        if point.status == "passed" and not point.resumed and point.kpis is not None:
+            attempts.setdefault(point.of, []).append(point)
+    return attempts
+
+
+def judged_kpis(
+    attempts: Mapping[str, Sequence[Point]],
+    of_points: Mapping[str, Sequence[Limit]],
+    is_judged: Callable[[Kpi], bool],
+    level: float,
+    each: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return the figures on which the verdict depends, and limits without a figure, as in schema verdict/2.
+
+    Args:
+        attempts: Point -> those that count.
+        of_points: Point -> its limits.
+        is_judged: Whether a KPI is compared with history.
+        level: Chance of any wrong decision.
+        each: Names of figures whose limit holds for each attempt and not for the mean.
+    """
+    figures = [
+        (point, kpis, [limit for limit in of_points.get(point, ()) if limit.matches(kpis[0]["name"])])
+        for point, members in attempts.items()
+        for kpis in _by_name(members)
+    ]
+    readings = iter(read([(limit, kpis) for _point, kpis, own in figures for limit in own], level, each))
+    entries = []
+    for point, kpis, own in figures:
+        of_limits = [next(readings) for _limit in own]
+        if own or is_judged(kpis[0]):
+            entries.append(_entry(point, kpis, own, of_limits, is_judged(kpis[0])))
+    for point, members in attempts.items():
+        names = {str(kpi["name"]) for member in members for kpi in member.kpis or []}
+        absent = [limit for limit in of_points.get(point, ()) if not any(map(limit.matches, names))]
+        entries += [limits.absent_kpi(members[0].number, limit) for limit in absent]
+    return entries
+
+
+def _by_name(attempts: Sequence[Point]) -> list[list[dict[str, Any]]]:
+    """Return the figures of the attempts by their name; ``attempt`` is the name of the folder."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for attempt in attempts:
+        for kpi in attempt.kpis or []:
+            by_name.setdefault(str(kpi["name"]), []).append({**kpi, "attempt": attempt.number})
+    return list(by_name.values())
+
+
+def _entry(
+    point: str, kpis: Sequence[Kpi], own: Sequence[Limit], readings: Sequence[RepeatedReading], compared: bool
+) -> dict[str, Any]:
+    values = [kpi["value"] for kpi in kpis if kpi["value"] is not None]
+    entry = {
+        **limits.judged_kpi(point, kpis[0], own, readings, compared),
+        "value": sum(values) / len(values) if values else None,
+        "simulated": any(kpi["simulated"] for kpi in kpis),
+        "series": [_run_value(kpi) for kpi in kpis],
+    }
+    if not readings:
+        return entry
+    worst = limits.worst(readings)
+    numbers = {name: getattr(worst, name) for name in ("value", "low", "high", "p", "p_corrected")}
+    known = {name: comparison_scale.known(number) for name, number in numbers.items()}
+    return {**entry, "method": METHOD, **known}
+
+
+def _run_value(kpi: Kpi) -> dict[str, Any]:
+    low, high = limits.interval_of(kpi)
+    return {"run": kpi["attempt"], "group": "new", "value": kpi["value"], "low": low, "high": high}
 
 
 @dataclass(frozen=True)
@@ -42,23 +122,6 @@ class RepeatedReading:
     p_corrected: float = nan
 
 
-def read(suite: Sequence[tuple[Limit, Sequence[Kpi]]], level: float, each: Sequence[str] = ()) -> list[RepeatedReading]:
-    """Return a reading for each limit with the figure of each attempt, at least one.
-
-    level: chance of any wrong decision. each: names of figures whose limit holds for each attempt and not for the mean.
-    """
-    tested = [None if kpis[0]["name"] in each else _tested(limit, kpis) for limit, kpis in suite]
-    p_values = [one.p if one else 1.0 for one in tested]
-    corrected = multiple_testing.holm(p_values)
-    places = {index: place for place, index in enumerate(sorted(range(len(suite)), key=lambda at: p_values[at]))}
-    return [
-        _reading(limit, kpis, one, adjusted, level / (len(suite) - places[index]), level)
-        if one
-        else _agreed(limit, kpis, kpis[0]["name"] in each)
-        for index, ((limit, kpis), one, adjusted) in enumerate(zip(suite, tested, corrected, strict=True))
-    ]
-
-
 @dataclass(frozen=True)
 class _Tested:
     """The comparison of the mean with the ends of a limit. p: of the side that it lies on."""
@@ -68,48 +131,67 @@ class _Tested:
     p: float
 
 
+def read(suite: Sequence[tuple[Limit, Sequence[Kpi]]], level: float, each: Sequence[str] = ()) -> list[RepeatedReading]:
+    """Return a reading for each limit with the figure of each attempt, at least one; see judged_kpis()."""
+    tested = [None if kpis[0]["name"] in each else _tested(limit, kpis) for limit, kpis in suite]
+    p_values = [test.p if test else 1.0 for test in tested]
+    corrected = holm(p_values)
+    ranks = {index: rank for rank, index in enumerate(sorted(range(len(suite)), key=lambda index: p_values[index]))}
+    return [
+        _reading(limit, kpis, test, adjusted, level / (len(suite) - ranks[index]), level)
+        if test
+        else _agreed(limit, kpis, kpis[0]["name"] in each)
+        for index, ((limit, kpis), test, adjusted) in enumerate(zip(suite, tested, corrected, strict=True))
+    ]
+
+
 def _tested(limit: Limit, kpis: Sequence[Kpi]) -> _Tested | None:
     """Return the test of a figure, None for one without noise, or of which an end is not known in some attempt."""
-    if any(None in (limits.value_of(one), *limits.interval_of(one)) for one in kpis):
+    if any(None in (limits.value_of(kpi), *limits.interval_of(kpi)) for kpi in kpis):
         return None
-    given = [one for one in (limit.least, limit.most) if one is not None]
-    logarithmic = all(one > 0 for one in [*given, *_values(kpis, False)])
+    ends = [end for end in (limit.least, limit.most) if end is not None]
+    logarithmic = all(number > 0 for number in [*ends, *_values(kpis, False)])
     values = _values(kpis, logarithmic)
     if len(kpis) > 1 and not comparison_scale.noise_of([values]).variance and not _within(kpis, logarithmic):
         return None
-    ends = _ends(limit, kpis, logarithmic, 0.05)
-    outside = [found.p_value for most, found in ends if (found.difference > 0 if most else found.difference < 0)]
+    differences = _differences(limit, kpis, logarithmic, 0.05)
+    outside = [
+        compared.p_value
+        for is_upper, compared in differences
+        if (compared.difference > 0 if is_upper else compared.difference < 0)
+    ]
     if outside:
-        return _Tested(logarithmic, OUTSIDE, min(1.0, min(outside) * len(ends)))
-    return _Tested(logarithmic, WITHIN, max(found.p_value for _most, found in ends))
+        return _Tested(logarithmic, OUTSIDE, min(1.0, min(outside) * len(differences)))
+    return _Tested(logarithmic, WITHIN, max(compared.p_value for _is_upper, compared in differences))
 
 
-def _ends(limit: Limit, kpis: Sequence[Kpi], logarithmic: bool, alpha: float) -> list[tuple[bool, AnytimeDifference]]:
+def _differences(
+    limit: Limit, kpis: Sequence[Kpi], logarithmic: bool, alpha: float
+) -> list[tuple[bool, AnytimeDifference]]:
     """Return the difference from each end of a limit, with whether it is an upper one."""
     values, within = list(_values(kpis, logarithmic)), _within(kpis, logarithmic)
     return [
-        (
-            most,
-            always_valid_interval.against_limit(
-                values, float(comparison_scale.scaled(end, logarithmic)), None, alpha, within
-            ),
-        )
-        for most, end in ((True, limit.most), (False, limit.least))
+        (is_upper, always_valid_interval.against_limit(values, _scaled(end, logarithmic), None, alpha, within))
+        for is_upper, end in ((True, limit.most), (False, limit.least))
         if end is not None
     ]
 
 
 def _values(kpis: Sequence[Kpi], logarithmic: bool) -> Any:
-    return comparison_scale.scaled(comparison_scale.as_array([one["value"] for one in kpis]), logarithmic)
+    return comparison_scale.scaled(comparison_scale.as_array([kpi["value"] for kpi in kpis]), logarithmic)
+
+
+def _scaled(amount: float | None, logarithmic: bool) -> float:
+    return float(comparison_scale.scaled(amount, logarithmic))
 
 
 def _within(kpis: Sequence[Kpi], logarithmic: bool) -> float:
     """Return the mean variance within the attempts, from the widths of their intervals."""
     widths = []
-    for one in kpis:
-        low, high = limits.interval_of(one)
+    for kpi in kpis:
+        low, high = limits.interval_of(kpi)
         if low is not None and high is not None:
-            widths.append((high - low) / (one["value"] if logarithmic else 1.0))
+            widths.append((high - low) / (kpi["value"] if logarithmic else 1.0))
     return sum((width / WIDTH) ** 2 for width in widths) / len(widths) if widths else 0.0
 
 
@@ -118,14 +200,13 @@ def _reading(
 ) -> RepeatedReading:
     """Return the reading of a tested figure. alpha: of its interval, as Holm's correction gives it."""
     logarithmic = tested.logarithmic
-    ends = _ends(limit, kpis, logarithmic, alpha)
-    most, found = ends[0]
-    origin = float(comparison_scale.scaled(limit.most if most else limit.least, logarithmic))
+    is_upper, compared = _differences(limit, kpis, logarithmic, alpha)[0]
+    origin = _scaled(limit.most if is_upper else limit.least, logarithmic)
 
-    def back(amount: float) -> float:
+    def in_unit(amount: float) -> float:
         return (exp(amount) if amount < _LARGEST else inf) if logarithmic else amount
 
-    value, low, high = (back(origin + one) for one in (found.difference, found.low, found.high))
+    value, low, high = (in_unit(origin + end) for end in (compared.difference, compared.low, compared.high))
     result = tested.result if corrected <= level else ACROSS
     return RepeatedReading(
         result, _sentence(limit, kpis, result, value, low, high), value, low, high, tested.p, corrected
@@ -137,23 +218,23 @@ def _sentence(limit: Limit, kpis: Sequence[Kpi], result: str, value: float, low:
     if len(kpis) == 1:
         return f"One attempt does not show how much attempts differ; the limit is {limit.text}."
     about = f" ({formats.interval(low, high, unit)} at every look)" if isfinite(high) and isfinite(low) else ""
-    words = limits.WORDS[result]
     mean = limits.beside(limit, value, unit)
-    return f"The mean of {len(kpis)} attempts is {mean}{about}. It {words} the limit, {limit.text}."
+    return f"The mean of {len(kpis)} attempts is {mean}{about}. It {limits.VERBS[result]} the limit, {limit.text}."
 
 
 def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
     """Return the reading that all attempts agree on, without a test; the gravest if the limit is for each."""
-    plain = [limits.judge(limit, one) for one in kpis]
-    worst = limits.worst(plain)
-    results = {one.result for one in plain}
+    readings = [limits.judge(limit, kpi) for kpi in kpis]
+    worst = limits.worst(readings)
+    results = {reading.result for reading in readings}
     result = worst.result if each or len(results) == 1 else ACROSS
-    known = [value for one in kpis if (value := limits.value_of(one)) is not None]
+    known = [value for kpi in kpis if (value := limits.value_of(kpi)) is not None]
     value = sum(known) / len(known) if known else nan
-    lows, highs = zip(*(limits.interval_of(one) for one in kpis), strict=True)
+    lows, highs = zip(*(limits.interval_of(kpi) for kpi in kpis), strict=True)
     low = nan if None in lows else min(lows)
     high = nan if None in highs else max(highs)
-    if len(kpis) == 1 or result == NOT_MEASURED or each:
-        return RepeatedReading(result, worst.text, value, low, high)
-    verb = "agree" if len(results) == 1 else "do not agree"
-    return RepeatedReading(result, f"{len(kpis)} attempts {verb}: {worst.text}", value, low, high)
+    text = worst.text
+    if not (len(kpis) == 1 or result == NOT_MEASURED or each):
+        verb = "agree" if len(results) == 1 else "do not agree"
+        text = f"{len(kpis)} attempts {verb}: {worst.text}"
+    return RepeatedReading(result, text, value, low, high)

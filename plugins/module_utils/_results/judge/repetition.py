@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Repeat the points of a matrix until their figures are decided (word ``repeat``).
+"""Repeat the points of a matrix until their figures are decided (keyword ``repeat``).
 
 After each attempt all figures are read by intervals that hold at every look (docs/statistics.md), so that the chance of
 a wrong decision does not depend on how often one looks. Which point is measured next follows from the points and their
@@ -11,15 +11,18 @@ readings alone: a run that was killed decides as it would have decided then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
-from . import time_budget
+from ..statistics.readings import LEAST_HISTORY, NO_HISTORY
+from . import schedule_log
+from .next_point import FAILED, PLANNED, SKIPPED, Attempt, Chooser, Finished, PlannedPoint, ScheduleState
 
-WORD = "repeat"
+KEYWORD = "repeat"
 KEYS = ("until", "max", "budget", "least")
 DECIDED = "decided"
 #: Most attempts at a point by default, and the most that can be asked for.
@@ -28,11 +31,15 @@ MOST, LARGEST = 10, 500
 LEAST = 2
 #: Readings of a figure that further attempts are meant to change.
 UNDECIDED = ("inconclusive", "across")
+#: Readings of a history that decide nothing.
+_SILENT = ("not judged", NO_HISTORY)
+
+Kpi = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """The word ``repeat``. most, least: attempts at each point. budget: seconds for all points, None for no limit."""
+    """The keyword ``repeat``. most, least: attempts at each point. budget: seconds for all points, None for any."""
 
     most: int = MOST
     budget: float | None = None
@@ -62,77 +69,90 @@ class RepeatedPoint:
     readings: tuple[FigureReading, ...] = ()
 
 
-@dataclass(frozen=True)
-class NextAttempt:
-    """The attempt to make, and why."""
-
-    point: str
-    attempt: int
-    why: str
-
-
-@dataclass(frozen=True)
-class RepetitionEnd:
-    """No further attempt is made, and why."""
-
-    why: str
-
-
 def parse(raw: object) -> Repetition | None:
-    """Return what the word ``repeat`` asks for, None if it is empty. Raises InputError."""
+    """Return what the keyword ``repeat`` asks for, None if it is empty. Raises InputError."""
     if raw is None or raw == {}:
         return None
     if not isinstance(raw, Mapping):
-        raise InputError(f"{WORD} needs a dictionary such as {{until: decided, max: 10, budget: 2h}}, got {raw!r}")
-    for key in raw:
-        if key not in KEYS:
-            raise InputError(f"{WORD}: unknown key '{key}'{nearest(str(key), KEYS)}; there are {', '.join(KEYS)}")
+        raise InputError(f"{KEYWORD} needs a dictionary such as {{until: decided, max: 10, budget: 2h}}, got {raw!r}")
+    check_keys(raw, KEYWORD, KEYS)
     until = raw.get("until", DECIDED)
     if until != DECIDED:
-        raise InputError(f"{WORD}: until '{until}' is unknown{nearest(str(until), [DECIDED])}; there is only {DECIDED}")
-    most, least = count(raw, WORD, "max", MOST), count(raw, WORD, "least", LEAST)
+        known = f"{nearest(str(until), [DECIDED])}; there is only {DECIDED}"
+        raise InputError(f"{KEYWORD}: until '{until}' is unknown{known}")
+    most, least = parse_count(raw, KEYWORD, "max", MOST), parse_count(raw, KEYWORD, "least", LEAST)
     if least > most:
-        raise InputError(f"{WORD}: least {least} is more than max {most}")
-    return Repetition(most, time_budget.parse(raw.get("budget"), WORD), least)
+        raise InputError(f"{KEYWORD}: least {least} is more than max {most}")
+    return Repetition(most, schedule_log.parse_budget(raw.get("budget"), KEYWORD), least)
 
 
-def count(raw: Mapping[str, Any], word: str, key: str, default: int) -> int:
+def check_keys(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> None:
+    """Raise InputError for an unknown key of a keyword."""
+    for key in raw:
+        if key not in keys:
+            raise InputError(f"{keyword}: unknown key '{key}'{nearest(str(key), keys)}; there are {', '.join(keys)}")
+
+
+def parse_count(raw: Mapping[str, Any], keyword: str, key: str, default: int) -> int:
     """Return the number of runs under ``key``; a text with digits is one, as ``-e`` writes it. Raises InputError."""
-    given = raw.get(key, default)
-    text = str(given)
-    if isinstance(given, bool) or not text.isdecimal() or not 1 <= int(text) <= LARGEST:
-        raise InputError(f"{word}: {key} '{given}' is no number of attempts from 1 to {LARGEST}")
+    value = raw.get(key, default)
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= LARGEST:
+        raise InputError(f"{keyword}: {key} '{value}' is not a valid number of attempts, 1 to {LARGEST}")
     return int(text)
 
 
-def next_attempt(plan: Repetition, points: Sequence[RepeatedPoint], spent: float) -> NextAttempt | RepetitionEnd:
+def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
+    """Return what decides on further attempts.
+
+    Args:
+        plan: What the keyword ``repeat`` asks for.
+        kpis: Judged figures by all attempts, as in verdict/2.
+        spent: Seconds, from schedule_log.spent().
+    """
+
+    def choose(state: ScheduleState) -> PlannedPoint | Finished:
+        following = next_attempt(plan, repeated_points(state.attempts, kpis), spent)
+        lines = tuple(schedule_readings(kpis))
+        if isinstance(following, Finished):
+            return replace(following, readings=lines)
+        return replace(following, readings=lines, remaining_budget=schedule_log.budget_left(plan.budget, spent))
+
+    return choose
+
+
+def next_attempt(plan: Repetition, points: Sequence[RepeatedPoint], spent: float) -> PlannedPoint | Finished:
     """Return the attempt to make next: at the undecided point with the fewest attempts, so that points alternate.
 
-    spent: seconds, from time_budget.spent(). A budget is looked at before each attempt, so the last one may exceed it.
+    A budget is looked at before each attempt, so the last one may exceed it.
     """
-    open_ = [one for one in points if not one.failed and (one.attempts < plan.least or undecided(one))]
-    if not open_:
-        return RepetitionEnd(_nothing_open(points))
-    able = [one for one in open_ if one.attempts < plan.most]
-    if not able:
-        return RepetitionEnd(f"{_runs(plan.most)} at each undecided point were made; {_left(open_)}")
+    open_points = [point for point in points if not point.failed and (point.attempts < plan.least or undecided(point))]
+    if not open_points:
+        return _finished(_nothing_open(points))
+    repeatable = [point for point in open_points if point.attempts < plan.most]
+    if not repeatable:
+        return _finished(f"{_attempts(plan.most)} at each undecided point were made; {_left(open_points)}")
     if plan.budget is not None and spent >= plan.budget:
         budget, used = formats.seconds(plan.budget), formats.seconds(spent)
-        return RepetitionEnd(f"the budget of {budget} is used up ({used}); {_left(open_)}")
-    chosen = min(able, key=lambda one: (one.attempts, one.point))
-    return NextAttempt(chosen.point, chosen.attempts + 1, _why(plan, chosen))
+        return _finished(f"the budget of {budget} is used up ({used}); {_left(open_points)}")
+    point = min(repeatable, key=lambda point: (point.attempts, point.point))
+    return PlannedPoint(point.point, point.attempts + 1, formats.capitalized(_why(plan, point)))
+
+
+def _finished(why: str) -> Finished:
+    return Finished(f"{formats.capitalized(why)}.")
 
 
 def undecided(point: RepeatedPoint) -> list[FigureReading]:
     """Return the figures of a point that are not decided, and that a further attempt may decide."""
-    return [one for one in point.readings if one.result in UNDECIDED and one.can_change]
+    return [figure for figure in point.readings if figure.result in UNDECIDED and figure.can_change]
 
 
 def _why(plan: Repetition, point: RepeatedPoint) -> str:
     unclear = undecided(point)
     if not unclear:
-        return f"{_runs(plan.least)} are the least"
-    return f"after {_runs(point.attempts)} {unclear[0].kpi} is not decided{_others(unclear)}"
+        return f"{_attempts(plan.least)} are the least"
+    return f"after {_attempts(point.attempts)} {unclear[0].kpi} is not decided{_others(unclear)}"
 
 
 def _others(unclear: Sequence[FigureReading]) -> str:
@@ -142,21 +162,71 @@ def _others(unclear: Sequence[FigureReading]) -> str:
 
 
 def _nothing_open(points: Sequence[RepeatedPoint]) -> str:
-    stuck = [figure for one in points for figure in one.readings if not figure.can_change]
+    stuck = [figure for point in points for figure in point.readings if not figure.can_change]
     text = (
         f"no further attempt can decide {stuck[0].kpi}{_others(stuck)}" if stuck else "every judged figure is decided"
     )
-    failed = [one.point for one in points if one.failed]
-    return f"{text}, but the last attempt failed at {formats.joined(_named(failed))}" if failed else text
+    failed = [f"point {point.point}" for point in points if point.failed]
+    return f"{text}, but the last attempt failed at {formats.joined(failed)}" if failed else text
 
 
 def _left(points: Sequence[RepeatedPoint]) -> str:
-    return f"not decided: {formats.listed(_named([one.point for one in points]))}"
+    return f"not decided: {formats.listed(f'point {point.point}' for point in points)}"
 
 
-def _named(points: Sequence[str]) -> list[str]:
-    return [f"point {one}" for one in points]
-
-
-def _runs(amount: int) -> str:
+def _attempts(amount: int) -> str:
     return formats.count(amount, "attempt")
+
+
+def repeated_points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoint]:
+    """Return the points that are repeated: all that the matrix does not skip. An attempt that was resumed is none."""
+    by_point: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.status in (PLANNED, SKIPPED):
+            continue
+        counted = by_point.setdefault(attempt.of, [])
+        if not attempt.resumed:
+            counted.append(attempt)
+    return [
+        RepeatedPoint(point, len(counted), bool(counted) and counted[-1].status == FAILED, _figures(point, kpis))
+        for point, counted in by_point.items()
+    ]
+
+
+def _figures(point: str, kpis: Sequence[Kpi]) -> tuple[FigureReading, ...]:
+    figures = []
+    for kpi in kpis:
+        if run_reader.point_of_attempt(kpi["point"]) != point:
+            continue
+        if kpi.get("limit"):
+            figures.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
+        past = (kpi.get("old") or {}).get("n")
+        if kpi["reading"] not in _SILENT or (past is not None and kpi["reading"] == NO_HISTORY):
+            can_change = past is None or past >= LEAST_HISTORY
+            figures.append(FigureReading(kpi["name"], kpi["reading"], kpi["why"], can_change))
+    return tuple(figures)
+
+
+def schedule_readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
+    """Return the judged figures as a line of schedule.jsonl has them."""
+    lines = []
+    for kpi in kpis:
+        limit = (kpi.get("limit") or {}).get("result")
+        if not limit and kpi["reading"] in _SILENT:
+            continue
+        p = kpi.get("p_corrected")
+        attempts = [run for run in kpi.get("series") or () if run["group"] == "new"]
+        lines.append(
+            {
+                "kpi": kpi["name"],
+                "point": run_reader.point_of_attempt(kpi["point"]),
+                "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
+                "attempts": len(attempts) or 1,
+                "value": kpi["value"],
+                "low": kpi.get("low"),
+                "high": kpi.get("high"),
+                "e_value": 1.0 / p if p else None,
+                "text": kpi["why"],
+            }
+        )
+    return lines

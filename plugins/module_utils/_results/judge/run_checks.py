@@ -17,7 +17,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 
 from ..kpi.estimators import quantile_at
 from ..statistics.readings import OUTSIDE, PASS
-from .error_causes import is_infrastructure
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
@@ -38,6 +37,68 @@ OUTCOMES = {
 }
 #: Outcomes that the load generator or the API server caused.
 ERRORS = ("refused", "lost", "unsent")
+
+
+# Causes of failures: names of the classes of errors, as phases and points record them. A failure before the first test
+# point is an error of the infrastructure whatever its cause; see phases().
+#: At any time of a run, neither product nor load is at fault: the cluster or its machines are unreachable, or do not
+#: belong to the run any more.
+INFRASTRUCTURE = frozenset(
+    {
+        "AccessError",
+        "Broken",
+        "FleetError",
+        "LockLost",
+        # leases of machines
+        "BadCredentials",
+        "CloudFull",
+        "DeadlinePassed",
+        "HostRefused",
+        "HostTaken",
+        "InventoryStale",
+        "LeaseDiffers",
+        "LeaseError",
+        "LeaseLost",
+        "LeaseTooShort",
+        "NotEnoughHosts",
+        "NotOwner",
+        "QuadsRefused",
+        "QuotaReached",
+        "RoleRefused",
+        "ServiceDisabled",
+        "TicketNeeded",
+        "TicketRefused",
+        "TicketSystemDown",
+        "Unsure",
+    }
+)
+#: Everything else. During a test the product itself may cause some of these: a timeout, a refused request.
+OTHER = frozenset(
+    {
+        "SeatrialError",
+        "ApiError",
+        "CleanupTimeout",
+        "DataError",
+        "EndedMeanwhile",
+        "HttpRefused",  # a server beside the cluster
+        "InputError",
+        "InstallError",
+        "Interrupted",
+        "OwnershipError",
+        "PathError",
+        "PortTaken",
+        "ProcessError",
+        "QueryError",  # metrics
+        "SecretFound",
+        "SettingsError",
+        "WaitTimeout",
+    }
+)
+
+
+def is_infrastructure(cause: str | None) -> bool:
+    """Return whether a failure with this cause is an error of the infrastructure at any time of a run."""
+    return cause in INFRASTRUCTURE
 
 
 def check(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:

@@ -1,33 +1,23 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""schedule.jsonl: each decision of the schedule, one line each."""
+"""schedule.jsonl: each decision of the schedule, one line each; the time that a run has spent by it, and its budget."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 
-from .planned_points import Finished, PlannedPoint
+from .next_point import Finished, PlannedPoint
 
 FILE, SCHEMA = "schedule.jsonl", "schedule/1"
-
-
-def decided(run_dir: Path, session: str) -> frozenset[str]:
-    """Return the names of the attempts that a session has decided to measure. session: its start, as in run.yml."""
-    found: set[str] = set()
-    now = False
-    for line in lines(run_dir):
-        if line["type"] == "session":
-            now = line["at"] == session
-        elif now and line["type"] == "decided":
-            found.add(str(line["point"]))
-    return frozenset(found)
 
 
 def lines(run_dir: Path) -> list[dict[str, Any]]:
@@ -36,26 +26,82 @@ def lines(run_dir: Path) -> list[dict[str, Any]]:
     return list(files.read_lines(path)) if path.exists() else []
 
 
-def note(
-    run_dir: Path, run: str, session: str, found: PlannedPoint | Finished, words: Mapping[str, Any] | None = None
+def decided(run_dir: Path, session: str) -> frozenset[str]:
+    """Return the names of the attempts that a session has decided to measure. session: its start, as in run.yml."""
+    names: set[str] = set()
+    is_session = False
+    for line in lines(run_dir):
+        if line["type"] == "session":
+            is_session = line["at"] == session
+        elif is_session and line["type"] == "decided":
+            names.add(str(line["point"]))
+    return frozenset(names)
+
+
+def append(
+    run_dir: Path, run: str, session: str, decision: PlannedPoint | Finished, keywords: Mapping[str, Any] | None = None
 ) -> None:
-    """Append a decision, after the line of the session if it is its first one. words: repeat and bisect, if given."""
+    """Append a decision, after the line of the session if it is its first one. keywords: repeat and bisect, if set."""
     sessions = [line["at"] for line in lines(run_dir) if line["type"] == "session"]
     log = JsonlAppender(run_dir / FILE, SCHEMA, "session")
     try:
         if sessions[-1:] != [session]:
-            log.write({"type": "session", "schema": SCHEMA, "run": run, "at": session, **(words or {})})
-        log.write(_line(found))
+            log.write({"type": "session", "schema": SCHEMA, "run": run, "at": session, **(keywords or {})})
+        log.write(_line(decision))
         log.sync()
     finally:
         log.close()
 
 
-def _line(found: PlannedPoint | Finished) -> dict[str, Any]:
-    if isinstance(found, Finished):
-        read = {"readings": [dict(one) for one in found.readings]} if found.readings else {}
-        return {"type": "finished", "at": stamp(), "why": found.why, **read}
-    line = {"type": "decided", "at": stamp(), "point": found.name, "attempt": found.attempt, "why": found.why}
-    if found.readings:
-        line |= {"readings": [dict(one) for one in found.readings], "remaining_budget": found.remaining_budget}
-    return line
+def _line(decision: PlannedPoint | Finished) -> dict[str, Any]:
+    readings = [dict(reading) for reading in decision.readings]
+    if isinstance(decision, Finished):
+        read = {"readings": readings} if readings else {}
+        return {"type": "finished", "at": stamp(), "why": decision.why, **read}
+    read = {"readings": readings, "remaining_budget": decision.remaining_budget} if readings else {}
+    line = {"type": "decided", "at": stamp(), "point": decision.name, "attempt": decision.attempt, "why": decision.why}
+    return {**line, **read}
+
+
+def parse_budget(text: object, keyword: str) -> float | None:
+    """Return the seconds of a budget, None without one: ``2h``, ``90m``, ``1 h 30 min`` or a number of seconds."""
+    if text is None or text == "":
+        return None
+    try:
+        seconds = formats.parse_value(text, "s")
+    except InputError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise InputError(f"{keyword}: budget '{text}' is not a valid duration; write 2h, 90m or 45s")
+    return seconds
+
+
+def budget_left(budget: float | None, spent: float) -> float | None:
+    """Return the seconds that are left of a budget, None without one."""
+    return None if budget is None else max(0.0, budget - spent)
+
+
+def spent(log: Iterable[Mapping[str, Any]], now: str) -> float:
+    """Return the seconds spent on attempts, over all sessions. The time between two sessions does not count.
+
+    How long an attempt ran until its session was killed is unknown: it counts as the longest complete attempt, at most
+    until the next session.
+
+    Args:
+        log: Lines of schedule.jsonl.
+        now: The current time, in the format of the files.
+    """
+    complete: list[float] = []
+    interrupted: list[float] = []
+    begun: float | None = None
+    entries = [(str(line.get("type")), _seconds(str(line["at"]))) for line in log]
+    for kind, at in [*entries, ("now", _seconds(now))]:
+        if begun is not None:
+            (interrupted if kind == "session" else complete).append(max(0.0, at - begun))
+        begun = at if kind == "decided" else None
+    longest = max(complete, default=0.0)
+    return sum(complete) + sum(min(seconds, longest) if longest else seconds for seconds in interrupted)
+
+
+def _seconds(stamp_text: str) -> float:
+    return datetime.fromisoformat(stamp_text).timestamp()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
-    Point,
-    Run,
-    counted_points,
-    point_label,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run, counted_points, point_label
 
 from ..kpi import kpi_definitions
 from ..runai.read_scale_test_files import is_foreign
-from . import judge_run, limits, overall_verdict, summary_text
+from . import judge_run, limits, overall_verdict
 from .collect_history import HistoryRequest, collect
 from .judge_run import JudgingRules
 from .junit import junit
-from .kept_runs import KeptRuns
+from .past_runs import KeptRuns
 
 VERDICT = "verdict.json"
 #: Limits of a run that has none.
@@ -40,69 +35,62 @@ def write_verdict(
     run_dir: str,
     max_lateness: float,
     definitions: Iterable[str] = (),
-    given: Mapping[str, Any] | None = None,
+    default_limits: Mapping[str, Any] | None = None,
     rules: JudgingRules = DEFAULT_RULES,
     past: HistoryRequest = NO_HISTORY,
     write: bool = True,
 ) -> Result:
     """Write the verdict; return the result of module results_verdict.
 
-    max_lateness: in seconds. definitions: files of KPI definitions. given: limits, for points whose settings have none;
-    None for the default. rules: max_lateness and limits are filled in. past: the history to compare with.
-    write: whether to write the files, which the schedule of a run does not need between two attempts.
-    Raises InputError for a wrong limit.
+    Args:
+        run_dir: The run directory.
+        max_lateness: In seconds, for points whose settings have none.
+        definitions: Files of KPI definitions.
+        default_limits: Limits, for points whose settings have none; None for those of every run.
+        rules: How the run is judged; max_lateness and limits are filled in.
+        past: The history to compare with.
+        write: Whether to write the files, which the schedule of a run does not need between two attempts.
+
+    Raises:
+        InputError: For a wrong limit.
     """
     run = counted_points(run_reader.read(Path(run_dir)))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if is_foreign(point)]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
-    known = kpi_definitions.load(definitions)
-    default = DEFAULT_LIMITS if given is None else given
-    of_points = {
-        point.number: limits.parse(_limits(point, default), _definitions(point, known)) for point in run.points
-    }
+    defined = [{"name": judge_run.FAILED, "unit": "workloads"}, *kpi_definitions.load(definitions)]
+    default = DEFAULT_LIMITS if default_limits is None else default_limits
+    of_points = {}
+    for point in run.points:
+        own = (point.all_settings or {}).get(limits.SETTING)
+        raw = own if isinstance(own, Mapping) else default
+        of_points[point.number] = limits.parse(raw, [*(point.kpis or []), *defined])
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
     store = KeptRuns(run.top, run.session) if run.repeats and past.sources else None
     history = collect(run, past, store=store) if past.sources else None
-    found = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
+    verdict = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
     path = run.top / VERDICT
     before = digest_of(path)
     if write:
-        files.write_json(path, found, "verdict/2")
-        write_texts(run, found)
+        files.write_json(path, verdict, "verdict/2")
+        write_texts(run, verdict)
+    why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
+    copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
     return {
         "changed": before != digest_of(path),
-        "verdict": found["verdict"],
-        "code": found["code"],
-        "exit_status": found["exit_status"],
-        "checks": found["checks"],
-        "kpis": found["kpis"],
-        "headline": found["headline"],
-        "answer": found["answer"],
-        "doubts": found["warnings"],
+        **{name: verdict[name] for name in copied},
+        "doubts": verdict["warnings"],
         "path": str(path),
-        "reasons": [
-            one for one in (*overall_verdict.explanation(found), overall_verdict.history_sentence(found)) if one
-        ],
+        "reasons": [reason for reason in why if reason],
         "warnings": warnings,
-        "summary": judge_run.summary(found),
+        "summary": overall_verdict.first_reason(verdict),
     }
-
-
-def _limits(point: Point, default: Mapping[str, Any]) -> Mapping[str, Any]:
-    own = (point.all_settings or {}).get(limits.SETTING)
-    return own if isinstance(own, Mapping) else default
-
-
-def _definitions(point: Point, known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the KPIs for which there can be limits: the defined ones, and those of the point."""
-    return [{"name": judge_run.FAILED, "unit": "workloads"}, *(point.kpis or []), *known]
 
 
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     """Write junit.xml and summary.md into the run directory. verdict: empty if there is none."""
     files.replace_text(run.top / "junit.xml", junit(run, verdict))
-    files.replace_text(run.top / "summary.md", summary_text.summary(run, verdict))
+    files.replace_text(run.top / "summary.md", overall_verdict.summary(run, verdict))
 
 
 def rewrite_texts(top: Path) -> None:

@@ -45,7 +45,7 @@ class KpiValue:
 
     interval: bounds from the measurement errors of single times. confidence: bootstrap interval. writers: of the stages
     behind the figure. replicates: array (samples,) of the value in each bootstrap sample, for comparing runs. note: an
-    explanation to show.
+    explanation to show. at_least: the lower bound of an unknown value.
     """
 
     value: float | None
@@ -58,6 +58,7 @@ class KpiValue:
     confidence: Confidence | None = None
     writers: tuple[str, ...] = ()
     replicates: Any = None
+    at_least: float | None = None
 
 
 class NoFigure(Exception):

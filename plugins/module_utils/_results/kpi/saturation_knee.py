@@ -94,7 +94,7 @@ def knee(
 ) -> KpiValue:
     """The rate (workloads per second) of the last step before a stage's latency bends, by Kneedle (see the module).
 
-    For a load in steps. Without a knee the value is None, and the note states the rate up to which there was none.
+    For a load in steps. Without a knee the value is None, and ``at_least`` is the rate up to which there was none.
     """
     name = data.needed_stage(stage)
     begin = NEEDED if since == NEEDED else data.needed_stage(since)
@@ -114,10 +114,8 @@ def knee(
     place = kneedle([one[0] for one in curve], [one[1] for one in curve])
     if place is None:
         low, high = curve[0][1], max(one[1] for one in curve)
-        note = (
-            f"≥ {formats.value(curve[-1][0], '1/s')}: from {formats.seconds(low)} to {formats.seconds(high)}, no knee"
-        )
-        return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
+        note = f"from {formats.seconds(low)} to {formats.seconds(high)}, no knee"
+        return KpiValue(None, len(curve), of, note=note, labels=labels, at_least=curve[-1][0], **rests)
     rate, latency, _count = curve[place]
     most = formats.seconds(max(one[1] for one in curve))
     note = f"{formats.seconds(latency)} at this rate, up to {most} beyond it"

@@ -192,8 +192,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
     found = sample.quantile(q)
     note = ""
     if found.at_least is not None:
-        never = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
-        note = f"≥ {formats.seconds(found.at_least)}: {never}"
+        note = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
     elif sample.censored:
         note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: Kaplan-Meier estimate"
     labels = {name: text for name, text in (("queue", queue), ("priority", priority)) if text}
@@ -202,6 +201,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         found.n,
         sample.of,
         interval=found.interval,
+        at_least=found.at_least,
         note=note,
         labels={**labels, "quantile": str(quantile)},
         **data.bootstrap_quantile(sample, q, found.value),

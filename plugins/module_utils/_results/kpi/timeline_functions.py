@@ -76,9 +76,8 @@ def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     n = int((~data.np.isnan(last)).sum())
     rests = data.rests(name)
     if n < data.of:
-        bound = formats.seconds(max(data.end - data.start, 0.0))
-        note = f"≥ {bound}: {data.of - n:,} of {data.of:,} did not reach it"
-        return KpiValue(None, n, data.of, note=note, **rests)
+        note = f"{data.of - n:,} of {data.of:,} did not reach it"
+        return KpiValue(None, n, data.of, note=note, at_least=max(data.end - data.start, 0.0), **rests)
     if not n:
         return KpiValue(None, 0, 0, note="nothing was planned", **rests)
     early, late = float(first.max()), float(last.max())
@@ -109,6 +108,7 @@ def duration(
         found.n,
         found.of,
         interval=found.interval,
+        at_least=found.at_least,
         note=_note(found, q, sample.censored),
         labels={"stage": name, "since": begin, "quantile": str(quantile)},
         confidence=confidence,
@@ -139,7 +139,7 @@ def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[st
 def _note(found: Quantile, q: float, censored: int = 0) -> str:
     n, of = found.n, found.of
     if found.at_least is not None:
-        return f"≥ {formats.seconds(found.at_least)}: {of - n:,} of {of:,} were not seen to reach it"
+        return f"{of - n:,} of {of:,} were not seen to reach it"
     if censored:
         return f"{censored:,} of {of:,} were still waiting at the end: Kaplan-Meier estimate"
     if 0.5 < q < 1 and of * (1 - q) < 1:
@@ -175,6 +175,7 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
         found.n,
         of,
         interval=found.interval,
+        at_least=found.at_least,
         note=note,
         labels=labels,
         **data.bootstrap_quantile(sample, q, found.value),

@@ -128,8 +128,12 @@ def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) ->
         "labels": {**figure.labels, **_filled(entry.get("labels", {}), words)},
         "headline": bool(entry.get("headline", False)),
     }
-    if figure.note:
-        kpi["note"] = figure.note
+    note = figure.note
+    if figure.at_least is not None:
+        kpi["at_least"] = figure.at_least
+        note = f"≥ {formats.value(figure.at_least, entry['unit'])}: {note}"
+    if note:
+        kpi["note"] = note
     if entry.get("answer"):
         kpi["answer"] = _filled(entry["answer"], spoken)
     return kpi, figure

@@ -13,9 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 def value_text(kpi: Mapping[str, Any]) -> str:
     """Return value and unit; the bound of an unknown value, or a dash."""
-    note = str(kpi.get("note") or "")
     if kpi["value"] is None:
-        return note.split(":", maxsplit=1)[0] if note.startswith("≥") else "–"
+        return "–" if kpi.get("at_least") is None else f"≥ {formats.value(kpi['at_least'], kpi['unit'])}"
     return formats.value(kpi["value"], kpi["unit"])
 
 

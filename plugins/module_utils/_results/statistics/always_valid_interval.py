@@ -41,7 +41,7 @@ class AnytimeDifference:
 def anytime(found: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
     """Return the always-valid interval at 1 - ``alpha`` and p-value of a comparison of two groups of runs.
 
-    It is exact for normally distributed runs. The first look should come after permutation_test.least_runs() new runs,
+    It is exact for normally distributed runs. The first look should come after group_comparison.least_runs() new runs,
     so that one run from a long tail decides nothing.
     """
     information = 1.0 / (1.0 / found.n_old + 1.0 / found.n_new) if found.n_old and found.n_new else 0.0

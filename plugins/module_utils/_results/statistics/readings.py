@@ -6,18 +6,22 @@
 A regression needs both: a p-value that the correction for the whole suite leaves at or below the level, and a
 difference of at least the size that matters. A pass needs an interval that excludes such a difference. Everything else
 is inconclusive.
+
+Many figures are judged at once. Holm (Scandinavian Journal of Statistics 6, 1979) keeps the chance of one false alarm
+in the whole suite below the level, however the figures depend on each other; those of one run come from the same
+workloads and depend strongly. Benjamini and Hochberg (JRSS B 57, 1995) limit the share of false ones among the alarms,
+which needs figures that depend positively.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, isnan
-
-from . import multiple_testing
+from math import inf, isnan, nan
 
 PASS, REGRESSION, IMPROVEMENT = "pass", "regression", "improvement"
 INCONCLUSIVE, NO_HISTORY, NOT_MEASURED = "inconclusive", "not enough history", "not measured"
+NOT_JUDGED = "not judged"
 WITHIN, OUTSIDE, ACROSS = "within", "outside", "across"
 #: Past runs without which a figure is not judged by history.
 LEAST_HISTORY = 2
@@ -67,6 +71,36 @@ class Reading:
     p_better: float
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return adjusted p-values: those up to the level are alarms at a chance of ``level`` for any false one.
+
+    NaN (not judged) stays NaN and is not counted.
+    """
+    order = _ascending(p_values)
+    adjusted = [nan] * len(p_values)
+    highest = 0.0
+    for place, index in enumerate(order):
+        highest = max(highest, min(1.0, p_values[index] * (len(order) - place)))
+        adjusted[index] = highest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return adjusted p-values: of those up to the level a share of ``level`` is false, in the mean. NaN stays NaN."""
+    order = _ascending(p_values)
+    adjusted = [nan] * len(p_values)
+    lowest = 1.0
+    for place, index in reversed(list(enumerate(order, start=1))):
+        lowest = min(lowest, p_values[index] * len(order) / place)
+        adjusted[index] = lowest
+    return adjusted
+
+
+def _ascending(p_values: Sequence[float]) -> list[int]:
+    known = [index for index, p in enumerate(p_values) if not isnan(p)]
+    return sorted(known, key=lambda index: p_values[index])
+
+
 def uncorrected(p_values: Sequence[float]) -> list[float]:
     """Return the p-values as they are: no correction for the number of figures."""
     return list(p_values)
@@ -75,29 +109,29 @@ def uncorrected(p_values: Sequence[float]) -> list[float]:
 def read_suite(
     suite: Sequence[Evidence],
     level: float,
-    correct: Callable[[Sequence[float]], list[float]] = multiple_testing.holm,
+    correct: Callable[[Sequence[float]], list[float]] = holm,
 ) -> list[Reading]:
     """Return a reading for each figure of a suite.
 
     level: chance of a false regression in the whole suite, and likewise of a false improvement.
     """
-    worse = correct([one.p_worse for one in suite])
-    better = correct([one.p_better for one in suite])
+    worse = correct([evidence.p_worse for evidence in suite])
+    better = correct([evidence.p_better for evidence in suite])
     return [
-        Reading(_read(one, p_worse, p_better, level), p_worse, p_better)
-        for one, p_worse, p_better in zip(suite, worse, better, strict=True)
+        Reading(_read(evidence, p_worse, p_better, level), p_worse, p_better)
+        for evidence, p_worse, p_better in zip(suite, worse, better, strict=True)
     ]
 
 
-def _read(one: Evidence, p_worse: float, p_better: float, level: float) -> str:
-    difference, _low, high = one.worse
+def _read(evidence: Evidence, p_worse: float, p_better: float, level: float) -> str:
+    difference, _low, high = evidence.worse
     if isnan(p_worse) or isnan(difference):
         return NO_HISTORY
-    if p_worse <= level and difference >= one.least and difference > 0:
+    if p_worse <= level and difference >= evidence.least and difference > 0:
         return REGRESSION
-    if p_better <= level and -difference >= one.least and difference < 0:
+    if p_better <= level and -difference >= evidence.least and difference < 0:
         return IMPROVEMENT
-    return PASS if high < one.least or high <= 0 else INCONCLUSIVE
+    return PASS if high < evidence.least or high <= 0 else INCONCLUSIVE
 
 
 def read_limit(low: float | None, high: float | None, least: float | None, most: float | None) -> str:
@@ -117,7 +151,7 @@ def read_limit(low: float | None, high: float | None, least: float | None, most:
     return WITHIN if floor <= bottom and top <= ceiling else ACROSS
 
 
-def of_suite(readings: Sequence[str]) -> str:
+def verdict_of(readings: Sequence[str]) -> str:
     """Return the verdict from the readings of all judged figures: the gravest of them.
 
     A figure without enough history, or one that is not judged, changes nothing.

@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compar
     point_pairs,
     run_side,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.judge_groups import ComparisonRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from run_directory import REAL, World, write_run
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection_plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection_plan import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import (
     BisectionEnd,
     BisectionPlan,
     Measurement,
@@ -21,7 +21,7 @@ RAW = {"over": "fine_tuning_count", "values": [1, 2, 4, 8], "kpi": "latency_p95"
 
 
 def plan(values: int, **more: object) -> BisectionPlan:
-    parsed = bisection_plan.parse({**RAW, "values": list(range(values)), **more})
+    parsed = bisection.parse({**RAW, "values": list(range(values)), **more})
     assert parsed is not None
     return parsed
 
@@ -30,7 +30,7 @@ def run(of: BisectionPlan, figure: Callable[[int], float | None]) -> tuple[Bisec
     """Bisect until the end; figure: index of a value -> what one run measures."""
     measured: list[Measurement] = []
     while True:
-        found = bisection_plan.next_value(of, measured, 0.0)
+        found = bisection.next_value(of, measured, 0.0)
         if isinstance(found, BisectionEnd):
             return found, measured
         assert len(measured) < of.most, "it did not end"
@@ -103,7 +103,7 @@ def test_a_figure_that_is_missing_twice_ends_it() -> None:
 
 
 def test_the_budget_ends_it() -> None:
-    found = bisection_plan.next_value(plan(4, budget="1h"), [Measurement(0, 1.0)], 3600.0)
+    found = bisection.next_value(plan(4, budget="1h"), [Measurement(0, 1.0)], 3600.0)
     assert isinstance(found, BisectionEnd)
     assert "the budget of 60 min 0 s is used up" in found.why
 
@@ -117,13 +117,13 @@ def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple
     """So a bisection that was interrupted anywhere goes on as it would have gone on then."""
     of = plan(values)
     measured = [Measurement(index % values, figure) for index, figure in runs]
-    found = bisection_plan.next_value(of, measured, 0.0)
-    assert bisection_plan.next_value(of, list(measured), 0.0) == found
+    found = bisection.next_value(of, measured, 0.0)
+    assert bisection.next_value(of, list(measured), 0.0) == found
     if isinstance(found, NextValue):
         assert 0 <= found.index < values
         assert len(measured) < of.most
     elif found.step is not None:
-        assert sum(bisection_plan.probabilities(of, measured)) == pytest.approx(1.0)
+        assert sum(bisection.probabilities(of, measured)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -134,16 +134,16 @@ def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple
         ({"values": [1, 2, 1]}, "values: 1 is given twice"),
         ({"kpi": ""}, "bisect: kpi needs a name"),
         ({"over": None}, "bisect: over needs a name"),
-        ({"least": 2}, "bisect: least '2' is no probability between 0.5 and 1"),
-        ({"max": "x"}, "bisect: max 'x' is no number of attempts"),
-        ({"budget": "2x"}, "bisect: budget '2x' is no duration"),
+        ({"least": 2}, "bisect: least '2' is not a valid probability between 0.5 and 1"),
+        ({"max": "x"}, "bisect: max 'x' is not a valid number of attempts"),
+        ({"budget": "2x"}, "bisect: budget '2x' is not a valid duration"),
         ({"kpis": "latency"}, r"bisect: unknown key 'kpis' \(did you mean 'kpi'\?\)"),
     ],
 )
 def test_a_wrong_word_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bisection_plan.parse({**RAW, **more})
+        bisection.parse({**RAW, **more})
 
 
 def test_nothing_is_bisected_by_default() -> None:
-    assert bisection_plan.parse({}) is None
+    assert bisection.parse({}) is None

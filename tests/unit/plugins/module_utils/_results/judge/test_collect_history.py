@@ -12,16 +12,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     collect_history,
-    from_folder,
     judge_history,
+    past_runs,
+    read_past_runs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
     History,
     HistoryRequest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
-    HistorySettings,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
@@ -137,7 +136,7 @@ def test_the_last_attempt_of_a_past_run_counts_and_the_mean_of_one_that_repeats(
 def test_the_mean_of_attempts_is_that_of_logarithms_within_the_union_of_their_intervals(
     values_: tuple[float | None, ...], mean: float | None
 ) -> None:
-    found = collect_history.mean_of([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
+    found = past_runs.mean_of([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
     assert found.value == (mean if mean is None else pytest.approx(mean))
     assert (found.low, found.high) == (1.0, 10.0 if mean else 9.0)
 
@@ -190,7 +189,7 @@ def test_no_error_of_a_source_ends_the_run(tmp_path: Path, monkeypatch: pytest.M
     def read(*_given: object) -> None:
         raise error
 
-    monkeypatch.setattr(from_folder, "run_directories", read)
+    monkeypatch.setattr(read_past_runs, "run_directories", read)
     found = collect(top)
     assert found.notes == (f"history could not be read: {tmp_path} cannot be read: {type(error).__name__}: {error}",)
 

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.compare_with_history import (
     HistoryFinding,
     compare,
-    cut,
+    split_at_change_points,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
     METHODS,
@@ -27,12 +27,12 @@ OLD, SLOW = noisy(1, 100, 18), noisy(2, 120, 6)
 
 def found(one, settings: HistorySettings = SETTINGS, dependence: Dependence = INDEPENDENT) -> HistoryFinding:
     """Compare one KPI that is judged alone."""
-    return compare(one, cut(one, settings, 1), dependence, settings, 1)
+    return compare(one, split_at_change_points(one, settings, 1), dependence, settings, 1)
 
 
 def test_the_baseline_is_the_last_stable_segment() -> None:
     one = series([*noisy(3, 100, 12), *noisy(4, 140, 9)], noisy(5, 140, 3))
-    segments = cut(one, SETTINGS, 1)
+    segments = split_at_change_points(one, SETTINGS, 1)
     assert [len(part) for part in segments.earlier] == [12]
     assert segments.baseline == one.old[12:]
     assert [run for run, _change in segments.changes] == ["old12"]
@@ -41,8 +41,8 @@ def test_the_baseline_is_the_last_stable_segment() -> None:
 
 def test_many_kpis_share_the_level_at_which_their_histories_are_cut() -> None:
     one = series([*noisy(3, 100, 6), *noisy(4, 140, 6)], [140.0])
-    assert cut(one, SETTINGS, 1).changes
-    assert not cut(one, SETTINGS, 50).changes
+    assert split_at_change_points(one, SETTINGS, 1).changes
+    assert not split_at_change_points(one, SETTINGS, 50).changes
 
 
 def test_earlier_segments_show_how_much_runs_differ() -> None:
@@ -52,7 +52,7 @@ def test_earlier_segments_show_how_much_runs_differ() -> None:
 
 def test_a_run_that_was_not_measured_keeps_its_place_among_the_runs() -> None:
     old = [None, *noisy(3, 100, 12), None, *noisy(4, 140, 9)]
-    (change,) = cut(series(old, [140.0]), SETTINGS, 1).changes
+    (change,) = split_at_change_points(series(old, [140.0]), SETTINGS, 1).changes
     assert change[0] == "old14"
 
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import error_causes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import run_checks
 
 PLUGINS = Path(__file__).parents[6] / "plugins"
 
@@ -26,8 +26,8 @@ def error_classes() -> set[str]:
 
 
 def test_each_error_class_is_sorted_once():
-    assert not error_causes.INFRASTRUCTURE & error_causes.OTHER
-    assert sorted(error_causes.INFRASTRUCTURE | error_causes.OTHER) == sorted(error_classes())
+    assert not run_checks.INFRASTRUCTURE & run_checks.OTHER
+    assert sorted(run_checks.INFRASTRUCTURE | run_checks.OTHER) == sorted(error_classes())
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_each_error_class_is_sorted_once():
     ],
 )  # fmt: skip
 def test_causes(cause, expected):
-    assert error_causes.is_infrastructure(cause) is expected
+    assert run_checks.is_infrastructure(cause) is expected

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import from_folder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import read_past_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastRun, PastValue
 from past_run_files import KPI, run_id, write_past_run
 
@@ -17,7 +17,7 @@ OLD = Path(__file__).parents[1] / "kpi" / "run_of_kpis_1"
 
 def read(folder: Path) -> tuple[list[PastRun], list[str]]:
     notes: list[str] = []
-    return list(from_folder.read(folder, "fine_tuning", notes)), notes
+    return list(read_past_runs.from_folder(folder, "fine_tuning", notes)), notes
 
 
 def test_runs_are_found_at_each_depth_the_newest_first(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline_figures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
 
@@ -27,7 +27,7 @@ def kpi(value, unit="s", note=None, n=4, of=4, **more):
             "16 of 16 in 4 test points",
         ),
         (
-            [kpi(None, note="≥ 20 s: 1 of 4 were not seen to reach it", n=3)],
+            [kpi(None, at_least=20.0, note="≥ 20 s: 1 of 4 were not seen to reach it", n=3)],
             None,
             "≥ 20 s",
             "1 of 4 were not seen to reach it",
@@ -39,5 +39,5 @@ def kpi(value, unit="s", note=None, n=4, of=4, **more):
 )
 def test_headline_figures_in_words(tmp_path, kpis, value, text, detail):
     points = [Point(f"{number:03d}", tmp_path, kpis=[one]) for number, one in enumerate(kpis)]
-    (entry,) = headline_figures.headline(points)
+    (entry,) = headline.headline_figures(points)
     assert (entry["value"], entry["text"], entry["detail"], entry["simulated"]) == (value, text, detail, True)

@@ -6,19 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    collect_history,
-    history_options,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import collect_history, history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from past_run_files import write_past_run
 
 
 def request(**given: Any) -> HistoryRequest:
-    found = ArgumentSpecValidator(history_options.OPTIONS).validate(given)
+    found = ArgumentSpecValidator(history_settings.OPTIONS).validate(given)
     assert not found.error_messages
-    return history_options.request_of(found.validated_parameters)
+    return history_settings.request_from_params(found.validated_parameters)
 
 
 def test_without_options_nothing_is_read() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
-    HistorySettings,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import judge_history
 from history_series import noisy, series
 

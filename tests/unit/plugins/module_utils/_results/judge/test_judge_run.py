@@ -191,7 +191,7 @@ def test_a_limit_decides_and_its_figure_is_named(tmp_path):
         ("m", "outside"),
         ("absent", "not measured"),
     ]
-    assert judge_run.summary(document) == "regression: m (point 000): 3 s is outside the limit, max 2 s."
+    assert overall_verdict.first_reason(document) == "regression: m (point 000): 3 s is outside the limit, max 2 s."
     assert judge_run.judge(run, {"000": table()}, JudgingRules(0.5, {"000": given["000"][1:]}))["verdict"] == (
         "inconclusive"
     )

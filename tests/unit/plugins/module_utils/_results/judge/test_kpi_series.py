@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_series import RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import RunValue
 
 
 def test_the_standard_error_is_that_of_the_interval_within_the_run() -> None:

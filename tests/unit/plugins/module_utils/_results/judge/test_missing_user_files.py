@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, missing_user_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, run_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_summary
@@ -29,7 +29,7 @@ def test_each_point_with_missing_files_has_a_sentence_with_the_reasons(tmp_path:
     points = [point(tmp_path, "001", CUT), point(tmp_path, "002", NONE), point(tmp_path, "003", None)]
     points += [point(tmp_path, "004", {**CUT, **FAILED, "left_out": 1, "left_out_users": 1, "limit": "x"})]
     points.append(Point("005", tmp_path / "nothing", {"status": "passed"}))
-    assert missing_user_files.warnings(points) == [
+    assert run_warnings.missing_files(points) == [
         "Files of users are missing at test point 001: 5 files of 2 users exceeded the limit "
         "(users_files_limit_bytes).",
         "Files of users are missing at test point 004: 1 file of 1 user exceeded the limit (x); 1 user could not send "

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import redo
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import next_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     Attempt,
     Finished,
     PlannedPoint,
     ScheduleState,
+    next_point,
+    parse_redo,
+    points_to_redo,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,7 +110,7 @@ def test_any_run_ends_and_measures_a_point_that_has_ended_only_on_redo(data: st.
 
     for _session in range(data.draw(st.integers(1, 5))):
         asked = data.draw(st.lists(st.sampled_from(["failed", "inconclusive", *points]), max_size=3))
-        for one in redo.chosen(asked, now(), data.draw(st.sets(st.sampled_from(points)))):
+        for one in points_to_redo(asked, now(), data.draw(st.sets(st.sampled_from(points)))):
             assert one.name not in attempts, "never two attempts with one number"
             attempts[one.name] = "planned"
         before = dict(attempts)
@@ -147,7 +148,7 @@ POINTS = ["001", "002", "003", "004", "005"]
 
 @pytest.mark.parametrize("text", ["failed,003", "failed 003", ["failed", "003"], ["failed,003"]])
 def test_redo_is_a_list_of_words_and_points(text: Any) -> None:
-    assert redo.parse(text, POINTS) == ["failed", "003"]
+    assert parse_redo(text, POINTS) == ["failed", "003"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_redo_is_a_list_of_words_and_points(text: Any) -> None:
 )
 def test_a_wrong_redo_is_refused_with_what_there_is(text: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        redo.parse(text, POINTS)
+        parse_redo(text, POINTS)
 
 
 def test_redo_chooses_points_that_have_ended() -> None:
@@ -176,9 +177,9 @@ def test_redo_chooses_points_that_have_ended() -> None:
         attempt("004", "planned"),
         attempt("005", "passed"),
     )
-    assert [one.name for one in redo.chosen(["failed"], found)] == ["002-2"], "001 passed once"
-    assert [one.name for one in redo.chosen(["failed"], found, repeats=True)] == ["001-3", "002-2"], "all count"
-    assert [one.name for one in redo.chosen(["001", "003", "004"], found)] == ["001-3"]
-    assert [one.name for one in redo.chosen(["inconclusive"], found, {"005"})] == ["005-2"]
+    assert [one.name for one in points_to_redo(["failed"], found)] == ["002-2"], "001 passed once"
+    assert [one.name for one in points_to_redo(["failed"], found, repeats=True)] == ["001-3", "002-2"], "all count"
+    assert [one.name for one in points_to_redo(["001", "003", "004"], found)] == ["001-3"]
+    assert [one.name for one in points_to_redo(["inconclusive"], found, {"005"})] == ["005-2"]
     with pytest.raises(InputError, match=r"redo: point 006 is skipped: matrix_skip_if\[0\]"):
-        redo.chosen(["006"], state(attempt("006", "skipped", why="matrix_skip_if[0]")))
+        points_to_redo(["006"], state(attempt("006", "skipped", why="matrix_skip_if[0]")))

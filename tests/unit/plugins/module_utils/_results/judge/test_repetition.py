@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import Finished, PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repetition import (
     FigureReading,
-    NextAttempt,
     RepeatedPoint,
     Repetition,
-    RepetitionEnd,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,10 +43,10 @@ def test_a_budget_is_a_duration() -> None:
     [
         ({"untill": "decided"}, r"repeat: unknown key 'untill' \(did you mean 'until'\?\)"),
         ({"until": "decide"}, r"until 'decide' is unknown \(did you mean 'decided'\?\)"),
-        ({"budget": "2x"}, "repeat: budget '2x' is no duration"),
-        ({"budget": "-2 h"}, "repeat: budget '-2 h' is no duration"),
-        ({"max": 0}, "repeat: max '0' is no number of attempts from 1 to 500"),
-        ({"max": True}, "repeat: max 'True' is no number"),
+        ({"budget": "2x"}, "repeat: budget '2x' is not a valid duration"),
+        ({"budget": "-2 h"}, "repeat: budget '-2 h' is not a valid duration"),
+        ({"max": 0}, "repeat: max '0' is not a valid number of attempts, 1 to 500"),
+        ({"max": True}, "repeat: max 'True' is not a valid number"),
         ({"max": 2, "least": 3}, "repeat: least 3 is more than max 2"),
         ("decided", "repeat needs a dictionary"),
     ],
@@ -68,24 +67,24 @@ def test_the_undecided_point_with_the_fewest_attempts_is_next() -> None:
         ],
         0.0,
     )
-    assert found == NextAttempt("003", 3, f"after 2 attempts latency_p95 is not decided: {across.text}")
+    assert found == PlannedPoint("003", 3, f"After 2 attempts latency_p95 is not decided: {across.text}")
 
 
 def test_a_decided_point_gets_its_least_attempts() -> None:
     within = RepeatedPoint("001", 1, readings=(FigureReading("latency", "within"),))
-    assert repetition.next_attempt(Repetition(), [within], 0.0) == NextAttempt("001", 2, "2 attempts are the least")
-    assert isinstance(repetition.next_attempt(Repetition(least=1), [within], 0.0), RepetitionEnd)
+    assert repetition.next_attempt(Repetition(), [within], 0.0) == PlannedPoint("001", 2, "2 attempts are the least")
+    assert isinstance(repetition.next_attempt(Repetition(least=1), [within], 0.0), Finished)
 
 
 def test_the_end_names_what_is_not_decided() -> None:
     across = RepeatedPoint("001", 4, readings=(FigureReading("latency", "across"),))
     used = repetition.next_attempt(Repetition(budget=60.0), [across], 61.0)
-    assert used == RepetitionEnd("the budget of 60 s is used up (61 s); not decided: point 001")
+    assert used == Finished("The budget of 60 s is used up (61 s); not decided: point 001.")
     most = repetition.next_attempt(Repetition(most=4), [across], 0.0)
-    assert most == RepetitionEnd("4 attempts at each undecided point were made; not decided: point 001")
+    assert most == Finished("4 attempts at each undecided point were made; not decided: point 001.")
     failed = RepeatedPoint("002", 1, True, (FigureReading("latency", "not measured"),))
     end = repetition.next_attempt(Repetition(), [failed], 0.0)
-    assert end == RepetitionEnd("every judged figure is decided, but the last attempt failed at point 002")
+    assert end == Finished("Every judged figure is decided, but the last attempt failed at point 002.")
 
 
 def test_a_figure_that_no_attempt_can_decide_ends_the_repetition_undecided() -> None:
@@ -93,10 +92,10 @@ def test_a_figure_that_no_attempt_can_decide_ends_the_repetition_undecided() -> 
     stuck = FigureReading("latency", "inconclusive", why, can_change=False)
     points = [RepeatedPoint("001", 2, readings=(stuck,)), RepeatedPoint("002", 2, readings=(stuck,))]
     end = repetition.next_attempt(Repetition(), points, 0.0)
-    assert end == RepetitionEnd(f"no further attempt can decide latency (and 1 further figure): {why}")
+    assert end == Finished(f"No further attempt can decide latency (and 1 further figure): {why}.")
     across = RepeatedPoint("003", 2, readings=(stuck, FigureReading("latency", "across", "It may be.")))
     found = repetition.next_attempt(Repetition(), [*points, across], 0.0)
-    assert found == NextAttempt("003", 3, "after 2 attempts latency is not decided: It may be.")
+    assert found == PlannedPoint("003", 3, "After 2 attempts latency is not decided: It may be.")
 
 
 @given(points, st.integers(1, 12), st.integers(1, 4), st.none() | st.floats(0.1, 100), st.floats(0, 200))
@@ -105,8 +104,8 @@ def test_an_attempt_is_made_only_where_something_is_open(
 ) -> None:
     plan = Repetition(max(most, least), budget, least)
     found = repetition.next_attempt(plan, of, spent)
-    if isinstance(found, NextAttempt):
-        (point,) = [one for one in of if one.point == found.point]
+    if isinstance(found, PlannedPoint):
+        (point,) = [one for one in of if one.point == found.of]
         assert found.attempt == point.attempts + 1 <= plan.most
         assert not point.failed
         assert repetition.undecided(point) or point.attempts < least
@@ -123,8 +122,8 @@ def test_repetition_ends(of: list[RepeatedPoint], most: int) -> None:
     state = {one.point: one for one in of}
     for _step in range(most * len(of) + 1):
         found = repetition.next_attempt(Repetition(most), list(state.values()), 0.0)
-        if isinstance(found, RepetitionEnd):
+        if isinstance(found, Finished):
             return
-        old = state[found.point]
-        state[found.point] = RepeatedPoint(old.point, found.attempt, old.failed, old.readings)
+        old = state[found.of]
+        state[found.of] = RepeatedPoint(old.point, found.attempt, old.failed, old.readings)
     raise AssertionError("it did not end")

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    bisection_state,
-    repetition_state,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection_plan import BisectionPlan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.planned_points import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import BisectionPlan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     Attempt,
     Finished,
     PlannedPoint,
@@ -34,7 +31,7 @@ def attempts(*status: str) -> tuple[Attempt, ...]:
 def bisected(*status: str) -> tuple[Any, dict[str, Any]]:
     """Return the decision by these attempts, and the document; attempts at point 002 are slower."""
     noted: list[dict[str, Any]] = []
-    choose = bisection_state.chooser(PLAN, lambda name: 2.0 if name.startswith("002") else 1.0, 0.0, noted.append)
+    choose = bisection.chooser(PLAN, lambda name: 2.0 if name.startswith("002") else 1.0, 0.0, noted.append)
     return choose(ScheduleState(attempts(*status))), noted[-1]
 
 
@@ -51,7 +48,7 @@ def test_names_of_figures_keep_their_first_letter() -> None:
     assert document["why"].startswith("The step of latency_p95 is between count = 1 and 2: ")
     kpi = {"name": "latency_p95", "point": "001", "reading": "not judged", "why": "", "value": 1.0}
     limit = {"result": "across", "text": "It may be within or outside."}
-    choose = repetition_state.chooser(Repetition(), [{**kpi, "limit": limit}], 0.0)
+    choose = repetition.chooser(Repetition(), [{**kpi, "limit": limit}], 0.0)
     found = choose(ScheduleState(attempts("passed", "passed", "passed", "passed")))
     assert isinstance(found, PlannedPoint)
     assert found.why == "After 2 attempts latency_p95 is not decided: It may be within or outside."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
     kpi_definitions,
@@ -102,7 +102,7 @@ def test_the_true_quantile_of_a_stage_lies_within_the_interval_of_its_kpi(good, 
 def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
     kpi = of_mixed["time_to_running_p95"]
     assert (kpi["n"], kpi["of"], kpi["value"]) == (9, 12, None)
-    assert kpi["note"].startswith("≥ ")
+    assert kpi["note"].startswith(f"≥ {formats.value(kpi['at_least'], 's')}: ")
     assert kpi["note"].endswith("3 of 12 were not seen to reach it")
 
 

@@ -96,7 +96,7 @@ def test_a_gang_that_was_never_whole_has_a_bound_and_stays_in_the_denominator() 
     data = world([{"sent": 0, "ended": 9}, {"sent": 4, "ended": None}], [pod(0, 1, 2, 9)], horizon=30)
     found = scheduler_functions.waiting(data, "max")
     assert (found.value, found.n, found.of) == (None, 1, 2)
-    assert found.note == "≥ 26 s: 1 of 2 never ran as a whole"
+    assert (found.at_least, found.note) == (26, "1 of 2 never ran as a whole")
 
 
 def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import further_runs as counting
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
-    permutation_test,
-    student_t,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.further_runs import further_runs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import group_comparison, student_t
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.group_comparison import (
+    further_runs,
     unbalanced,
 )
 from hypothesis import given, settings
@@ -27,12 +23,12 @@ def test_so_many_further_runs_are_enough_and_one_less_is_not(
 
     def power_of(n: int) -> float:
         df = n_old - 1 + max(0, n - 1) + 5.0
-        if not n or (unbalanced(n_old, n) and n < permutation_test.least_runs(n_old, 0.001)):
+        if not n or (unbalanced(n_old, n) and n < group_comparison.least_runs(n_old, 0.001)):
             return 0.0
         return student_t.power(0.001, df, least / (noise * math.sqrt(1 / n_old + 1 / n)))
 
     if added is None:
-        assert power_of(n_new + counting.MOST_RUNS) < 0.8
+        assert power_of(n_new + group_comparison.MOST_RUNS) < 0.8
     else:
         assert power_of(n_new + added) >= 0.8 and (added == 0 or power_of(n_new + added - 1) < 0.8)
 

@@ -89,4 +89,4 @@ def test_the_correction_counts_all_figures_of_the_suite() -> None:
     ],
 )
 def test_the_gravest_reading_is_the_verdict(suite: list[str], verdict: str) -> None:
-    assert readings.of_suite(suite) == verdict
+    assert readings.verdict_of(suite) == verdict

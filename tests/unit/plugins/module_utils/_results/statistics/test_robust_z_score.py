@@ -6,9 +6,7 @@ import math
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.robust_z_score import (
-    robust_score,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.robust_z_score import robust_score
 from hypothesis import given
 from statistics_strategies import SERIES
 

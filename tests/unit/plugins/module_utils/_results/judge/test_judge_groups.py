@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import (
-    judge_groups,
-    run_groups,
-    run_side,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import run_side
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.run_side import RunSide
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_groups
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from past_run_files import run_id, write_past_run
@@ -37,11 +34,11 @@ def side(parent: Path, number: int, value: float | None = 10.0, **more: Any) -> 
 
 def judged(sides: list[RunSide], *history: Path, rules: LabelRules | None = None) -> dict[str, Any]:
     request = HistoryRequest(tuple(str(one) for one in history), rules=rules or LabelRules())
-    return judge_groups.judge(run_groups.grouped(sides, request.rules), ComparisonRules(request), [])
+    return judge_groups.judge(judge_groups.grouped(sides, request.rules), ComparisonRules(request), [])
 
 
 def letters(sides: list[RunSide], rules: LabelRules | None = None) -> list[str]:
-    groups = run_groups.grouped(sides, rules or LabelRules())
+    groups = judge_groups.grouped(sides, rules or LabelRules())
     return [f"{one.letter}: {', '.join(each.letter for each in one.sides)}, {one.what}" for one in groups]
 
 

@@ -1,0 +1,323 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bisect with the attempts of a run (keyword ``bisect``): both ends until they differ, then between them.
+
+What comes next follows from the figures in the order of their measurement, so that a bisection can be continued at any
+time. The statistics are in ``statistics/probabilistic_bisection.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeAlias
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+
+from ..statistics import always_valid_interval, comparison_scale
+from ..statistics.group_comparison import compare_groups
+from ..statistics.probabilistic_bisection import Bisection, bisect
+from ..statistics.readings import INCONCLUSIVE, PASS
+from . import repetition, schedule_log
+from .next_point import FAILED, PASSED, Attempt, Chooser, Finished, PlannedPoint, ScheduleState
+from .overall_verdict import INVALID
+
+KEYWORD = "bisect"
+KEYS = ("over", "values", "kpi", "least", "max", "budget")
+LEAST, MOST = 0.95, 40
+#: Chance of finding a difference between ends that do not differ.
+LEVEL = 0.01
+#: Runs at each neighbour of the likeliest step before a change is called gradual.
+ENOUGH = 5
+#: Share of the whole difference below which a step between two neighbours is none.
+STEP_SHARE = 0.5
+#: Runs without the figure, one after the other at one value, after which the bisection ends.
+MISSING = 2
+#: Name of the folder of an attempt -> its figure, None without one.
+Figure: TypeAlias = "Callable[[str], float | None]"
+
+
+@dataclass(frozen=True)
+class BisectionPlan:
+    """The keyword ``bisect``. over: a setting. values: from the good to the bad one. least: probability of a step."""
+
+    over: str
+    values: tuple[Any, ...]
+    kpi: str
+    least: float = LEAST
+    most: int = MOST
+    budget: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A run at value ``index``; figure None if it failed or has no such figure."""
+
+    index: int
+    figure: float | None
+
+
+@dataclass(frozen=True)
+class NextValue:
+    """The value to measure next, and why."""
+
+    index: int
+    why: str
+
+
+@dataclass(frozen=True)
+class BisectionEnd:
+    """The result. step: index of the last value before the step, None if there is none."""
+
+    verdict: str
+    why: str
+    step: int | None = None
+
+
+def parse(raw: object) -> BisectionPlan | None:
+    """Return what the keyword ``bisect`` asks for, None if it is empty. Raises InputError."""
+    if raw is None or raw == {}:
+        return None
+    if not isinstance(raw, Mapping):
+        raise InputError(f"{KEYWORD} needs a dictionary with over, values and kpi, got {raw!r}")
+    repetition.check_keys(raw, KEYWORD, KEYS)
+    for key in ("over", "kpi"):
+        if not isinstance(raw.get(key), str) or not raw[key]:
+            raise InputError(f"{KEYWORD}: {key} needs a name; give it by -e {key}=…")
+    values = raw.get("values")
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise InputError(
+            f"values needs a list from a good to a bad value, such as -e '{{\"values\": [1, 2, 4]}}', got {values!r}"
+        )
+    if len(values) < 2:
+        raise InputError(f"values: {formats.count(len(values), 'value')}; a bisection needs a good and a bad one")
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        raise InputError(f"values: {formats.setting_text(twice)} is given twice")
+    least, most = _probability(raw.get("least", LEAST)), repetition.parse_count(raw, KEYWORD, "max", MOST)
+    budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
+    return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)
+
+
+def _probability(raw: object) -> float:
+    try:
+        probability = float(str(raw))
+    except ValueError:
+        probability = 0.0
+    if not 0.5 < probability < 1.0:
+        raise InputError(f"{KEYWORD}: least '{raw}' is not a valid probability between 0.5 and 1")
+    return probability
+
+
+def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[dict[str, Any]], None]) -> Chooser:
+    """Return what decides which value is measured next.
+
+    Args:
+        plan: What the keyword ``bisect`` asks for.
+        figure: Returns the figure of an attempt.
+        spent: Seconds, from schedule_log.spent().
+        note: Takes the state of the bisection, as in schema bisection/1 without the run.
+    """
+
+    def choose(state: ScheduleState) -> PlannedPoint | Finished:
+        points = sorted({attempt.of for attempt in state.attempts}, key=run_reader.attempt_order)
+        ended = in_order(state.attempts)
+        # A failed attempt may have a figure of the part that was measured.
+        measured = [
+            Measurement(points.index(attempt.of), figure(attempt.name) if attempt.status == PASSED else None)
+            for attempt in ended
+        ]
+        names = [attempt.name for attempt in ended]
+        following = next_value(plan, measured, spent)
+        why = formats.capitalized(following.why)
+        if isinstance(following, BisectionEnd):
+            note(document(plan, measured, names, following))
+            return Finished(f"{why}.")
+        note(document(plan, measured, names, BisectionEnd(INCONCLUSIVE, f"not finished: {following.why}")))
+        point = points[following.index]
+        left = schedule_log.budget_left(plan.budget, spent)
+        return PlannedPoint(point, state.fresh_attempt(point), why, remaining_budget=left)
+
+    return choose
+
+
+def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempts that have ended without an interruption, in the order in which they were begun."""
+    ended = [attempt for attempt in attempts if attempt.status in (PASSED, FAILED) and not attempt.resumed]
+    return sorted(ended, key=lambda attempt: (str(attempt.record.get("started") or ""), attempt.attempt, attempt.of))
+
+
+def document(
+    plan: BisectionPlan, measured: Sequence[Measurement], names: Sequence[str], end: BisectionEnd
+) -> dict[str, Any]:
+    """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
+    likelihoods = probabilities(plan, measured)
+    code, status = VERDICTS[end.verdict]
+    state = {
+        "schema": "bisection/1",
+        "over": plan.over,
+        "kpi": plan.kpi,
+        "values": list(plan.values),
+        "measurements": [
+            {"index": run.index, "point": name, "figure": run.figure} for run, name in zip(measured, names, strict=True)
+        ],
+        "probabilities": list(likelihoods),
+        "verdict": end.verdict,
+        "code": code,
+        "exit_status": status,
+        "why": f"{formats.capitalized(end.why)}.",
+    }
+    if end.step is None:
+        return state
+    before, after = plan.values[end.step], plan.values[end.step + 1]
+    step = {"index": end.step, "before": before, "after": after, "probability": likelihoods[end.step]}
+    return {**state, "step": step}
+
+
+def next_value(plan: BisectionPlan, measured: Sequence[Measurement], spent: float) -> NextValue | BisectionEnd:
+    """Return the value to measure next, or the result.
+
+    Args:
+        plan: What the keyword ``bisect`` asks for.
+        measured: The runs, in the order in which they were made.
+        spent: Seconds, from schedule_log.spent().
+    """
+    missing = _missing(plan, measured)
+    if missing is not None:
+        return missing
+    stop = _stop(plan, len(measured), spent)
+    last = len(plan.values) - 1
+    if not ends_differ(plan, measured):
+        if stop:
+            return BisectionEnd(INCONCLUSIVE, f"{_no_difference(plan, measured)} ({stop})")
+        good, bad = (sum(run.index == end for run in measured) for end in (0, last))
+        return NextValue(0 if good <= bad else last, "the ends are not known to differ")
+    estimate = bisect(_by_value(measured), len(plan.values))
+    if estimate.probability >= plan.least:
+        return _confirmed(plan, measured, estimate, stop)
+    if estimate.probability < 0.5 and all(_count(measured, estimate.step + side) >= ENOUGH for side in (0, 1)):
+        return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {_likeliest(plan, estimate)}")
+    if stop:
+        return BisectionEnd(INCONCLUSIVE, f"{_likeliest(plan, estimate)} after {_runs(measured)} ({stop})")
+    return NextValue(estimate.next, _likeliest(plan, estimate))
+
+
+def _confirmed(
+    plan: BisectionPlan, measured: Sequence[Measurement], estimate: Bisection, stop: str
+) -> NextValue | BisectionEnd:
+    """Return the step if most of the difference lies between its neighbours; the model knows nothing but steps."""
+    step = estimate.step
+    share = _step_share(plan, measured, step)
+    gradual = share is not None and share < STEP_SHARE
+    least = ENOUGH if gradual else 2
+    beside = min((step, step + 1), key=lambda index: _count(measured, index))
+    if _count(measured, beside) < least and not stop:
+        return NextValue(beside, f"{_likeliest(plan, estimate)}; its neighbours are measured {least} times at least")
+    if share is not None and gradual:
+        text = f"only {max(0.0, share) * 100:.0f} % of the difference lies {_between(plan, step)}"
+        return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {text}, the likeliest place of a step")
+    runs = _runs(measured)
+    why = f"the step of {plan.kpi} is {_between(plan, step)}: probability {_probability_text(estimate)}, {runs}"
+    return BisectionEnd(PASS, why, step)
+
+
+def ends_differ(plan: BisectionPlan, measured: Sequence[Measurement]) -> bool:
+    """Return whether both ends were known to differ at any look, by a test that holds at every look.
+
+    Figures without any noise are compared by the permutation test.
+    """
+    bad = len(plan.values) - 1
+    ends: dict[int, list[float]] = {0: [], bad: []}
+    for run in measured:
+        if run.index not in ends or run.figure is None or not isfinite(run.figure):
+            continue
+        ends[run.index].append(run.figure)
+        compared = compare_groups(ends[0], ends[bad])
+        if compared.reason:
+            continue
+        always = always_valid_interval.anytime(compared, LEVEL)
+        exact = 2.0 * min(compared.p_greater, compared.p_less) if not compared.standard_error else 1.0
+        if min(always.p_value, exact) <= LEVEL:
+            return True
+    return False
+
+
+def probabilities(plan: BisectionPlan, measured: Sequence[Measurement]) -> tuple[float, ...]:
+    """Return the probabilities of a step behind each value but the last."""
+    return bisect(_by_value(measured), len(plan.values)).probabilities
+
+
+def _step_share(plan: BisectionPlan, measured: Sequence[Measurement], step: int) -> float | None:
+    """Return the share of the difference between the ends that lies between value ``step`` and the next.
+
+    None without a run at one of them.
+    """
+    by_value = {index: comparison_scale.finite(figures) for index, figures in _by_value(measured).items()}
+    logarithmic = comparison_scale.on_log_scale(*by_value.values())
+    means = {
+        index: float(comparison_scale.scaled(figures, logarithmic).mean())
+        for index, figures in by_value.items()
+        if len(figures)
+    }
+    last = len(plan.values) - 1
+    if any(index not in means for index in (0, last, step, step + 1)) or means[last] == means[0]:
+        return None
+    return (means[step + 1] - means[step]) / (means[last] - means[0])
+
+
+def _no_difference(plan: BisectionPlan, measured: Sequence[Measurement]) -> str:
+    """Return the sentence for ends that do not differ."""
+    first, last = (formats.setting_text(plan.values[end], 40) for end in (0, -1))
+    return f"no difference of {plan.kpi} between {first} and {last} after {_runs(measured)}: nothing to bisect"
+
+
+def _missing(plan: BisectionPlan, measured: Sequence[Measurement]) -> BisectionEnd | None:
+    for index in dict.fromkeys(run.index for run in measured):
+        last = [run.figure for run in measured if run.index == index][-MISSING:]
+        if len(last) == MISSING and all(figure is None for figure in last):
+            value = formats.setting_text(plan.values[index], 40)
+            return BisectionEnd(INVALID, f"{MISSING} runs in a row with {plan.over} = {value} have no {plan.kpi}")
+    return None
+
+
+def _stop(plan: BisectionPlan, runs: int, spent: float) -> str:
+    if runs >= plan.most:
+        return f"max is {formats.count(plan.most, 'run')}"
+    if plan.budget is not None and spent >= plan.budget:
+        return f"the budget of {formats.seconds(plan.budget)} is used up"
+    return ""
+
+
+def _by_value(measured: Sequence[Measurement]) -> dict[int, list[float]]:
+    figures: dict[int, list[float]] = {}
+    for run in measured:
+        if run.figure is not None:
+            figures.setdefault(run.index, []).append(run.figure)
+    return figures
+
+
+def _count(measured: Sequence[Measurement], index: int) -> int:
+    return len(_by_value(measured).get(index, ()))
+
+
+def _likeliest(plan: BisectionPlan, estimate: Bisection) -> str:
+    return f"the likeliest step is {_between(plan, estimate.step)} (probability {_probability_text(estimate)})"
+
+
+def _probability_text(estimate: Bisection) -> str:
+    probability = estimate.probability
+    return f"{min(probability, 0.999):.3f}".rstrip("0") if probability < 0.9995 else "over 0.999"
+
+
+def _between(plan: BisectionPlan, step: int) -> str:
+    before, after = (formats.setting_text(plan.values[index], 40) for index in (step, step + 1))
+    return f"between {plan.over} = {before} and {after}"
+
+
+def _runs(measured: Sequence[Measurement]) -> str:
+    return formats.count(len(measured), "run")

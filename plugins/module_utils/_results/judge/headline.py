@@ -1,0 +1,203 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a report leads with: the headline figures of a run, and one sentence, its answer.
+
+The answer comes from the figure whose definition has an ``answer`` (docs/kpis.md). Of several such figures the last one
+with a value is used; a project's definitions come after the common ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+
+Kpi = Mapping[str, Any]
+#: With values at more test points than this, a headline figure names only the lowest and the highest.
+MOST_VALUES = 3
+#: The same for the answer.
+MOST_NAMED = 4
+#: Maximum length of a label; the number of the point replaces a longer one.
+LONGEST = 40
+_OF_POINT = ("value", "at_least", "interval", "confidence", "n", "of", "note")
+
+
+def headline_figures(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return the headline figures: one entry per KPI, with its value at each point and one text for all.
+
+    The figure that provides the answer comes first.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    for point in points:
+        for kpi in point.kpis or []:
+            if kpi.get("headline"):
+                entry = entries.setdefault(
+                    kpi["name"],
+                    {
+                        "name": kpi["name"],
+                        "title": kpi.get("title", kpi["name"]),
+                        **{key: kpi[key] for key in ("unit", "direction", "help")},
+                        "simulated": False,
+                        "points": [],
+                    },
+                )
+                entry["simulated"] = entry["simulated"] or kpi["simulated"]
+                entry["points"].append({"point": point.number, **{key: kpi.get(key) for key in _OF_POINT}})
+    first = next((kpi["name"] for kpi in _answering(points).values()), "")
+    return sorted(
+        ({**entry, **_summary(entry)} for entry in entries.values()), key=lambda entry: entry["name"] != first
+    )
+
+
+def _summary(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of one line: n of N, text, detail, and value: a number, or text where points differ."""
+    rows, unit = entry["points"], entry["unit"]
+    n, of = (sum(row[key] for row in rows) for key in ("n", "of"))
+    known = [row for row in rows if row["value"] is not None]
+    several = f" in {len(rows)} test points" if len(rows) > 1 else ""
+    if unit == "workloads" and len(known) == len(rows):
+        total = sum(row["value"] for row in rows)
+        text = f"{formats.number(total)} of {formats.number(of)}"
+        return {"n": n, "of": of, "value": total, "text": text, "detail": several.strip()}
+    noted = next((row for row in rows if row["note"]), None)
+    note = noted["note"] if noted else ""
+    bound = lower_bound({**noted, "unit": unit}) if noted else ""
+    detail = f"{n:,} of {of:,}{several}"
+    if not known:
+        remark = note.removeprefix(f"≥ {bound}: ") if bound else note
+        return {"n": n, "of": of, "value": None, "text": f"≥ {bound}" if bound else "–", "detail": remark or detail}
+    texts = [(formats.value(row["value"], unit), row) for row in known]
+    # Points are named, so that their values are not mistaken for an interval.
+    same = len({text for text, _row in texts}) == 1
+    text = texts[0][0] if same else _by_point(texts)
+    return {
+        "n": n,
+        "of": of,
+        "value": known[0]["value"] if same else text,
+        "text": text,
+        "detail": detail + (f"; {note}" if bound else ""),
+    }
+
+
+def _by_point(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the values of several points as text: all, or the lowest and the highest of many."""
+    if len(texts) <= MOST_VALUES:
+        return ", ".join(f"{text} ({row['point']})" for text, row in texts)
+    low, high = (pick(texts, key=lambda pair: pair[1]["value"]) for pick in (min, max))
+    return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"
+
+
+def lower_bound(kpi: Kpi) -> str:
+    """Return the lower bound of a figure without a value, as text; empty if there is none."""
+    bound = kpi.get("at_least")
+    return "" if kpi["value"] is not None or bound is None else formats.value(bound, kpi["unit"])
+
+
+def answer(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
+    """Return the sentence that answers the question of a run, none if no figure provides one.
+
+    Args:
+        points: The points of the run.
+        labels: Point number -> matrix values as text.
+    """
+    kpis = _answering(points)
+    if not kpis:
+        return []
+    labels = {number: text if len(text) <= LONGEST else f"point {number}" for number, text in labels.items()}
+    sentence = _of_single_point(next(iter(kpis.values()))) if len(points) == 1 else _of_several_points(kpis, labels)
+    return [sentence + (" (SIMULATED)" if any(kpi["simulated"] for kpi in kpis.values()) else "")]
+
+
+def _answering(points: Sequence[Point]) -> dict[str, Kpi]:
+    """Return the figure that provides the answer, by point number."""
+    by_name: dict[str, dict[str, Kpi]] = {}
+    for point in points:
+        for kpi in point.kpis or []:
+            if kpi.get("answer"):
+                by_name.setdefault(kpi["name"], {})[point.number] = kpi
+    for kpis in reversed(by_name.values()):
+        if not any(_value(kpi) for kpi in kpis.values()):
+            continue
+        if not any(kpi["simulated"] and kpi["answer"].get("only_real") for kpi in kpis.values()):
+            return kpis
+    return {}
+
+
+def _value(kpi: Kpi) -> str:
+    if kpi["value"] is not None:
+        return formats.value(kpi["value"], kpi["unit"])
+    bound = lower_bound(kpi)
+    return f"at least {bound}" if bound else ""
+
+
+def _of_single_point(kpi: Kpi) -> str:
+    texts = kpi["answer"]
+    stepped = "curve" in kpi.get("labels", {})
+    single = kpi["of"] == 1 and not stepped
+    text, bound_text = (texts.get("one"), texts.get("one_bound")) if single else (None, None)
+    bound_text = bound_text or texts.get("bound")
+    if kpi["value"] is None and bound_text:
+        return str(bound_text).replace("{value}", lower_bound(kpi))
+    counted = "steps" if stepped else "workloads"
+    rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
+    return str(text or texts["text"]).replace("{value}", _value(kpi)) + rest
+
+
+def _of_several_points(kpis: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
+    first = next(iter(kpis.values()))
+    title = first.get("title") or first["name"]
+    known = [(number, kpi) for number, kpi in kpis.items() if kpi["value"] is not None]
+    if len(kpis) > MOST_NAMED and known:
+        ends = (pick(known, key=lambda pair: pair[1]["value"]) for pick in (min, max))
+        low, high = (f"{_value(kpi)} ({_display_name(kpi, labels[number]) or labels[number]})" for number, kpi in ends)
+        return f"{title}: lowest {low}, highest {high}, of {len(kpis)} test points"
+    if len(known) == len(kpis) == 2:  # the better value first, then the difference
+        higher = first["direction"] == "higher"
+        ordered = sorted(known, key=lambda pair: pair[1]["value"], reverse=higher)
+        parts = [_named_value(kpi, labels[number]) for number, kpi in ordered]
+        parts.append(_difference(known[1][1], known[0][1]))
+    else:
+        parts = [_named_value(kpi, labels[number], _difference_from_first(kpi, kpis)) for number, kpi in kpis.items()]
+    return f"{title}: {', '.join(parts)}"
+
+
+def _difference(kpi: Kpi, first: Kpi) -> str:
+    """Return the absolute difference from the first point, as an interval where known."""
+    value = kpi["value"] - first["value"]
+    if not value:
+        return "no difference"
+    interval = (kpi.get("difference") or {}).get("confidence")
+    if not interval or interval["low"] is None or interval["high"] is None:
+        return f"difference {formats.value(abs(value), kpi['unit'])}"
+    low, high = interval["low"], interval["high"]
+    if low <= 0 <= high:
+        return f"no clear difference: {formats.interval(low, high, kpi['unit'])} at 95 %"
+    low, high = sorted((abs(low), abs(high)))
+    return f"difference {formats.interval(low, high, kpi['unit'])}"
+
+
+def _difference_from_first(kpi: Kpi, kpis: Mapping[str, Kpi]) -> str:
+    """Return the difference from the first point; empty if unknown."""
+    first = kpis.get((kpi.get("difference") or {}).get("point", ""))
+    if first is None or first["value"] is None or kpi["value"] is None:
+        return ""
+    text = _difference(kpi, first)
+    if text.startswith("no "):
+        return text
+    more = "more" if kpi["value"] > first["value"] else "less"
+    return f"{text.removeprefix('difference ')} {more}"
+
+
+def _named_value(kpi: Kpi, label: str, difference: str = "") -> str:
+    """Return the value after the name of its point, or before its matrix values if it has no name."""
+    name, value = _display_name(kpi, label), _value(kpi) or "unknown"
+    behind = "; ".join(part for part in ("" if name else label, difference) if part)
+    return f"{f'{name} ' if name else ''}{value}{f' ({behind})' if behind else ''}"
+
+
+def _display_name(kpi: Kpi, label: str) -> str:
+    """Return the display name that the definition gives to the matrix value, empty without one."""
+    return str((kpi["answer"].get("names") or {}).get(label.partition(" = ")[2], ""))

@@ -1,0 +1,339 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read past runs of a project from a folder of run directories, an S3 prefix or an OpenSearch index, the newest first.
+
+In an S3 prefix, as export_s3 uploads runs, the manifest, uploaded last, marks a complete run. The index, as
+export_opensearch fills it, has one document for a run, and one for each KPI of a point.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
+    OpenSearchClient,
+    OpenSearchServer,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import lines
+
+from ..kpi.labels import flat, recorded_labels
+from .past_runs import PastPoint, PastRun, counted, kpis_of, left_out
+
+#: Timeout of each request in seconds, and attempts at it: a history is worth less than the time of a run.
+TIMEOUT, ATTEMPTS = 30.0, 2
+#: Requests at a time while the runs are listed.
+_PARALLEL = 8
+_FIGURES = re.compile(r"(verdict\.json|schedule\.jsonl|points/[0-9]+(-[0-9]+)?/(point\.yml|kpis\.json))")
+#: What the labels of figures of an older version are read from.
+_SOURCES_OF_LABELS = re.compile(r"(cluster\.yml|points/[0-9]+(-[0-9]+)?/(settings\.yml|ran\.json))")
+#: Levels of folders below the folder of a history in which run directories are found.
+DEEPEST = 2
+RECORD, VERDICT, SCHEDULE = "run.yml", "verdict.json", "schedule.jsonl"
+#: Documents in one answer; runs whose points are requested together; points in one answer, the server's default limit.
+PAGE, BATCH, MOST_POINTS = 1000, 5, 10_000
+_NEWEST: list[dict[str, Any]] = [{"@timestamp": "desc"}, {"run": {"order": "asc", "unmapped_type": "keyword"}}]
+_BY_POINT = [{name: {"order": "asc", "unmapped_type": "keyword"}} for name in ("uuid", "name")]
+
+Document = Mapping[str, Any]
+
+
+def from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
+    """Yield the runs of a project in a folder or at most two levels below it, the newest first.
+
+    notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the folder
+    cannot be read.
+    """
+    found = []
+    for top in run_directories(folder):
+        with left_out(notes, top / RECORD):
+            record = read_record(top)
+            if record.get("project") == project:
+                found.append((str(record.get("started") or ""), str(top), record))
+    for _started, top_name, record in sorted(found, key=lambda one: one[:2], reverse=True):
+        past = None
+        with left_out(notes, top_name):
+            past = read_run(Path(top_name), record, str(folder), notes)
+        if past is not None:
+            yield past
+
+
+def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
+    """Yield the run directories in ``folder``: itself, or those at most ``depth`` levels below it."""
+    try:
+        if (folder / RECORD).is_file():
+            yield folder
+            return
+        below = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+    except OSError as error:
+        if depth == DEEPEST:
+            raise DataError(f"folder {folder} cannot be read: {error.strerror or error}") from error
+        return
+    for one in below if depth else ():
+        yield from run_directories(one, depth - 1)
+
+
+def read_record(top: Path) -> dict[str, Any]:
+    """Return run.yml of a run directory. Raises DataError if it is damaged or of a newer version."""
+    record = _mapping(top / RECORD)
+    schema_migration.version_of(top / RECORD, "run", str(record.get("schema")))
+    return record
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    """Return a YAML or JSON file. Raises DataError naming it if it cannot be read or is no mapping."""
+    try:
+        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: empty or not a mapping")
+    return found
+
+
+def has_old_labels(top: Path) -> bool:
+    """Return whether the labels of a run have to be read from its other files."""
+    documents = [_mapping(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
+    return any(one.get("schema") == "kpis/1" for one in documents)
+
+
+def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]) -> PastRun:
+    """Return the run in directory ``top``. notes: gets a sentence on each damaged point. Raises DataError."""
+    if not isinstance(record.get("id"), str):
+        raise DataError(f"{top / RECORD}: the run has no id")
+    started = str(record.get("started") or "")
+    folders = sorted(one for one in (top / "points").glob("[0-9]*") if (one / "kpis.json").is_file())
+    points = []
+    for folder in folders:
+        with left_out(notes, folder):
+            point = _folder_point(top, folder, started)
+            points += [point] if point else []
+    return PastRun(record["id"], started, _verdict_of(top, notes), source, counted(points, _repeats(top)))
+
+
+def _repeats(top: Path) -> bool:
+    return bool(run_reader.last_schedule_keyword(lines(top / SCHEDULE, []), "repeat"))
+
+
+def _verdict_of(top: Path, notes: list[str]) -> str:
+    path = top / VERDICT
+    if not path.is_file():
+        return ""
+    found = ""
+    with left_out(notes, path):
+        found = str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
+    return found
+
+
+def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
+    """Return a point, None if it did not run to its end in one session.
+
+    Figures of an older version get the labels of today.
+    """
+    path = folder / "kpis.json"
+    document = _mapping(path)
+    version = schema_migration.version_of(path, "kpis", str(document.get("schema")))
+    record = _mapping(folder / "point.yml") if (folder / "point.yml").is_file() else {}
+    if record.get("status", "passed") != "passed" or record.get("resumed"):
+        return None
+    labels = document.get("labels") if version > 1 else _old_labels(top, folder.name)
+    if not isinstance(labels, dict):
+        raise DataError(f"{path}: its labels are not a mapping")
+    at = str(record.get("started") or started)
+    return PastPoint(folder.name, at, flat(labels), kpis_of(document.get("kpis"), path))
+
+
+def _old_labels(top: Path, number: str) -> dict[str, Any]:
+    run = run_reader.read(top)
+    return next(recorded_labels(run, point) for point in run.points if point.number == number)
+
+
+@dataclass(frozen=True)
+class _Uploaded:
+    """A complete run: its prefix with a slash at the end, and when its manifest was written."""
+
+    prefix: str
+    at: Any
+
+
+def from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator[PastRun]:
+    """Yield the runs of a project below a prefix, at most two levels below it, the newest upload first.
+
+    notes: gets a sentence on each damaged or incomplete run. Raises AccessError, InputError.
+    """
+    with s3.s3_errors(location):
+        connection = s3.client(location, TIMEOUT, ATTEMPTS)
+        top = f"{location.prefix}/" if location.prefix else ""
+        found = _complete_runs(connection, location.bucket, [top], notes)
+        for one in sorted(found, key=lambda each: each.at, reverse=True):
+            try:
+                past = _uploaded_run(connection, location, one, project, notes)
+            except DataError as error:
+                notes.append(str(error))
+                continue
+            if past is not None:
+                yield past
+
+
+def _complete_runs(connection: Any, bucket: str, prefixes: list[str], notes: list[str]) -> Iterator[_Uploaded]:
+    """Yield the complete runs in these prefixes and below them."""
+    for depth in range(DEEPEST + 1):
+        with ThreadPool(_PARALLEL) as pool:
+            listed = pool.map(lambda prefix: (prefix, *_level(connection, bucket, prefix)), prefixes)
+        prefixes = []
+        for prefix, objects, below in listed:
+            if s3.MANIFEST in objects:
+                yield _Uploaded(prefix, objects[s3.MANIFEST])
+            elif RECORD in objects:
+                notes.append(f"s3://{bucket}/{prefix.rstrip('/')}: without {s3.MANIFEST}, so its upload did not end")
+            elif depth < DEEPEST:
+                prefixes += below
+
+
+def _level(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the objects directly below a prefix with their times, and the prefixes below it."""
+    objects: dict[str, Any] = {}
+    below: list[str] = []
+    pages = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+    for page in pages:
+        objects |= {one["Key"][len(prefix) :]: one["LastModified"] for one in page.get("Contents") or []}
+        below += [one["Prefix"] for one in page.get("CommonPrefixes") or []]
+    return objects, below
+
+
+def _uploaded_run(
+    connection: Any, location: s3.S3Location, uploaded: _Uploaded, project: str, notes: list[str]
+) -> PastRun | None:
+    """Return a run, None for one of another project. Raises DataError."""
+    address = f"s3://{location.bucket}/{uploaded.prefix.rstrip('/')}"
+
+    def content(name: str) -> bytes:
+        return connection.get_object(Bucket=location.bucket, Key=f"{uploaded.prefix}{name}")["Body"].read()
+
+    files = _manifest_files(content(s3.MANIFEST), f"{address}/{s3.MANIFEST}")
+    with tempfile.TemporaryDirectory(prefix="seatrial-history-") as scratch:
+        top = Path(scratch)
+        own: list[str] = []
+
+        def fetch(names: Iterable[str]) -> None:
+            for name in names:
+                data = content(name)
+                if files[name] != base64.b64encode(hashlib.sha256(data).digest()).decode():
+                    raise DataError(f"{top / name}: it is not the file that its manifest describes")
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_bytes(data)
+
+        try:
+            fetch(name for name in files if name == RECORD)
+            record = read_record(top)
+            if record.get("project") != project:
+                return None
+            fetch(name for name in files if _FIGURES.fullmatch(name))
+            if has_old_labels(top):
+                fetch(name for name in files if _SOURCES_OF_LABELS.fullmatch(name))
+            return read_run(top, record, location.address, own)
+        except DataError as error:
+            raise DataError(str(error).replace(scratch, address)) from error
+        finally:
+            notes += [one.replace(scratch, address) for one in own]
+
+
+def _manifest_files(manifest: bytes, where: str) -> Mapping[str, str]:
+    """Return the files of a manifest with their checksums. Raises DataError."""
+    try:
+        return {str(one["name"]): str(one["sha256"]) for one in json.loads(manifest)["files"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{where}: not a manifest of a run") from error
+
+
+def from_opensearch(server: OpenSearchServer, project: str, notes: list[str]) -> Iterator[PastRun]:
+    """Yield the runs of a project, the newest first. notes: gets a sentence on each run with unreadable documents.
+
+    Raises AccessError, InputError.
+    """
+    client = OpenSearchClient(server, TIMEOUT)
+    batch: list[Document] = []
+    query = {"term": {"project": project}}
+    for run in _documents(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats"]):
+        batch.append(run)
+        if len(batch) == BATCH:
+            yield from _indexed_runs(client, batch, notes)
+            batch = []
+    if batch:
+        yield from _indexed_runs(client, batch, notes)
+
+
+def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: list[str]) -> Iterator[PastRun]:
+    """Yield runs with their points."""
+    ids = [str(one.get("run")) for one in batch]
+    query = {"terms": {"run": ids}}
+    figures: dict[str, list[Document]] = {}
+    for one in _documents(client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]):
+        figures.setdefault(str(one.get("uuid")), []).append(one)
+    points = _indexed_points(client, query) if figures else []
+    where = f"{client.server.url}, index {client.server.prefix}-kpis"
+    for run, document in zip(ids, batch, strict=True):
+        own = []
+        for point in points:
+            if point.get("run") != run or point.get("point_status", "passed") != "passed" or point.get("resumed"):
+                continue
+            with left_out(notes, f"{where}, run {run}"):
+                own.append(_indexed_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
+        at, verdict = str(document.get("@timestamp") or ""), str(document.get("verdict") or "")
+        yield PastRun(
+            run, at, "" if verdict == "unknown" else verdict, where, counted(own, document.get("repeats") is True)
+        )
+
+
+def _indexed_point(point: Document, figures: Sequence[Document], where: str) -> PastPoint:
+    labels = point.get("labels") or {}
+    if not isinstance(labels, dict):
+        raise DataError(f"{where}: the labels of point {point.get('point')} are not a mapping")
+    return PastPoint(str(point.get("point")), str(point.get("@timestamp") or ""), labels, kpis_of(figures, where))
+
+
+def _indexed_points(client: OpenSearchClient, query: Document) -> list[Document]:
+    """Return one document of each point, in order of the points. All documents of a point have its labels."""
+    body = {
+        "query": query,
+        "collapse": {"field": "uuid"},
+        "size": MOST_POINTS,
+        "_source": ["run", "point", "point_status", "resumed", "uuid", "@timestamp", "labels"],
+    }
+    hits = _hits(client, "kpis", body)
+    return sorted((one["_source"] for one in hits), key=lambda one: str(one.get("point")))
+
+
+def _documents(
+    client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
+) -> Iterator[Document]:
+    """Yield the documents that match a query, page by page."""
+    body: dict[str, Any] = {"query": query, "sort": list(sort), "size": PAGE, "_source": list(fields)}
+    while hits := _hits(client, kind, body):
+        yield from (one["_source"] for one in hits)
+        if len(hits) < PAGE:
+            return
+        body["search_after"] = hits[-1]["sort"]
+
+
+def _hits(client: OpenSearchClient, kind: str, body: Document) -> list[dict[str, Any]]:
+    """Return the hits of a search; none if the index does not exist."""
+    path = f"/{client.server.prefix}-{kind}/_search?ignore_unavailable=true"
+    answer = client.call("POST", path, json.dumps(body).encode())
+    failed = (answer.get("_shards") or {}).get("failed") or answer.get("timed_out")
+    if failed:
+        raise DataError(f"OpenSearch {client.server.url}{path}: the answer is incomplete")
+    return list((answer.get("hits") or {}).get("hits") or [])

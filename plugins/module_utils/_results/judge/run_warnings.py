@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reasons to doubt the figures of a run, from the files of its points, one sentence each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+
+#: Thresholds of a busy machine: share of CPU time stolen by the hypervisor, and load average per processor.
+STOLEN, LOAD = 0.05, 2.0
+#: The last line of a ledger lies within this many bytes of its end.
+_TAIL = 16_384
+
+
+def warnings(run: Run) -> list[str]:
+    """Return the warnings of a run: interrupted points, busy machines, unchecked trainings, missing files of users."""
+    found = (interrupted(run), busy_machine(run.points), unchecked_trainings(run.points), missing_files(run.points))
+    return [sentence for sentences in found for sentence in sentences]
+
+
+def interrupted(run: Run) -> list[str]:
+    """Return a sentence on the points whose times include an interruption."""
+    names = [point.number for point in run.points if point.resumed and not run.repeats and not run.bisection]
+    if not names:
+        return []
+    again = f"-e redo={','.join(names)} measures {'it' if len(names) == 1 else 'them'} again"
+    return [f"Interrupted while measured, so times include the interruption: {formats.listed(names)}. {again}."]
+
+
+def busy_machine(points: Iterable[Point]) -> list[str]:
+    """Return a sentence on the test points during which the machine that sent the load was busy."""
+    busy = [
+        (point.number, reason)
+        for point in points
+        if (reason := _why_busy(recorded_machine(point.folder / "ledger.jsonl")))
+    ]
+    if not busy:
+        return []
+    first = "; ".join(f"test point {number}: {reason}" for number, reason in busy[:3])
+    more = f"; and {formats.count(len(busy) - 3, 'more test point')}" if len(busy) > 3 else ""
+    return [f"The machine that sent the load was busy, so times may be longer than on an idle one ({first}{more})."]
+
+
+def recorded_machine(ledger: Path) -> dict[str, Any]:
+    """Return the record on the machine at the end of a ledger; empty if there is none."""
+    try:
+        with open(ledger, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
+            lines = stream.read().splitlines()
+        last = json.loads(lines[-1])
+    except (OSError, IndexError, ValueError):
+        return {}
+    machine = last.get("machine") if isinstance(last, dict) and last.get("type") == "end" else None
+    return machine if isinstance(machine, dict) else {}
+
+
+def _why_busy(machine: Mapping[str, Any]) -> str:
+    reasons = []
+    if (machine.get("stolen") or 0) >= STOLEN:
+        reasons.append(f"the hypervisor took {machine['stolen'] * 100:.0f} % of its processor time")
+    cpus = machine.get("cpus") or 0
+    if cpus and (machine.get("load") or 0) >= LOAD * cpus:
+        reasons.append(f"load average {formats.number(machine['load'])} on {formats.count(cpus, 'processor')}")
+    return ", ".join(reasons)
+
+
+def unchecked_trainings(points: Iterable[Point]) -> list[str]:
+    """Return a sentence for each reason why nobody knows whether the processes of a training worked together."""
+    by_reason: dict[str, list[str]] = {}
+    for point in points:
+        rows = point_reader.lines(point.folder / "training.jsonl", [])
+        for reason in sorted({str(row["unchecked"]) for row in rows if row.get("unchecked")}):
+            by_reason.setdefault(reason, []).append(f"test point {point.number}")
+    return [
+        "Whether the processes of a training worked together, or each on all data, was not checked at "
+        f"{formats.listed(names, 3)}: {reason}."
+        for reason, names in by_reason.items()
+    ]
+
+
+def missing_files(points: Iterable[Point]) -> list[str]:
+    """Return a sentence for each test point at which files of users in pods are missing."""
+    sentences = []
+    for point in points:
+        why = _why_missing(point_reader.users_of(point.folder, []).get("files") or {})
+        if why:
+            sentences.append(f"Files of users are missing at test point {point.number}: {'; '.join(why)}.")
+    return sentences
+
+
+def _why_missing(files: Mapping[str, Any]) -> list[str]:
+    why = []
+    if files.get("left_out"):
+        users = formats.count(files["left_out_users"], "user")
+        why.append(f"{formats.count(files['left_out'], 'file')} of {users} exceeded the limit ({files['limit']})")
+    if files.get("failed_users"):
+        users = formats.count(files["failed_users"], "user")
+        why.append(f"{users} could not send files ({files['first_error']})")
+    return why
