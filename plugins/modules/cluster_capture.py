@@ -86,8 +86,7 @@ options:
     elements: path
     default: []
 seealso:
-  - module: perfscale.seatrial.results_kpis
-  - module: perfscale.seatrial.results_report
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

@@ -64,7 +64,7 @@ options:
     type: dict
     default: {}
 seealso:
-  - module: perfscale.seatrial.results_kpis
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

@@ -55,7 +55,7 @@ options:
     required: true
 seealso:
   - module: perfscale.seatrial.results_source
-  - module: perfscale.seatrial.results_kpis
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

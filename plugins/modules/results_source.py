@@ -52,7 +52,7 @@ options:
     type: bool
     default: false
 seealso:
-  - module: perfscale.seatrial.results_timeline
+  - module: perfscale.seatrial.results
   - module: perfscale.seatrial.results_compare
 """
 

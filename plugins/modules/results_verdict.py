@@ -59,8 +59,7 @@ options:
     type: bool
     default: true
 seealso:
-  - module: perfscale.seatrial.results_kpis
-  - module: perfscale.seatrial.results_report
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

@@ -54,7 +54,7 @@ attributes:
   idempotent:
     support: full
 seealso:
-  - module: perfscale.seatrial.results_timeline
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

@@ -225,7 +225,7 @@ def _texts(table: Table, epoch: str) -> Iterator[str | None]:
 def read(path: Path) -> Table:
     """Read timeline.jsonl. Raises DataError if it is missing, truncated, or of another schema version."""
     if not path.exists():
-        raise DataError(f"{path}: no such file; the entry point timeline of role results writes it")
+        raise DataError(f"{path}: no such file; stage timeline of module results writes it")
     with open(path, "rb") as stream:
         lines = iter(stream)
         header = _header(path, next(lines, b""))

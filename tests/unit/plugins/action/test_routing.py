@@ -142,7 +142,7 @@ def test_paths_of_results_verdict_become_absolute(monkeypatch: pytest.MonkeyPatc
 
 
 def test_files_of_the_user_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert ROUTES["metrics_capture"] == ROUTES["results_kpis"] == "_user_files"
+    assert ROUTES["metrics_capture"] == ROUTES["results"] == "_user_files"
     monkeypatch.chdir(tmp_path)
     one = made(_user_files.ActionModule, monkeypatch, queries=["more.yml"], program="bin/prometheus", run_dir="r")
     one.run()

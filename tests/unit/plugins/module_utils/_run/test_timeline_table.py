@@ -71,5 +71,5 @@ def test_a_file_that_is_not_whole_or_of_another_version_is_refused(mixed, tmp_pa
 
 
 def test_a_missing_file_is_refused_with_what_writes_it(tmp_path):
-    with pytest.raises(DataError, match="entry point timeline of role results"):
+    with pytest.raises(DataError, match="stage timeline of module results"):
         timeline_table.read(tmp_path / "timeline.jsonl")

@@ -29,11 +29,11 @@ def test_a_module_gets_its_arguments_and_tells_its_result(tmp_path: Path) -> Non
     (tmp_path / "ansible_collections" / "__init__.py").touch()
     folder = in_place_module.root()
     assert folder is not None
-    made = in_place_module.payload("perfscale.seatrial.results_timeline", {"run_dir": str(tmp_path / "näme")}, folder)
+    made = in_place_module.payload("perfscale.seatrial.runai_files", {"run_dir": str(tmp_path / "näme")}, folder)
     said = run(made.b_module_data, tmp_path)
     assert said["failed"] and "näme" in said["msg"]
     assert "required arguments: run_dir" in run(
-        in_place_module.payload("perfscale.seatrial.results_timeline", {}, folder).b_module_data, tmp_path
+        in_place_module.payload("perfscale.seatrial.runai_files", {}, folder).b_module_data, tmp_path
     ).get("msg", "")
 
 
@@ -85,7 +85,7 @@ def test_ansible_runs_the_program_instead_of_a_packed_module(tmp_path: Path) -> 
         "ANSIBLE_PIPELINING": "0",
         "ANSIBLE_KEEP_REMOTE_FILES": "1",
     }
-    words = ["localhost", "-m", "perfscale.seatrial.results_timeline", "-a", f"run_dir={tmp_path / 'no-run'}"]
+    words = ["localhost", "-m", "perfscale.seatrial.runai_files", "-a", f"run_dir={tmp_path / 'no-run'}"]
     words += ["-e", f"ansible_python_interpreter={sys.executable}"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("ansible")), *words],
@@ -97,5 +97,5 @@ def test_ansible_runs_the_program_instead_of_a_packed_module(tmp_path: Path) -> 
         timeout=600,
     )
     assert "no-run" in done.stdout, done.stdout + done.stderr
-    (kept,) = (tmp_path / "kept").glob("*/*results_timeline*")
+    (kept,) = (tmp_path / "kept").glob("*/*runai_files*")
     assert b"runpy.run_module" in kept.read_bytes()[:2000]

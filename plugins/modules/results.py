@@ -1,0 +1,246 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: results
+short_description: Compute timelines and KPIs of a run, and write its report
+version_added: 0.3.0
+description:
+  - Computes results from the files of a run directory. It needs no cluster and can be repeated at any time, also after
+    an interrupted run.
+  - Stage V(timeline) joins plan, ledger and observations of a point into one row per planned workload, including those
+    that were refused, lost or never sent, and writes C(timeline.jsonl) and C(timeline.csv) to C(points/<nnn>/). Each
+    stage of a workload is an interval, C([earliest, latest]). Its bounds come from the resourceVersions of our own
+    writes, whose times are known on our own clock; no server clock is used. Contradicting bounds are reported, not
+    corrected.
+  - Stage V(kpis) computes the figures of each test point by their definitions, from its timeline, training figures,
+    ledger and metrics, and writes C(kpis.json) and C(attribution.json) to C(points/<nnn>/). Each figure has a unit, a
+    direction, a measurement interval, a confidence interval, C(n) of C(of) rows, and whether it is simulated. A
+    workload that did not reach a stage counts as longer than all others. A quantile among such workloads has no value,
+    but a lower bound.
+  - Stage V(report) writes C(report/index.html), a self-contained file with all plots and styles, and each plot as
+    C(report/plots/*.png) with its data as C(*.csv). It lists missing data.
+author:
+  - The perfscale.seatrial authors (@perfscale)
+extends_documentation_fragment:
+  - perfscale.seatrial._attributes
+  - perfscale.seatrial._run
+  - perfscale.seatrial._run.points
+  - perfscale.seatrial._step
+attributes:
+  check_mode:
+    support: none
+    details: Check mode is not supported, because writing these files is the only effect.
+  diff_mode:
+    support: none
+    details: The files that it writes are its result.
+  idempotent:
+    support: full
+options:
+  stages:
+    description: What to compute. The stages run in the order of the choices; the report covers all points.
+    type: list
+    elements: str
+    choices: [timeline, kpis, report]
+    required: true
+  head:
+    description: Number of workloads to evaluate, in order of submission. V(0) means all.
+    type: int
+    default: 0
+  tail:
+    description: Number of workloads to evaluate at the end of those that O(head) selects. V(0) means all.
+    type: int
+    default: 0
+  skip_errors:
+    description: Whether to leave out workloads that did not succeed.
+    type: bool
+    default: false
+  audit_log:
+    description:
+      - Audit log of the API server (JSON lines), to narrow the intervals of watched objects. Our own creates bound the
+        offset of its clock; if no offset fits, a note states this and the log is not used.
+    type: path
+    default: ''
+  definitions:
+    description:
+      - YAML files with KPI definitions, in display order. A later definition replaces an earlier one of the same name.
+        C(docs/kpis.md) describes the format.
+      - Of a folder, its C(kpis.yml) is read, then those of the folders in it.
+    type: list
+    elements: path
+    default: []
+  template:
+    description: Jinja2 template of the page. Files that it includes are in the same directory.
+    type: path
+notes:
+  - O(head), O(tail) and O(skip_errors) apply to everything computed from the timeline (KPIs, verdict, plots, page), and
+    each result states them.
+seealso:
+  - module: perfscale.seatrial.results_verdict
+"""
+
+EXAMPLES = r"""
+- name: Compute timelines and KPIs
+  perfscale.seatrial.results:
+    run_dir: "{{ run_dir }}"
+    stages: [timeline, kpis]
+    definitions:
+      - "{{ role_path }}/files/kpis/workload.yml"
+      - my_kpis.yml
+
+- name: Write the report
+  perfscale.seatrial.results:
+    run_dir: "{{ run_dir }}"
+    stages: [report]
+    template: "{{ role_path }}/templates/report.html.j2"
+"""
+
+RETURN = r"""
+timeline:
+  description: Results of stage V(timeline).
+  returned: with this stage
+  type: dict
+  contains:
+    points:
+      description: One entry per point.
+      type: list
+      elements: dict
+      contains:
+        point:
+          description: Number of the point.
+          type: str
+        planned:
+          description: Number of planned workloads, which is the number of rows.
+          type: int
+        outcomes:
+          description: Number of workloads by outcome.
+          type: dict
+          sample: {succeeded: 11, failed: 1}
+        stages:
+          description: Number of workloads that reached each stage.
+          type: dict
+        contradictions:
+          description: Number of rows whose times contradict each other.
+          type: int
+    summary:
+      description: Summary in one sentence.
+      type: str
+kpis:
+  description: Results of stage V(kpis).
+  returned: with this stage
+  type: dict
+  contains:
+    points:
+      description: One entry per point.
+      type: list
+      elements: dict
+      contains:
+        point:
+          description: Number of the point.
+          type: str
+        kpis:
+          description: Number of figures.
+          type: int
+        without_value:
+          description: Number of figures without a value; their notes state the reason.
+          type: int
+    summary:
+      description: Summary in one sentence.
+      type: str
+report:
+  description: Results of stage V(report).
+  returned: with this stage
+  type: dict
+  contains:
+    path:
+      description: The page.
+      type: str
+      sample: artifacts/fine_tuning-light-t1121-k3f9xa/report/index.html
+    plots:
+      description: The plots as files.
+      type: list
+      elements: path
+    missing:
+      description: Missing or unreadable data, one sentence each.
+      type: list
+      elements: str
+    summary:
+      description: The page and the number of plots.
+      type: str
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    WorkloadSelection,
+    write_timeline,
+)
+
+
+def timeline(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute the timelines of the selected workloads."""
+    selection = WorkloadSelection(params["head"], params["tail"], params["skip_errors"])
+    return write_timeline(params["run_dir"], params["points"], selection, params["audit_log"])
+
+
+def kpis(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute the KPIs."""
+    return write_kpis(params["run_dir"], params["definitions"], params["points"])
+
+
+def report(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the report. Raises InputError without a template."""
+    if not params["template"]:
+        raise InputError("stage report needs option template")
+    return write_report(params["run_dir"], params["template"])
+
+
+STAGES: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "timeline": timeline,
+    "kpis": kpis,
+    "report": report,
+}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **common_options.RUN_DIR,
+            "stages": {"type": "list", "elements": "str", "choices": list(STAGES), "required": True},
+            "head": {"type": "int", "default": 0},
+            "tail": {"type": "int", "default": 0},
+            "skip_errors": {"type": "bool", "default": False},
+            "audit_log": {"type": "path", "default": ""},
+            "definitions": {"type": "list", "elements": "path", "default": []},
+            "template": {"type": "path"},
+            **common_options.POINTS,
+            **common_options.STEP,
+        },
+    )
+
+    def compute(step: Step) -> dict[str, Any]:
+        results: dict[str, Any] = {"changed": False}
+        for stage in (name for name in STAGES if name in module.params["stages"]):
+            with step.timed("results", stage):
+                result = STAGES[stage](module.params)
+            results[stage] = log_result(step, module.warn, result)
+            results["changed"] |= result["changed"]
+        return results
+
+    module_main.run(module, compute)
+
+
+if __name__ == "__main__":
+    main()
