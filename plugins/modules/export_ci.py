@@ -40,7 +40,7 @@ options:
     type: path
     default: ''
 seealso:
-  - module: perfscale.seatrial.results_verdict
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""

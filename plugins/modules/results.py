@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: results
-short_description: Compute timelines and KPIs of a run, and write its report
+short_description: Compute timelines, KPIs, verdict and report of a run
 version_added: 0.3.0
 description:
   - Computes results from the files of a run directory. It needs no cluster and can be repeated at any time, also after
@@ -22,12 +22,20 @@ description:
     direction, a measurement interval, a confidence interval, C(n) of C(of) rows, and whether it is simulated. A
     workload that did not reach a stage counts as longer than all others. A quantile among such workloads has no value,
     but a lower bound.
+  - Stage V(verdict) writes C(verdict.json) to the run directory, with the result of each check and of each judged KPI,
+    and from it C(junit.xml) and C(summary.md). The verdict is V(error) if the run failed before its first test point,
+    lost its cluster or its lock on it; V(invalid) if the measurement is not the requested one; V(regression) if a
+    workload did not succeed or a KPI is outside its limit; V(inconclusive) if a KPI could not be decided;
+    V(improvement) or V(pass) otherwise.
   - Stage V(report) writes C(report/index.html), a self-contained file with all plots and styles, and each plot as
     C(report/plots/*.png) with its data as C(*.csv). It lists missing data.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._history
+  - perfscale.seatrial._history.judging
   - perfscale.seatrial._run
   - perfscale.seatrial._run.points
   - perfscale.seatrial._step
@@ -42,10 +50,10 @@ attributes:
     support: full
 options:
   stages:
-    description: What to compute. The stages run in the order of the choices; the report covers all points.
+    description: What to compute. The stages run in the order of the choices. O(points) limits only the first two.
     type: list
     elements: str
-    choices: [timeline, kpis, report]
+    choices: [timeline, kpis, verdict, report]
     required: true
   head:
     description: Number of workloads to evaluate, in order of submission. V(0) means all.
@@ -73,6 +81,25 @@ options:
     type: list
     elements: path
     default: []
+  max_lateness:
+    description:
+      - Limit of the 99th percentile of the lateness (sent minus due), in seconds. The run is invalid above it.
+      - C(workload_max_lateness) in the C(settings.yml) of a point takes precedence.
+    type: float
+    default: 0.1
+  limits:
+    description:
+      - Limits of KPIs. KPI name, or a pattern with C(*), with C(max), C(min) or both; a number or text with a unit.
+      - C(results_limits) in the C(settings.yml) of a point takes precedence. By default no workload may fail.
+    type: dict
+  max_errors:
+    description: Share of workloads refused, lost or never sent, above which the run is invalid.
+    type: float
+    default: 0.01
+  write_verdict:
+    description: Whether stage V(verdict) writes its files. Between two attempts at a point only its result is needed.
+    type: bool
+    default: true
   template:
     description: Jinja2 template of the page. Files that it includes are in the same directory.
     type: path
@@ -80,7 +107,7 @@ notes:
   - O(head), O(tail) and O(skip_errors) apply to everything computed from the timeline (KPIs, verdict, plots, page), and
     each result states them.
 seealso:
-  - module: perfscale.seatrial.results_verdict
+  - module: perfscale.seatrial.results_compare
 """
 
 EXAMPLES = r"""
@@ -151,6 +178,113 @@ kpis:
     summary:
       description: Summary in one sentence.
       type: str
+verdict:
+  description: Results of stage V(verdict).
+  returned: with this stage
+  type: dict
+  contains:
+    verdict:
+      description: V(pass), V(improvement), V(inconclusive), V(invalid), V(regression) or V(error).
+      type: str
+      sample: pass
+    code:
+      description: The verdict as a number that ascends with gravity, from 0 for V(pass) to 5 for V(error).
+      type: int
+      sample: 0
+    exit_status:
+      description: Exit status for a CI job. 0 for V(pass) and V(improvement), 1 for V(regression), 2 for
+        V(inconclusive) and V(invalid), 3 for V(error).
+      type: int
+      sample: 0
+    checks:
+      description: The checks, one entry each.
+      type: list
+      elements: dict
+      contains:
+        check:
+          description: Name of the check, V(phases), V(lock), V(points), V(objects) or V(generator).
+          type: str
+        point:
+          description: Number of the point, null for checks of the whole run.
+          type: str
+        result:
+          description: V(pass), V(outside), V(invalid), V(error) or V(not judged).
+          type: str
+        detail:
+          description: One sentence with the numbers.
+          type: str
+    kpis:
+      description: The judged KPIs of each point, as in schema C(verdict/2).
+      type: list
+      elements: dict
+      contains:
+        point:
+          description: Number of the point.
+          type: str
+        name:
+          description: Name of the KPI.
+          type: str
+        reading:
+          description: Result of the comparison with history, V(not judged) for a KPI that is not compared.
+          type: str
+        limit:
+          description: Result of the comparison with its limit, and the sentence that explains it.
+          type: dict
+        why:
+          description: The sentence that explains the result.
+          type: str
+    headline:
+      description: The headline figures, one entry per KPI.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the KPI.
+          type: str
+        title:
+          description: Display name of the KPI.
+          type: str
+        value:
+          description: The value; a text with all values if points differ; null if it is unknown.
+          type: raw
+        unit:
+          description: Its unit.
+          type: str
+        text:
+          description: Value and unit as text.
+          type: str
+        detail:
+          description: Number of rows, and a remark.
+          type: str
+        simulated:
+          description: Whether a simulated writer had a part in it.
+          type: bool
+        points:
+          description: Value, interval, n of N in each point.
+          type: list
+          elements: dict
+    answer:
+      description: The sentence that the report leads with, empty if no figure provides one.
+      type: list
+      elements: str
+      sample: ["The P95 scheduling latency has its knee at 5/s"]
+    doubts:
+      description: Reasons to doubt the figures, such as a busy machine, one sentence each. Key C(warnings) of the file.
+      type: list
+      elements: str
+    reasons:
+      description:
+        - Why the verdict is what it is, one sentence for each check and KPI; how the KPIs of a V(pass) compare with the
+          history. The last sentence states the past runs that were used and left out, if there is a history.
+      type: list
+      elements: str
+      sample: ["makespan (point 000): 12 % slower than 18 runs of 4.19.3 (8 to 16 %), p 0.0004"]
+    path:
+      description: The file.
+      type: str
+    summary:
+      description: The verdict and its first reason.
+      type: str
 report:
   description: Results of stage V(report).
   returned: with this stage
@@ -180,6 +314,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -199,6 +336,24 @@ def kpis(params: Mapping[str, Any]) -> dict[str, Any]:
     return write_kpis(params["run_dir"], params["definitions"], params["points"])
 
 
+def verdict(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Determine the verdict."""
+    rules = JudgingRules(
+        max_errors=params["max_errors"],
+        judged=params["judged"],
+        history=history_settings.settings_from_params(params),
+    )
+    return write_verdict(
+        params["run_dir"],
+        params["max_lateness"],
+        params["definitions"],
+        params["limits"],
+        rules,
+        history_settings.request_from_params(params),
+        params["write_verdict"],
+    )
+
+
 def report(params: Mapping[str, Any]) -> dict[str, Any]:
     """Write the report. Raises InputError without a template."""
     if not params["template"]:
@@ -209,6 +364,7 @@ def report(params: Mapping[str, Any]) -> dict[str, Any]:
 STAGES: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "timeline": timeline,
     "kpis": kpis,
+    "verdict": verdict,
     "report": report,
 }
 
@@ -224,7 +380,12 @@ def main() -> None:
             "skip_errors": {"type": "bool", "default": False},
             "audit_log": {"type": "path", "default": ""},
             "definitions": {"type": "list", "elements": "path", "default": []},
+            "max_lateness": {"type": "float", "default": 0.1},
+            "limits": {"type": "dict"},
+            "max_errors": {"type": "float", "default": 0.01},
+            "write_verdict": {"type": "bool", "default": True},
             "template": {"type": "path"},
+            **history_settings.OPTIONS,
             **common_options.POINTS,
             **common_options.STEP,
         },

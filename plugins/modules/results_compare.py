@@ -86,7 +86,7 @@ code:
   returned: success
   type: int
 exit_status:
-  description: Exit status for a CI job, as module M(perfscale.seatrial.results_verdict) returns it.
+  description: Exit status for a CI job, as module M(perfscale.seatrial.results) returns it.
   returned: success
   type: int
 why:

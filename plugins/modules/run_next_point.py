@@ -42,7 +42,7 @@ options:
     type: dict
     default: {}
   kpis:
-    description: Judged figures of the attempts so far, as M(perfscale.seatrial.results_verdict) returns them.
+    description: Judged figures of the attempts so far, as M(perfscale.seatrial.results) returns them.
     type: list
     elements: dict
     default: []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write verdict.json of a run, and from it junit.xml and summary.md. Module results_verdict calls it."""
+"""Write verdict.json of a run, and from it junit.xml and summary.md. Module results calls it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_verdict(
     past: HistoryRequest = NO_HISTORY,
     write: bool = True,
 ) -> Result:
-    """Write the verdict; return the result of module results_verdict.
+    """Write the verdict; return the result of stage verdict of module results.
 
     Args:
         run_dir: The run directory.

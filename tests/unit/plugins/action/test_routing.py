@@ -16,8 +16,8 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.action import (
     _progress,
     _user_files,
+    results,
     results_source,
-    results_verdict,
     topsail_presets,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
@@ -134,15 +134,15 @@ def test_paths_of_results_source_become_absolute(monkeypatch: pytest.MonkeyPatch
     assert one.ran[0]["module_args"] == {"sources": [f"{tmp_path}/a", "s3://b"], "region": "c"}
 
 
-def test_paths_of_results_verdict_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_paths_of_results_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    one = made(results_verdict.ActionModule, monkeypatch, history=["a", "s3://b", "opensearch"], level=0.1)
+    one = made(results.ActionModule, monkeypatch, history=["a", "s3://b", "opensearch"], level=0.1)
     one.run()
     assert one.ran[0]["module_args"] == {"history": [f"{tmp_path}/a", "s3://b", "opensearch"], "level": 0.1}
 
 
 def test_files_of_the_user_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert ROUTES["metrics_capture"] == ROUTES["results"] == "_user_files"
+    assert ROUTES["metrics_capture"] == "_user_files"
     monkeypatch.chdir(tmp_path)
     one = made(_user_files.ActionModule, monkeypatch, queries=["more.yml"], program="bin/prometheus", run_dir="r")
     one.run()

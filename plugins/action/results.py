@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run module results_verdict with the caller's paths."""
+"""Run module results with the caller's paths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_plac
 
 
 class ActionModule(InPlaceAction):
-    """See the documentation of module results_verdict."""
+    """See the documentation of module results."""
 
     PATHS = ("history", "definitions")
