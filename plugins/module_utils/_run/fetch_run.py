@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
 
 from . import schema_migration
+from .run_reader import FOREIGN, has_foreign_files
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: The files to copy; all others are written again or are useless without a cluster.
@@ -50,8 +51,6 @@ POINT = (
     "training.jsonl",
     "metrics.jsonl",
 )
-#: Files of a run of the Run:ai scale-test tool: both in one folder, which becomes the only test point.
-FOREIGN = ("submitted.json", "sampled.json")
 #: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
 
@@ -137,12 +136,7 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is a run directory, possibly of an interrupted run or of another tool."""
-    return (folder / "run.yml").is_file() or (folder / "points").is_dir() or is_foreign(folder)
-
-
-def is_foreign(folder: Path) -> bool:
-    """Return whether a folder contains a run of the Run:ai scale-test tool."""
-    return all((folder / name).is_file() for name in FOREIGN)
+    return (folder / "run.yml").is_file() or (folder / "points").is_dir() or has_foreign_files(folder)
 
 
 def run_in(folder: Path, source: str) -> Path:
@@ -216,7 +210,7 @@ def _take(source: Path, target: Path) -> None:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
     (target / "points").mkdir()
-    if is_foreign(source) and not (source / "points").is_dir():
+    if has_foreign_files(source) and not (source / "points").is_dir():
         (target / "points" / "001").mkdir()
         for name in FOREIGN:
             shutil.copyfile(source / name, target / "points" / "001" / name)

@@ -25,6 +25,8 @@ from .point_reader import lines
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 #: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
 _AT_END = re.compile(r"[a-z][0-9]{4}-[a-z0-9]{6}$")
+#: What the Run:ai scale-test tool writes.
+FOREIGN = ("submitted.json", "sampled.json")
 SKIPPED = "skipped"
 #: Status of an attempt that was not begun.
 NOT_BEGUN = ("planned", SKIPPED)
@@ -49,6 +51,11 @@ def point_of_attempt(name: object) -> str:
 def attempt_order(of: str, attempt: int = 1) -> tuple[int, str, int]:
     """Return the key that sorts attempts by point, then by attempt: 999 before 1000."""
     return len(of), of, attempt
+
+
+def has_foreign_files(folder: Path) -> bool:
+    """Return whether a folder contains the files of a run of the Run:ai scale-test tool."""
+    return all((folder / name).is_file() for name in FOREIGN)
 
 
 @dataclass
@@ -88,6 +95,11 @@ class Point:
     def attempt(self) -> int:
         """The number of the attempt, 1 for the first."""
         return split_attempt_name(self.number)[1]
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is from the Run:ai scale-test tool, whose files contain no plan and no phases."""
+        return has_foreign_files(self.folder) and not (self.folder / "plan.jsonl").exists()
 
     @property
     def max_lateness(self) -> float | None:

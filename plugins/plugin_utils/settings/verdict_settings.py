@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     history_settings,
     limits,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions, write_kpis
 
 from .requested_settings import RequestedSettings
 from .resolve_settings import EffectiveSettings
@@ -35,7 +35,7 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[s
     if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
         return
     for point in found.points:
-        definitions = kpi_definitions.load(kpi_files(request.project, point.settings, roles))
+        definitions = write_kpis.load_definitions(kpi_files(request.project, point.settings, roles))
         if limits.SETTING in given:
             limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
         if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..judge import history_settings, judge_groups
 from ..judge.judge_groups import ComparisonRules, RunGroup, RunSide
 from ..judge.matching import LabelRules
-from ..kpi import kpi_definitions, latency_attribution
+from ..kpi import latency_attribution, write_kpis
 from ..kpi.point_data import PointData
 from ..report import judged_plots, plot_canvas, write_report
 from . import changed_stage, comparison_page, point_pairs, run_side
@@ -47,7 +47,7 @@ def compare(
         raise InputError("no run was given; give two or more runs, or one whose points are compared")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
-    loaded = kpi_definitions.load(definition_files)
+    loaded = write_kpis.load_definitions(definition_files)
     history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
     sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
-from ..kpi.estimators import quantile_at
 from ..statistics.readings import OUTSIDE, PASS
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 
@@ -165,7 +164,7 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
         if not all(isnan(due) for due in intended) or not len(table):
             return check("generator", INVALID, "Nothing was sent, so the load was not the requested one.", point)
         return check("generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point)
-    usual = quantile_at(late, len(late), 0.99) or 0.0
+    usual = quantiles.quantile(late, 0.99)
     most = formats.seconds(late[-1])
     text = f"99 % of {len(late):,} workloads were sent at most {formats.seconds(usual)} late, all at most {most}"
     if len(late) == 1:

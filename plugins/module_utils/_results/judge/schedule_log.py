@@ -54,7 +54,7 @@ def append(
 
 
 def _line(decision: PlannedPoint | Finished) -> dict[str, Any]:
-    readings = [dict(reading) for reading in decision.readings]
+    readings: Any = [dict(reading) for reading in decision.readings]
     if isinstance(decision, Finished):
         read = {"readings": readings} if readings else {}
         return {"type": "finished", "at": stamp(), "why": decision.why, **read}

@@ -17,7 +17,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run, counted_points, point_label
 
 from ..kpi import kpi_definitions
-from ..runai.read_scale_test_files import is_foreign
 from . import judge_run, limits, overall_verdict
 from .collect_history import HistoryRequest, collect
 from .judge_run import JudgingRules
@@ -56,7 +55,7 @@ def write_verdict(
     """
     run = counted_points(run_reader.read(Path(run_dir)))
     warnings: list[str] = []
-    foreign = [point.number for point in run.points if is_foreign(point)]
+    foreign = [point.number for point in run.points if point.foreign]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
     defined = [{"name": judge_run.FAILED, "unit": "workloads"}, *kpi_definitions.load(definitions)]
     default = DEFAULT_LIMITS if default_limits is None else default_limits

@@ -13,16 +13,13 @@ settings ({setting: value}): the KPI exists only at points that have this value.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-
-# Importing these files registers their functions.
-from . import saturation_knee, scheduler_functions, timeline_functions, training_functions  # noqa: F401
-from .point_data import FUNCTIONS
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
@@ -44,13 +41,23 @@ JMESPATH = "jmespath"
 IN_FOLDER = "kpis.yml"
 
 
-def load(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Read definitions from YAML files, in this order. Raises InputError naming file, KPI and error.
+#: Functions that a definition may name, by name.
+Functions = Mapping[str, Callable[..., Any]]
 
-    Of a folder, read its ``kpis.yml``, then those of the folders in it.
+
+def load(paths: Iterable[str], functions: Functions | None = None) -> list[dict[str, Any]]:
+    """Read definitions from YAML files, in this order.
+
+    Args:
+        paths: The files. Of a folder, its ``kpis.yml`` is read, then those of the folders in it.
+        functions: Those that the definitions may name; None if they have been checked, as when KPIs were computed.
+
+    Raises:
+        InputError: With file, KPI and error.
     """
     files = [file for path in paths for file in _files_of(path)]
-    return definition_files.load(files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, _check)
+    check = partial(_check, functions=functions)
+    return definition_files.load(files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check)
 
 
 def _files_of(path: str) -> list[str]:
@@ -72,7 +79,7 @@ def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[s
     ]
 
 
-def _check(entry: Mapping[str, Any], where: str) -> None:
+def _check(entry: Mapping[str, Any], where: str, functions: Functions | None) -> None:
     if entry["direction"] not in DIRECTIONS:
         raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
     for key in ("labels", "settings"):
@@ -86,8 +93,8 @@ def _check(entry: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: source must be a dictionary with 'function' or '{JMESPATH}'")
     if JMESPATH in source:
         _check_path(source, where)
-    else:
-        _check_function(source, where)
+    elif functions is not None:
+        _check_function(source, where, functions)
 
 
 def _check_answer(answer: Any, where: str) -> None:
@@ -124,12 +131,12 @@ def _check_path(source: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: '{source[JMESPATH]}' is not a JMESPath expression: {reason}") from error
 
 
-def _check_function(source: Mapping[str, Any], where: str) -> None:
-    function = FUNCTIONS.get(source["function"])
+def _check_function(source: Mapping[str, Any], where: str, functions: Functions) -> None:
+    function = functions.get(source["function"])
     if function is None:
-        known = ", ".join(FUNCTIONS)
+        known = ", ".join(functions)
         raise InputError(
-            f"{where}: unknown function '{source['function']}'{nearest(source['function'], FUNCTIONS)}; known: {known}"
+            f"{where}: unknown function '{source['function']}'{nearest(source['function'], functions)}; known: {known}"
         )
     parameters = list(inspect.signature(function).parameters.values())[1:]
     known_arguments = [one.name for one in parameters]

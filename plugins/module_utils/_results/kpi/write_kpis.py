@@ -19,7 +19,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from . import estimators, kpi_definitions, latency_attribution, scheduler_functions, training_functions
+# Importing these files registers their functions.
+from . import (
+    estimators,
+    kpi_definitions,
+    latency_attribution,
+    saturation_knee,  # noqa: F401
+    scheduler_functions,
+    timeline_functions,  # noqa: F401
+    training_functions,
+)
 from .kpi_definitions import CLIENTS, JMESPATH, PRIORITIES, QUEUES, REASONS, SCALED, STAGES, STEPPED, TEMPLATES
 from .labels import labels_of, with_nodes
 from .point_data import FUNCTIONS, KpiValue, PointData, read_point
@@ -207,10 +216,15 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
     return {"difference": document}
 
 
+def load_definitions(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Read and check KPI definitions; see kpi_definitions.load()."""
+    return kpi_definitions.load(paths, FUNCTIONS)
+
+
 def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
     """Write kpis.json and attribution.json of the points from their timelines."""
     run = run_reader.read(Path(run_dir))
-    loaded = kpi_definitions.load(definitions)
+    loaded = load_definitions(definitions)
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:

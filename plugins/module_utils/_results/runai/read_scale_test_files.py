@@ -16,7 +16,6 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
 
 from . import scale_test_formats
@@ -36,11 +35,6 @@ STAGES = (
 )
 END = "pods_scheduled"
 KIND = "Run:ai workload"
-
-
-def is_here(folder: Path) -> bool:
-    """Return whether ``folder`` contains files of the tool."""
-    return (folder / scale_test_formats.SUBMITTED).is_file() and (folder / scale_test_formats.SAMPLED).is_file()
 
 
 def build(folder: Path, run: str, point: str) -> Table:
@@ -160,8 +154,3 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
         raise DataError(f"{path}: a list of objects is expected")
     return rows
-
-
-def is_foreign(point: Point) -> bool:
-    """Return whether the point is from the Run:ai tool, whose files contain no plan and no phases."""
-    return is_here(point.folder) and not (point.folder / "plan.jsonl").exists()

@@ -23,7 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 
 from ..runai import read_scale_test_files
-from ..runai.read_scale_test_files import is_foreign
 from . import timeline_builder
 
 
@@ -93,7 +92,7 @@ def write_timeline(
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        if is_foreign(point):
+        if point.foreign:
             table = read_scale_test_files.build(point.folder, run.id, point.number)
         else:
             table = timeline_builder.build(

@@ -99,7 +99,7 @@ def test_limits_of_common_and_project_figures_are_accepted() -> None:
         ({"results_history": ["opensearch"]}, "'opensearch' is named, but export_opensearch_url is empty"),
         ({"results_history": ["s3://"]}, "'s3://' is not s3://bucket/prefix"),
         ({"results_history": ["https://a/b"]}, "is neither a folder, s3://bucket/prefix nor opensearch"),
-        ({"results_history": [__file__]}, "is no folder; name the folder that contains the run directories"),
+        ({"results_history": [__file__]}, "is not a folder; name the folder that contains the run directories"),
         ({"results_history_runs": 0}, "results_history_runs is 0; it must be from 1 to 200"),
         ({"results_history_runs": 201}, "results_history_runs is 201"),
         (

@@ -10,8 +10,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline, run_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
+    load_definitions,
+    write_kpis,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
@@ -125,7 +127,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     entry = {"name": "x", "unit": "s", "direction": "lower", "help": "x", "source": {"function": "makespan"}}
     files.write_yaml(tmp_path / "kpis.yml", [{**entry, "answer": wrong}])
     with pytest.raises(InputError) as error:
-        kpi_definitions.load([str(tmp_path / "kpis.yml")])
+        load_definitions([str(tmp_path / "kpis.yml")])
     assert words in str(error.value).replace(" (", ", ") and "kpis.yml" in str(error.value)
 
 
@@ -133,7 +135,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     "role", ["fine_tuning", "scheduler", "users", "workload_scale", "../skeletons/collection/roles/my_project"]
 )
 def test_each_project_declares_an_answer(role):
-    found = kpi_definitions.load([str(ROLES / role / "files" / "kpis.yml")])
+    found = load_definitions([str(ROLES / role / "files" / "kpis.yml")])
     assert any(one.get("answer") for one in found)
 
 

@@ -10,12 +10,12 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import limits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions
 from hypothesis import given
 from hypothesis import strategies as st
 
 ROLES = Path(__file__).parents[6] / "roles"
-DEFINITIONS = kpi_definitions.load(
+DEFINITIONS = load_definitions(
     [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")]
 )
 

@@ -16,7 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
     PointData,
     PointExtras,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
+    load_definitions,
+    write_kpis,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
@@ -53,8 +56,7 @@ def of_good(good, definitions):
     _world, folder, table = good
     training = list(files.read_lines(folder / "training.jsonl"))
     return {
-        one["name"]: one
-        for one in computed(PointData(table, PointExtras(training)), kpi_definitions.load([definitions]))
+        one["name"]: one for one in computed(PointData(table, PointExtras(training)), load_definitions([definitions]))
     }
 
 
@@ -62,7 +64,7 @@ def of_good(good, definitions):
 def of_mixed(mixed, definitions):
     """KPIs by name of a point with all outcomes."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
+    return {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
 
 
 def written(tmp_path, *entries):
@@ -140,7 +142,7 @@ def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
     table = timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000")
     assert [
-        one["name"] for one in computed(PointData(table), kpi_definitions.load([definitions])) if one["simulated"]
+        one["name"] for one in computed(PointData(table), load_definitions([definitions])) if one["simulated"]
     ] == []
 
 
@@ -189,7 +191,7 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     table = timeline_builder.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
-    found = {one["name"]: one for one in computed(PointData(table), kpi_definitions.load([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
@@ -197,7 +199,7 @@ def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
 def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, definitions):
     clocks = [WrongClock(), WrongClock(3600, 1e-4), WrongClock(-60)]
     one = write_point(tmp_path / "one", World(count=10, canary=60.0, rate=5))
-    known = kpi_definitions.load([definitions])
+    known = load_definitions([definitions])
     alone = {kpi["name"] for kpi in computed(PointData(timeline_builder.build(one, RUN, "000")), known)}
     table = timeline_builder.build(split(one, tmp_path / "many", clocks), RUN, "000")
     for index in range(1, 10, 3):
@@ -235,19 +237,19 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in computed(PointData(good[2]), kpi_definitions.load([path]))]
+    names = [one["name"] for one in computed(PointData(good[2]), load_definitions([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
 def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions):
     path = written(tmp_path, {**ONE, "name": "makespan", "unit": "h"})
-    found = [one for one in kpi_definitions.load([definitions, path]) if one["name"] == "makespan"]
+    found = [one for one in load_definitions([definitions, path]) if one["name"] == "makespan"]
     assert [one["unit"] for one in found] == ["h"]
 
 
 def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
-    (found,) = computed(PointData(good[2]), kpi_definitions.load([path]))
+    (found,) = computed(PointData(good[2]), load_definitions([path]))
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
@@ -269,7 +271,7 @@ def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
 def test_a_wrong_definition_is_refused_naming_file_and_nearest(tmp_path, change, message):
     path = written(tmp_path, {key: value for key, value in {**ONE, **change}.items() if value is not None})
     with pytest.raises(InputError, match=message) as caught:
-        kpi_definitions.load([path])
+        load_definitions([path])
     assert path in str(caught.value)
 
 
@@ -277,20 +279,20 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
     path = tmp_path / "kpis.yml"
     path.write_text("name: x\n")
     with pytest.raises(InputError, match="a list of KPI definitions is expected, not dict"):
-        kpi_definitions.load([str(path)])
+        load_definitions([str(path)])
 
 
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        computed(PointData(good[2]), kpi_definitions.load([path]))
+        computed(PointData(good[2]), load_definitions([path]))
 
 
 def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
     (tmp_path / "flavours" / "ilab").mkdir(parents=True)
     written(tmp_path, {**ONE, "name": "of_all"})
     written(tmp_path / "flavours" / "ilab", {**ONE, "name": "of_ilab", "settings": {"fine_tuning_flavour": "ilab"}})
-    loaded = kpi_definitions.load([str(tmp_path)])
+    loaded = load_definitions([str(tmp_path)])
 
     def names(settings):
         return [one["name"] for one in kpi_definitions.definitions_at(loaded, settings)]
@@ -302,7 +304,7 @@ def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
 
 def test_a_folder_without_definitions_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has a kpis.yml, and this one has none"):
-        kpi_definitions.load([str(tmp_path)])
+        load_definitions([str(tmp_path)])
 
 
 def test_the_figures_of_a_point_are_those_of_its_settings(tmp_path):
