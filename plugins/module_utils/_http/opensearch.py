@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
-from . import https_request
+from .http_client import HttpClient, HttpPolicy
+from .http_transport import HttpRefused, basic, check_address, without_secrets
 
 
 @dataclass(frozen=True)
@@ -29,38 +26,30 @@ class OpenSearchServer:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"OpenSearch address '{self.url}' is not https://host:port")
-        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise InputError(f"OpenSearch address '{self.url}': http is allowed for this machine only; use https")
-        if parts.username:
-            raise InputError("OpenSearch address: it contains a user name; give user and password as settings")
+        check_address(f"OpenSearch {without_secrets(self.url)}", self.url, https_only=True)
 
 
 class OpenSearchClient:
     """Requests to one server. timeout: of each request, in seconds. Raises InputError for an unusable authority."""
 
-    def __init__(self, server: OpenSearchServer, timeout: float = https_request.TIMEOUT) -> None:
+    def __init__(self, server: OpenSearchServer, timeout: float = HttpPolicy.timeout) -> None:
         self.server = server
-        self.timeout = timeout
-        self._context = https_request.tls_context(server.authority) if server.url.startswith("https") else None
+        secret = basic(server.user, server.password) if server.user else ""
+        self._name = f"OpenSearch {server.url}"
+        self._http = HttpClient(
+            self._name,
+            server.url,
+            f"Bearer {server.token}" if server.token else secret,
+            server.authority,
+            policy=HttpPolicy(timeout=timeout),
+        )
 
     def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:
         """Send one request and return the answer. Raises AccessError."""
-        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body or None, method=method)
-        request.add_header("Content-Type", kind)
-        if self.server.token:
-            request.add_header("Authorization", f"Bearer {self.server.token}")
-        elif self.server.user:
-            pair = base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
-            request.add_header("Authorization", f"Basic {pair}")
-        name = f"OpenSearch {self.server.url}"
         try:
-            with https_request.opened(request, self._context, name, self.timeout) as answer:
-                found = json.loads(answer.read())
-        except https_request.HttpRefused as error:
-            raise AccessError(f"{name}{path}: {error.status} {error.body[:2000]}") from error
-        if not isinstance(found, dict):
-            raise AccessError(f"{name}{path}: the answer is not a JSON object")
-        return found
+            answer = self._http.json(method, path, body or None, headers={"Content-Type": kind}, what=self._name)
+        except HttpRefused as error:
+            raise AccessError(f"{self._name}{path}: {error.status} {error.reply.text[:2000]}") from error
+        if not isinstance(answer, dict):
+            raise AccessError(f"{self._name}{path}: the answer is not a JSON object")
+        return answer

@@ -12,7 +12,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from . import schema_migration
 from .run_reader import FOREIGN, has_foreign_files
@@ -186,14 +185,9 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme == "http":
         raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
-    name = Path(parts.path).name or "run.tar"
-    target = scratch / name
-    context = https_request.tls_context(authority)
-    with (
-        https_request.opened(urllib.request.Request(url), context, f"source {url}") as answer,
-        open(target, "wb") as stream,
-    ):
-        shutil.copyfileobj(answer, stream)
+    target = scratch / (Path(parts.path).name or "run.tar")
+    client = HttpClient(f"source {url}", authority=authority, policy=HttpPolicy(total=6 * 3600.0, max_bytes=MOST_BYTES))
+    client.download(url, target)
     return target
 
 

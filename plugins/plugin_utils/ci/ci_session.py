@@ -68,7 +68,7 @@ def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, P
 def _of_api(given: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
-    api = github.of_options(given, target.repository, str(given.get("ca_file") or ""))
+    api = github.from_options(given, target.repository, str(given.get("ca_file") or ""))
     return pull_request.of_api(github.pull_request(api, target), github.comments(api, target))
 
 

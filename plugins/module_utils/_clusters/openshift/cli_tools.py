@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 
 #: Where Red Hat publishes clients, and what the archive of each program is called there.
 ARCHIVES = {"openshift-install": "openshift-install-linux.tar.gz", "oc": "openshift-client-linux.tar.gz"}
@@ -59,12 +59,12 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
     say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
-        found = https_request.download(url, archive)
+        found = downloads.download(url, archive)
         if found != digest:
             raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        https_request.unpack(archive, name, part, url)
+        downloads.unpack(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)

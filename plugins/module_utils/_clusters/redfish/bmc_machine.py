@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.https_request import HttpRefused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused, NoAnswer
 
 from .bmc_requests import SERVICE_ROOT, BmcRequests
 from .vendor_traits import STANDARD, Traits, traits
@@ -261,16 +261,18 @@ class Machine:
 
     def _final(self, what: str, error: AccessError) -> AccessError:
         text = f"{self.bmc.name}: can't {what}: its BMC {self.bmc.address} reports: {error}"
-        return HttpRefused(text, error.status, error.body) if isinstance(error, HttpRefused) else AccessError(text)
+        if isinstance(error, HttpRefused):
+            return HttpRefused(text, error.reply, error.explanation)
+        return AccessError(text)
 
     def _is_temporary(self, error: AccessError) -> bool:
-        cause = str(error).lower()
         if not isinstance(error, HttpRefused):  # a BMC may be restarting, but a wrong certificate is permanent
-            return "certificate" not in cause and "name or service" not in cause
+            return not (isinstance(error, NoAnswer) and error.permanent)
         if error.status in DENIED:
             return False
+        told = error.explanation.lower()
         return error.status in self.traits.busy_statuses or (
-            error.status in (400, 500) and any(word in cause for word in self.traits.busy_words)
+            error.status in (400, 500) and any(word in told for word in self.traits.busy_words)
         )
 
     def _clear_jobs(self, allowed: bool) -> None:

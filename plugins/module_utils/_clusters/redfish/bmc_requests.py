@@ -5,23 +5,30 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import time
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.https_request import HttpRefused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
+    HttpClient,
+    HttpClock,
+    HttpPolicy,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
+    HttpRefused,
+    HttpReply,
+    basic,
+    refusal,
+)
 
 #: The only path that the standard fixes; all others are read from documents. It needs no credentials.
 SERVICE_ROOT = "/redfish/v1/"
 
-#: Attempts to read a document while the BMC answers with a server error (5xx), and seconds between them.
-ATTEMPTS = 4
-PAUSE = 1.0
+#: Seconds for which a document is read again while the BMC answers with a server error (5xx): four attempts.
+RETRY_TIME = 10.0
+#: Largest document of a BMC, in bytes.
+MOST_BYTES = 16 << 20
 
 
 class BmcRequests:
@@ -30,13 +37,23 @@ class BmcRequests:
     Each raises HttpRefused with the BMC's message if the BMC refuses, AccessError without a complete response.
     """
 
-    def __init__(self, root: str, user: str, password: str, given: Mapping[str, Any]) -> None:
-        """given: validate_certs, ca_path, timeout in seconds. Raises InputError for an unusable ca_path."""
-        self.root = root
-        self.timeout = float(given.get("timeout") or 30)
-        self._credentials = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
-        self._context = https_request.tls_context(
-            str(given.get("ca_path") or ""), insecure=not given.get("validate_certs", True)
+    def __init__(
+        self, root: str, user: str, password: str, params: Mapping[str, Any], clock: HttpClock | None = None
+    ) -> None:
+        """params: validate_certs, ca_path, timeout in seconds. Raises InputError for an unusable ca_path or address."""
+        self._http = HttpClient(
+            "BMC",
+            root,
+            basic(user, password),
+            str(params.get("ca_path") or ""),
+            insecure=not params.get("validate_certs", True),
+            headers={"Accept": "application/json", "OData-Version": "4.0"},
+            policy=HttpPolicy(
+                timeout=float(params.get("timeout") or 30),
+                retry_time=RETRY_TIME,
+                max_bytes=MOST_BYTES,
+            ),
+            clock=clock,
         )
 
     def get(self, path: str) -> dict[str, Any]:
@@ -49,48 +66,45 @@ class BmcRequests:
 
     def patch(self, path: str, document: Mapping[str, Any]) -> None:
         """Change properties of a resource, if it did not change since it was read."""
-        found, tag = self._read(path)
-        self._send("PATCH", path, document, tag or str(found.get("@odata.etag") or ""))
+        current, tag = self._read(path)
+        tag = tag or str(current.get("@odata.etag") or "")
+        self._send("PATCH", path, document, {"If-Match": tag} if tag else {})
 
     def _read(self, path: str) -> tuple[dict[str, Any], str]:
-        """Return the document at ``path`` and its ETag. A busy BMC answers with 5xx now and then: it is asked again."""
-        for _attempt in range(ATTEMPTS - 1):
-            try:
-                return self._send("GET", path)
-            except HttpRefused as error:
-                if error.status < 500:
-                    raise
-            time.sleep(PAUSE)
-        return self._send("GET", path)
+        """Return the document at ``path`` and its ETag ("" without one)."""
+        reply = self._send("GET", path)
+        try:
+            document = json.loads(reply.content)
+        except ValueError as error:
+            raise AccessError(f"GET {path}: {error}") from error
+        if not isinstance(document, dict):
+            raise AccessError(f"GET {path}: the response is not a JSON object")
+        return document, reply.headers.get("etag", "")
 
     def _send(
-        self, method: str, path: str, document: Mapping[str, Any] | None = None, only_if: str = ""
-    ) -> tuple[dict[str, Any], str]:
-        """Return the document that was read ({} unless method is GET) and its ETag ("" if it has none)."""
-        name = f"{method} {path}"
-        if not path.startswith("/"):  # or the credentials would be sent to a host of the BMC's choice
-            raise AccessError(f"{name}: the path in its response does not begin with /")
-        body = None if document is None else json.dumps(document).encode()
-        request = urllib.request.Request(self.root + path, data=body, method=method)
-        request.add_header("Accept", "application/json")
-        request.add_header("OData-Version", "4.0")
-        if body is not None:
-            request.add_header("Content-Type", "application/json")
-        if only_if:
-            request.add_header("If-Match", only_if)
-        if path != SERVICE_ROOT:
-            request.add_unredirected_header("Authorization", self._credentials)
+        self,
+        method: str,
+        path: str,
+        document: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpReply:
+        """Send a request. A busy BMC answers with 5xx now and then: a document is read again, an action is not."""
+        what = f"{method} {path}"
+        if not path.startswith("/"):
+            raise AccessError(f"{what}: the path in its response does not begin with /")
         try:
-            with https_request.opened(request, self._context, name, self.timeout) as answer:
-                content = answer.read()
-                found = json.loads(content) if method == "GET" else {}  # others may answer without a document
-                tag = str(answer.headers.get("ETag") or "")
+            return self._http.send(
+                method,
+                path,
+                document,
+                headers=headers,
+                authorization="" if path == SERVICE_ROOT else None,
+                repeat="refused" if method == "GET" else "unsent",
+                retry_time=None if method == "GET" else 0.0,
+                what=what,
+            )
         except HttpRefused as error:
-            reason = _message(error.body)
-            raise HttpRefused(f"{error}: {reason}" if reason else str(error), error.status, error.body) from error
-        if not isinstance(found, dict):
-            raise AccessError(f"{name}: the response is not a JSON object")
-        return found, tag
+            raise refusal(what, error.reply, _message(error.reply.text)) from error
 
 
 def _message(body: str) -> str:

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from .component_spec import Component, Published
 
@@ -32,6 +31,8 @@ _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 #: Seconds without any data after which a publisher is given up, and programs are built.
 PATIENCE = 5.0
+#: Largest text of checksums, in bytes. GitHub's description of a release has hundreds of files.
+MOST_TEXT = 16 << 20
 
 
 def system() -> tuple[str, str]:
@@ -59,7 +60,7 @@ def fetch_all(component: Component, template: str, wanted: dict[str, Path], reco
 
     record: file of their checksums. Raises InputError, AccessError, ProcessError, OwnershipError.
     """
-    _fetch(component, Published(template), wanted, record, say, https_request.TIMEOUT, math.inf)
+    _fetch(component, Published(template), wanted, record, say, HttpPolicy.timeout, downloads.TOTAL)
     return "downloaded"
 
 
@@ -92,12 +93,12 @@ def _fetch(
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
-        found = https_request.download(url, file, patience, limit)
+        found = downloads.download(url, file, patience, limit)
         if found != expected:
             raise ProcessError(f"{url} has the checksum {found}, {sums} has {expected}: nothing was kept")
         _remember(record, url, found)
         if archive:
-            https_request.unpack(file, name, path, url)
+            downloads.unpack(file, name, path, url)
             file.unlink()
 
 
@@ -107,9 +108,8 @@ def _text(url: str, patience: float) -> str:
 
     def ask() -> None:
         try:
-            request = urllib.request.Request(url)
-            with https_request.opened(request, None, f"{url} cannot be fetched", patience) as answer:
-                results.append(answer.read().decode("utf-8", "replace"))
+            client = HttpClient(url, policy=HttpPolicy(patience, 2 * patience, max_bytes=MOST_TEXT))
+            results.append(client.send("GET", url, what=f"{url} cannot be fetched").text)
         except Exception as error:  # of whatever kind: raised below
             results.append(error)
 

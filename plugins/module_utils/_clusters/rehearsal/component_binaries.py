@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
 from . import binary_download, debian_packages, go_build, go_toolchain
 from .checksums import verify
@@ -243,7 +243,7 @@ def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Compone
             _make(component, sources, partial(_published, component, sources), say)
         except (SeatrialError, OSError) as error:
             left.append(component)
-            online = not isinstance(error, AccessError) or isinstance(error, https_request.HttpRefused)
+            online = not isinstance(error, AccessError) or isinstance(error, HttpRefused)
             skipped = "" if online else " and nothing else (rehearsal_fetch_published=false skips the attempt)"
             say(f"{component.name} is not fetched{skipped}: {error}")
     return left

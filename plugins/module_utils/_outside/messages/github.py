@@ -9,14 +9,16 @@ import base64
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from .web_api import TIMEOUT, WebApi
-
+#: Timeout of one request, and seconds for all requests and waits together.
+REQUEST, TIMEOUT = 15.0, 60.0
 #: Address of the API of github.com.
 PUBLIC = "https://api.github.com"
 #: Maximum length of the text of a comment and of a check run; comments on a page; pages that are searched.
@@ -41,38 +43,28 @@ class GitHubTarget:
             raise InputError(f"GitHub: '{self.pull_request}' is no number of a pull request")
 
 
-@dataclass(frozen=True)
-class GitHubCredentials:
-    """A token, or an App: its id (or client id) and private key in PEM."""
+def from_options(options: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT) -> HttpClient:
+    """Return the API with the credentials of a module's option github: token, or app_id and app_key; api_url.
 
-    token: str = field(default="", repr=False)
-    app: str = ""
-    key: str = field(default="", repr=False)
-
-
-def of_options(given: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT) -> WebApi:
-    """Return the API with the credentials of a module's option github: token, or app_id and app_key; api_url."""
-    words = (str(given.get(word) or "") for word in ("token", "app_id", "app_key"))
-    api = WebApi("GitHub", str(given.get("api_url") or PUBLIC), {}, authority, timeout)
-    return signed_in(api, GitHubCredentials(*words), repository)
-
-
-def signed_in(api: WebApi, credentials: GitHubCredentials, repository: str) -> WebApi:
-    """Return the API with the credentials; those of an App are exchanged for a token of its installation."""
-    common = {
-        "User-Agent": "perfscale.seatrial",
-        "Accept": "application/vnd.github+json",
-        "X-GitHub-Api-Version": "2022-11-28",
-    }
-    token = credentials.token
-    if not token and credentials.app:
-        web_token = _web_token(credentials.app, credentials.key, int(time.time()))
-        api.headers = {**common, "Authorization": f"Bearer {web_token}"}
-        installation = api.call("GET", f"/repos/{repository}/installation")["id"]
-        token = api.call("POST", f"/app/installations/{installation}/access_tokens", {})["token"]
+    The credentials of an App are exchanged for a token of its installation.
+    """
+    headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    api = HttpClient(
+        "GitHub",
+        str(options.get("api_url") or PUBLIC),
+        authority=authority,
+        https_only=True,
+        headers=headers,
+        policy=HttpPolicy.within(timeout, REQUEST),
+    )
+    token, app, key = (str(options.get(name) or "") for name in ("token", "app_id", "app_key"))
+    if not token and app:
+        api.authorization = f"Bearer {_web_token(app, key, int(time.time()))}"
+        installation = api.json("GET", f"/repos/{repository}/installation")["id"]
+        token = api.json("POST", f"/app/installations/{installation}/access_tokens", {})["token"]
     if not token:
         raise InputError("GitHub: neither a token nor an App is given")
-    api.headers = {**common, "Authorization": f"Bearer {token}"}
+    api.authorization = f"Bearer {token}"
     return api
 
 
@@ -96,7 +88,7 @@ def _base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def comment(api: WebApi, target: GitHubTarget, mark: str, text: str, known: Any = None) -> Any:
+def comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: Any = None) -> Any:
     """Write the comment of a run and return its id.
 
     mark: text that no other comment has; it is invisible. known: id of the comment, None if unknown: it is looked for.
@@ -106,47 +98,53 @@ def comment(api: WebApi, target: GitHubTarget, mark: str, text: str, known: Any 
     found = known or _marked(api, target, mark)
     if found:
         try:
-            return api.call("PATCH", f"{repository}/issues/comments/{found}", body)["id"]
-        except AccessError as error:
-            if getattr(error.__cause__, "status", 0) != 404:  # somebody deleted it
+            return api.json("PATCH", f"{repository}/issues/comments/{found}", body)["id"]
+        except HttpRefused as error:
+            if error.status != 404:  # somebody deleted it
                 raise
     try:
-        return api.call("POST", f"{repository}/issues/{target.pull_request}/comments", body)["id"]
+        return api.json("POST", f"{repository}/issues/{target.pull_request}/comments", body)["id"]
     except AccessError:
         if arrived := _marked(api, target, mark):  # only its answer was lost
             return arrived
         raise
 
 
-def _marked(api: WebApi, target: GitHubTarget, mark: str) -> Any:
+def _marked(api: HttpClient, target: GitHubTarget, mark: str) -> Any:
     """Return the id of the comment with a mark, None if there is none."""
     marked = (one for one in comments(api, target) if str(one.get("body") or "").startswith(f"<!-- {mark} -->"))
     return next((one["id"] for one in marked), None)
 
 
-def comments(api: WebApi, target: GitHubTarget) -> Iterator[dict[str, Any]]:
+def comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
     """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
-        found = api.call("GET", path)
+        found = api.json("GET", path)
         yield from found
         if len(found) < PAGE:
             return
 
 
-def with_head(api: WebApi, target: GitHubTarget) -> GitHubTarget:
+def with_head(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
     """Return the target with the newest commit of its pull request as its revision."""
     return replace(target, revision=str(pull_request(api, target)["head"]["sha"]))
 
 
-def pull_request(api: WebApi, target: GitHubTarget) -> dict[str, Any]:
+def pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
     """Return the pull request as the API describes it."""
-    found: dict[str, Any] = api.call("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
+    found: dict[str, Any] = api.json("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
     return found
 
 
 def check_run(
-    api: WebApi, target: GitHubTarget, run: str, output: Mapping[str, str], conclusion: str, url: str, known: Any = None
+    api: HttpClient,
+    target: GitHubTarget,
+    run: str,
+    output: Mapping[str, str],
+    conclusion: str,
+    url: str,
+    known: Any = None,
 ) -> Any:
     """Write the check run of a run and return its id.
 
@@ -161,14 +159,14 @@ def check_run(
     path = f"/repos/{target.repository}/check-runs"
     found = known or _check_of(api, target, run)
     if found:
-        return api.call("PATCH", f"{path}/{found}", body)["id"]
-    return api.call("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
+        return api.json("PATCH", f"{path}/{found}", body)["id"]
+    return api.json("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
 
 
-def _check_of(api: WebApi, target: GitHubTarget, run: str) -> Any:
+def _check_of(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     words = f"check_name={quote(target.check)}&per_page={PAGE}"
     found = (
-        api.call("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
+        api.json("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
         or []
     )
     return next((one["id"] for one in found if one.get("external_id") == run), None)

@@ -18,7 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 from . import github, run_message, slack
 from .github import GitHubTarget
 from .run_message import RunMessage
-from .web_api import WebApi
 
 #: File of a run directory with the ids of what was sent.
 RECORD = "messages.json"
@@ -95,7 +94,7 @@ def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[st
     if not target.pull_request and not (target.revision and target.check):
         raise InputError("there is neither a pull request nor a revision with a check run")
     timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
-    api = github.of_options(given, target.repository, authority, timeout)
+    api = github.from_options(given, target.repository, authority, timeout)
     ids = delivery.ids.setdefault("github", {})
     errors = []
     if target.pull_request:
@@ -124,15 +123,14 @@ def _to_slack(delivery: Delivery, message: RunMessage) -> Iterable[str]:
     if message.held:
         texts.append((slack.of_markdown(f"# Still held by {message.title}\n" + "\n".join(message.held)), True))
     if given.get("webhook"):
-        api = slack.of_webhook(given["webhook"], authority, timeout)
+        api = slack.client(given["webhook"], "", authority, timeout)
         for text, _broadcast in texts:
             slack.post_to_webhook(api, text)
             yield "message to the webhook of Slack"
         return
     if not given.get("token") or not given.get("channel"):
         raise InputError("Slack: neither a webhook nor a token and a channel are given")
-    headers = {"Authorization": f"Bearer {given['token']}"}
-    bot = WebApi("Slack", given["api_url"], headers, authority, timeout)
+    bot = slack.client(given["api_url"], given["token"], authority, timeout)
     ids = delivery.ids.setdefault("slack", {})
     for text, broadcast in texts:
         thread = given.get("thread") or "perfscale.seatrial"

@@ -10,29 +10,37 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
-from .web_api import WebApi
-
+#: Timeout of one request in seconds.
+REQUEST = 15.0
 #: Maximum length of a message; messages of a channel in which a thread is looked for.
 LONGEST, SEARCHED = 3500, 200
 _EVENT = "perfscale_seatrial_thread"
 _CELLS = re.compile(r"(?<!\\)\|")
 
 
-def of_webhook(url: str, authority: str, timeout: float) -> WebApi:
-    """Return the API of a webhook, whose address is a secret."""
-    parts = urlsplit(url)
-    if not parts.path.strip("/"):
-        raise InputError("Slack: the webhook is no https address with a path")
-    return WebApi("Slack", url, {}, authority, timeout)
+def client(url: str, token: str, authority: str, timeout: float) -> HttpClient:
+    """Return the client of the API, or without a token that of a webhook, whose address is a secret."""
+    if not token and not urlsplit(url).path.strip("/"):
+        raise InputError("Slack: the webhook is not an https address with a path")
+    return HttpClient(
+        "Slack",
+        url,
+        f"Bearer {token}" if token else "",
+        authority,
+        https_only=True,
+        headers={"Content-Type": "application/json; charset=utf-8"},  # Slack warns about a missing charset
+        policy=HttpPolicy.within(timeout, REQUEST),
+    )
 
 
-def post_to_webhook(api: WebApi, text: str) -> None:
+def post_to_webhook(api: HttpClient, text: str) -> None:
     """Send a message. A webhook can't reply to a thread that it began: it does not return the id of a message."""
-    api.call("POST", "", {"text": text}, shown="webhook")
+    api.send("POST", "", {"text": text}, what="Slack: POST webhook")
 
 
-def reply(api: WebApi, channel: str, thread: str, text: str, known: str = "", broadcast: bool = False) -> str:
+def reply(api: HttpClient, channel: str, thread: str, text: str, known: str = "", broadcast: bool = False) -> str:
     """Send a message to a thread, which is begun if the channel does not have it; return the id of the thread.
 
     thread: its title. known: its id, empty if unknown. broadcast: whether the channel shows the message too.
@@ -43,13 +51,13 @@ def reply(api: WebApi, channel: str, thread: str, text: str, known: str = "", br
     return root
 
 
-def _begin(api: WebApi, channel: str, thread: str) -> str:
+def _begin(api: HttpClient, channel: str, thread: str) -> str:
     metadata = {"event_type": _EVENT, "event_payload": {"thread": thread}}
     body = {"channel": channel, "text": escaped(thread), "metadata": metadata, "unfurl_links": False}
     return str(_call(api, "POST", "/chat.postMessage", body)["ts"])
 
 
-def _thread(api: WebApi, channel: str, thread: str) -> str:
+def _thread(api: HttpClient, channel: str, thread: str) -> str:
     """Return the id of the newest thread with this title, empty if the last messages of the channel have none."""
     words = urlencode({"channel": channel, "limit": SEARCHED, "include_all_metadata": "true"})
     for one in _call(api, "GET", f"/conversations.history?{words}").get("messages") or []:
@@ -59,14 +67,14 @@ def _thread(api: WebApi, channel: str, thread: str) -> str:
     return ""
 
 
-def _call(api: WebApi, method: str, path: str, body: Any = None) -> dict[str, Any]:
+def _call(api: HttpClient, method: str, path: str, body: Any = None) -> dict[str, Any]:
     """Send a request; Slack answers with 200 to most of those that it refuses."""
-    found = api.call(method, path, body)
-    if not isinstance(found, dict) or not found.get("ok"):
-        why = found.get("error") if isinstance(found, dict) else "the answer is no JSON object"
-        needed = f", needed: {found['needed']}" if isinstance(found, dict) and found.get("needed") else ""
+    answer = api.send(method, path, body).body
+    if not isinstance(answer, dict) or not answer.get("ok"):
+        why = answer.get("error") if isinstance(answer, dict) else "the answer is not a JSON object"
+        needed = f", needed: {answer['needed']}" if isinstance(answer, dict) and answer.get("needed") else ""
         raise AccessError(f"Slack: {method} {path.partition('?')[0]}: {why}{needed}")
-    return found
+    return answer
 
 
 def escaped(text: str) -> str:

@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.parse
-import urllib.request
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import https_request
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
+    HttpRefused,
+    TooLarge,
+    check_address,
+    without_secrets,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from .metrics_file import Series
@@ -46,17 +49,12 @@ class PrometheusServer:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"metrics address '{self.url}' is not http(s)://host:port")
-        if self.token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise InputError(f"metrics address '{self.url}': a token is sent over https only")
+        check_address(f"metrics server {self.shown}", self.url, https_only=bool(self.token))
 
     @property
     def shown(self) -> str:
         """Return the address without credentials, query and fragment."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+        return without_secrets(self.url)
 
 
 def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, context: str = "") -> PrometheusServer:
@@ -106,13 +104,8 @@ class Prometheus:
 
     def __init__(self, server: PrometheusServer) -> None:
         self.server = server
-        self._context: ssl.SSLContext | None = None
-        if server.url.startswith("https"):
-            try:
-                self._context = ssl.create_default_context(cadata=server.authority or None)
-            except (ssl.SSLError, ValueError) as error:
-                raise InputError(f"{server.shown}: the CA certificate is not PEM text") from error
-            self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        secret = f"Bearer {server.token}" if server.token else ""
+        self._http = HttpClient(server.shown, server.url, secret, server.authority)
 
     def range(self, query: str, begin: float, end: float, step: float) -> list[Series]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
@@ -125,7 +118,7 @@ class Prometheus:
     def names(self, selector: str, begin: float, end: float) -> list[str]:
         """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
         arguments = {"match[]": selector, "start": f"{begin:.3f}", "end": f"{end:.3f}"}
-        return list(self._sent(f"/api/v1/label/__name__/values?{urllib.parse.urlencode(arguments)}")["data"])
+        return list(self._answer("GET", f"/api/v1/label/__name__/values?{urlencode(arguments)}")["data"])
 
     def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
         """Return the samples of ``selector`` as the server stores them, in the JSON format of its API.
@@ -136,25 +129,25 @@ class Prometheus:
         arguments = {"query": f"{selector}[{round((end - begin) * 1000)}ms]", "time": f"{end:.3f}"}
         return list(self._post("/api/v1/query", arguments, MOST_ANSWER)["data"]["result"])
 
-    def _post(self, path: str, arguments: dict[str, str], most: int = -1) -> dict[str, Any]:
-        return self._sent(path, urllib.parse.urlencode(arguments).encode(), most)
+    def _post(self, path: str, arguments: dict[str, str], max_bytes: int = 0) -> dict[str, Any]:
+        return self._answer("POST", path, urlencode(arguments).encode(), max_bytes)
 
-    def _sent(self, path: str, body: bytes | None = None, most: int = -1) -> dict[str, Any]:
-        """Send a request, by POST if it has a body; return its JSON, of at most ``most`` bytes if that is not -1."""
-        request = urllib.request.Request(self.server.url.rstrip("/") + path, data=body)
-        if self.server.token:
-            request.add_header("Authorization", f"Bearer {self.server.token}")
+    def _answer(self, method: str, path: str, body: bytes | None = None, max_bytes: int = 0) -> dict[str, Any]:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
         try:
-            with https_request.opened(request, self._context, self.server.shown) as answer:
-                text = answer.read() if most < 0 else answer.read(most + 1)
-                if 0 <= most < len(text):
-                    raise QueryError(f"{self.server.shown}: the answer has more than {most} bytes")
-                return dict(json.loads(text))
-        except https_request.HttpRefused as error:
-            if error.status in (400, 422) or '"errorType":"timeout"' in error.body:
-                raise QueryError(f"{self.server.shown} refused the query: {_reason(error.body)}") from error
-            hint = "; check metrics_token" if error.status in (401, 403) else ""
-            raise AccessError(f"{error}{hint}") from error
+            headers = form if body else None
+            return dict(
+                self._http.json(method, path, body, headers=headers, max_bytes=max_bytes, what=self.server.shown)
+            )
+        except TooLarge as error:
+            raise QueryError(str(error)) from error
+        except HttpRefused as error:
+            told = error.reply.text
+            if error.status in (400, 422) or '"errorType":"timeout"' in told:
+                raise QueryError(f"{self.server.shown} refused the query: {_reason(told)}") from error
+            if error.status in (401, 403):
+                raise AccessError(f"{error}; check metrics_token") from error
+            raise
 
 
 def _reason(text: str) -> str:

@@ -6,19 +6,26 @@ import base64
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import bmc_requests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_requests import (
     SERVICE_ROOT,
     BmcRequests,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.https_request import HttpRefused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 from scripted_server import Asked, ScriptedServer, reply
 
 SYSTEM = "/redfish/v1/Systems/1"
 
 
 def requests(server: ScriptedServer) -> BmcRequests:
-    return BmcRequests(f"http://127.0.0.1:{server.port}", "quads", "pass:wörd", {"timeout": 5})
+    """Requests on a clock on which only pauses take time."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = HttpClock(lambda: now[0], lambda: now[0], sleep, lambda: 0.5)
+    return BmcRequests(f"http://127.0.0.1:{server.port}", "quads", "pass:wörd", {"timeout": 5}, clock)
 
 
 def test_the_service_root_is_read_without_credentials_and_the_rest_with_them():
@@ -88,9 +95,8 @@ def test_an_error_page_and_an_odd_document_are_named(body):
                 requests(server).get(SYSTEM)
 
 
-@pytest.mark.parametrize(("status", "asked"), [(500, bmc_requests.ATTEMPTS), (503, bmc_requests.ATTEMPTS), (404, 1)])
-def test_only_a_bmc_that_fails_is_read_again(status, asked, monkeypatch):
-    monkeypatch.setattr(bmc_requests, "PAUSE", 0.0)
+@pytest.mark.parametrize(("status", "asked"), [(500, 4), (503, 4), (404, 1)])
+def test_only_a_bmc_that_fails_is_read_again(status, asked):
     with ScriptedServer(lambda _asked: (status, {})) as server:
         with pytest.raises(HttpRefused, match=f"GET {SYSTEM}: {status}"):
             requests(server).get(SYSTEM)

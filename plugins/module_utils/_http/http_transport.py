@@ -1,0 +1,326 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One HTTP request with its redirects: addresses, TLS, proxies, and limits on time and size."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import re
+import socket
+import ssl
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urljoin, urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+
+MOST_REDIRECTS = 5
+#: Bytes that are kept of an error's answer, and characters of it in a message.
+ERROR_BYTES, QUOTED = 1 << 16, 300
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request. timeout and total: seconds, as in HttpPolicy. max_bytes: of its answer."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = None
+    timeout: float = 60.0
+    total: float = 600.0
+    max_bytes: int = 256 << 20
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A complete answer. Names of headers are in lower case."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The content as text."""
+        return self.content.decode("utf-8", "replace")
+
+    @property
+    def body(self) -> Any:
+        """The content parsed as JSON, else as text."""
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            return self.text
+
+    @property
+    def date(self) -> float | None:
+        """Time of the answer by the server's clock, in seconds since the epoch; None if it does not say."""
+        return http_date(self.headers.get("date", ""))
+
+    @property
+    def explanation(self) -> str:
+        """The server's message in one line: that of a JSON body, or the text of a page without markup and status."""
+        body = self.body
+        if isinstance(body, Mapping):
+            parts = [str(body[name]) for name in ("message", "error") if body.get(name)]
+            # After a general message (status 5xx) the error is the cause; otherwise it is the name of the status.
+            text = ": ".join(parts) if self.status >= 500 else (parts or [self.text])[0]
+        else:
+            # Only the begin: matching takes quadratic time for pages that are made to delay it.
+            text = re.sub(r"<(title|style|script)\b.*?</\1>", " ", self.text[:4096], flags=re.DOTALL | re.IGNORECASE)
+            text = re.sub(r"<[^>]*>", " ", text)
+        text = " ".join(text.split()).removeprefix(str(self.status)).lstrip()
+        return text[:QUOTED] + "…" if len(text) > QUOTED else text
+
+
+class HttpRefused(AccessError):
+    """The server answered with an error: its ``status``, the ``reply``, and what it told in one line."""
+
+    def __init__(self, message: str, reply: HttpReply, explanation: str) -> None:
+        super().__init__(message)
+        self.reply = reply
+        self.status = reply.status
+        self.explanation = explanation
+
+
+class NoAnswer(AccessError):
+    """A request without a complete answer.
+
+    ``sent``: whether the server may have received it. ``permanent``: whether another attempt would fail too.
+    """
+
+    def __init__(self, message: str, sent: bool = True, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.permanent = permanent
+
+
+class TooLarge(NoAnswer):
+    """The answer has more bytes than the request accepts."""
+
+
+def http_date(text: str) -> float | None:
+    """Parse an RFC 1123 date as seconds since the epoch, None if it is not a date. A date without a zone is in UTC."""
+    try:
+        moment = parsedate_to_datetime(text)
+        return (moment if moment.tzinfo else parsedate_to_datetime(f"{text} +0000")).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def basic(user: str, password: str) -> str:
+    """Return the value of the header Authorization for a user and a password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+
+
+def without_secrets(url: str) -> str:
+    """Return an address without credentials, query and fragment."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return url.rpartition("@")[2]
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+
+
+def check_address(name: str, url: str, https_only: bool) -> None:
+    """Raise InputError for an address that is unusable, contains credentials, or is not protected.
+
+    name: the server in messages; the address itself may be a secret. https_only: http is for this machine only.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InputError(f"{name}: the address is not https://host:port")
+    if parts.username or parts.password:
+        raise InputError(f"{name}: the address contains a user name; give user and password as settings")
+    if https_only and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise InputError(f"{name}: http is allowed for this machine only; use https")
+
+
+def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:
+    """Return a context for the client.
+
+    Args:
+        authority: File of the CA certificates to trust, or their PEM text. Empty means those of the system.
+        insecure: Whether to trust anyone.
+
+    Raises:
+        InputError: The certificates are unusable.
+    """
+    pem = authority.lstrip().startswith("-----BEGIN")
+    try:
+        context = ssl.create_default_context(
+            cafile=None if pem else authority or None, cadata=authority if pem else None
+        )
+    except (OSError, ssl.SSLError, ValueError) as error:
+        source = "its text" if pem else f"file {authority}"
+        raise InputError(f"the CA certificates can't be read as PEM from {source}: {error}") from error
+    # The default since Python 3.13; the CAs of many laboratories lack the extensions that it requires.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class HttpTransport:
+    """Sends requests, one after the other or from several threads. context: of its TLS connections."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        #: Whether a server has answered.
+        self.contacted = False
+        self._context = context
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        """Return the answer, whatever its status. Raises NoAnswer."""
+        with self.open(request) as answer:
+            return read_reply(answer, request.max_bytes)
+
+    @contextmanager
+    def open(self, request: HttpRequest) -> Iterator[HTTPResponse]:
+        """Send a request and those of its redirects; yield the answer, whatever its status. Raises NoAnswer."""
+        end = time.monotonic() + request.total
+        try:
+            for _hop in range(MOST_REDIRECTS + 1):
+                with self._opener(end).open(_of_urllib(request), timeout=request.timeout) as answer:
+                    target = answer.headers.get("Location") or ""
+                    if answer.status not in (301, 302, 303, 307, 308) or not target or request.method != "GET":
+                        self.contacted = True
+                        yield answer
+                        return
+                request = _redirected(request, urljoin(request.url, target))
+            raise NoAnswer(f"more than {MOST_REDIRECTS} redirects", permanent=True)
+        except NoAnswer:
+            raise
+        except (OSError, ValueError, HTTPException) as error:
+            raise self._no_answer(error, time.monotonic() > end, request.total) from error
+
+    def _opener(self, end: float) -> urllib.request.OpenerDirector:
+        """Return an opener without urllib's own redirects, error handling and other schemes than http and https."""
+        opener = urllib.request.OpenerDirector()
+        for handler in (urllib.request.ProxyHandler(), _Http(end), _Https(end, self._context)):
+            opener.add_handler(handler)
+        return opener
+
+    def _no_answer(self, error: Exception, late: bool, total: float) -> NoAnswer:
+        reason = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return NoAnswer(f"{reason}; configure the CA that signed its certificate", sent=False, permanent=True)
+        if isinstance(reason, TimeoutError):
+            return NoAnswer(f"timed out{f': not complete after {formats.seconds(total)}' if late else ''}")
+        unknown = isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
+        unsent = isinstance(reason, (ConnectionRefusedError, socket.gaierror, ssl.SSLError))
+        text = str(getattr(reason, "strerror", "") or reason or type(reason).__name__)
+        # The name of a server that has answered before is known: its look-up fails for now.
+        return NoAnswer(text, sent=not unsent, permanent=unknown and not self.contacted)
+
+
+def refusal(what: str, reply: HttpReply, explanation: str = "") -> HttpRefused:
+    """Return the error for an answer that refuses a request. explanation: instead of that of the reply."""
+    try:
+        phrase = f" {HTTPStatus(reply.status).phrase}"
+    except ValueError:
+        phrase = ""
+    told = explanation or reply.explanation
+    ending = "" if told in ("", phrase.strip()) else f": {told}"
+    return HttpRefused(f"{what}: {reply.status}{phrase}{ending}", reply, told)
+
+
+def read_reply(answer: HTTPResponse, most: int) -> HttpReply:
+    """Return a complete answer of at most ``most`` bytes, that of a refusal cut. Raises NoAnswer for a longer one."""
+    refused = answer.status >= 300
+    limit = min(most, ERROR_BYTES) if refused else most
+    content = answer.read(limit + 1)
+    if len(content) > limit and not refused:
+        raise TooLarge(f"the answer has more than {most} bytes", permanent=True)
+    return HttpReply(answer.status, content[:limit], {name.lower(): value for name, value in answer.headers.items()})
+
+
+def _of_urllib(request: HttpRequest) -> urllib.request.Request:
+    return urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Return the server of an address: its scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _redirected(request: HttpRequest, url: str) -> HttpRequest:
+    """Return the request to the address of a redirect: without credentials if it is another server's."""
+    before, after = origin(request.url), origin(url)
+    if after[0] not in ("http", "https") or not after[1] or (before[0] == "https" and after[0] == "http"):
+        raise NoAnswer(f"it redirects to {without_secrets(url)}, which is not https", permanent=True)
+    headers = {name: value for name, value in request.headers.items() if before == after or name != "Authorization"}
+    return replace(request, url=url, headers=headers)
+
+
+# The total duration of a request: each read gets what is left of it as its timeout.
+
+
+class _DeadlineReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, connection: socket.socket, end: float) -> None:
+        self._raw, self._socket, self._end = raw, connection, end
+        self._timeout = connection.gettimeout() or math.inf
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(min(self._timeout, left))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _DeadlineResponse(HTTPResponse):
+    def __init__(self, end: float, sock: socket.socket, *more: Any, **named: Any) -> None:
+        super().__init__(sock, *more, **named)
+        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, end))
+
+
+def _until(end: float, connection: type[HTTPConnection], *arguments: Any, **named: Any) -> HTTPConnection:
+    made = connection(*arguments, **named)
+    made.response_class = partial(_DeadlineResponse, end)  # type: ignore[assignment]  # it is called only
+    return made
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, end: float) -> None:
+        super().__init__()
+        self._end = end
+
+    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_until, self._end, HTTPConnection), request)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, end: float, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._end, self._tls = end, context
+
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_until, self._end, HTTPSConnection), request, context=self._tls)

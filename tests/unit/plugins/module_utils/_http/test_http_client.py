@@ -1,0 +1,345 @@
+"""The client of every server beside an API server: what it sends where, what it sends again, and where it stops."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
+    HttpClient,
+    HttpClock,
+    HttpPolicy,
+    pages,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
+    MOST_REDIRECTS,
+    HttpRefused,
+    HttpReply,
+    NoAnswer,
+)
+from scripted_server import RESET, Asked, ScriptedServer, reply
+from servers import tls
+
+
+class Clock:
+    """A clock on which only sleeping takes time."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 1000.0, list[float]()
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    @property
+    def clock(self) -> HttpClock:
+        return HttpClock(lambda: self.now, lambda: self.now, self.sleep, lambda: 0.5)
+
+
+def address(server: ScriptedServer) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+def client(server: ScriptedServer, clock: Clock | None = None, **policy: Any) -> HttpClient:
+    limits = {"retry_time": 100.0, "timeout": 5.0, **policy}
+    made = clock.clock if clock else None
+    return HttpClient("the server", address(server), "Basic secret", policy=HttpPolicy(**limits), clock=made)
+
+
+# One request
+
+
+def test_the_answer_is_read() -> None:
+    with ScriptedServer(lambda _asked: (200, b"whole")) as server:
+        assert client(server).send("GET", "/x").content == b"whole"
+    assert server.asked[0].headers["authorization"] == "Basic secret"
+
+
+def test_a_refusal_has_its_status_and_what_the_server_told() -> None:
+    with (
+        ScriptedServer(lambda _asked: (422, b"not this query")) as server,
+        pytest.raises(HttpRefused, match="the server: GET /x: 422 .*: not this query") as caught,
+    ):
+        client(server).send("GET", "/x")
+    assert (caught.value.status, caught.value.reply.text) == (422, "not this query")
+
+
+def test_a_server_that_says_nothing_is_named() -> None:
+    with ScriptedServer(lambda _asked: RESET) as server, pytest.raises(NoAnswer, match="the server: ") as caught:
+        client(server, retry_time=0.0).send("GET", "/x")
+    assert caught.value.sent and not caught.value.permanent
+
+
+def test_who_is_not_vouched_for_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with (
+        ScriptedServer(lambda _asked: (200, b"")) as server,
+        tls(tmp_path, address(server)) as (url, authority),
+    ):
+        with pytest.raises(NoAnswer, match="configure the CA that signed its certificate") as caught:
+            HttpClient("the server", url, "Basic secret", policy=HttpPolicy(retry_time=100.0)).send("GET", "/x")
+        assert caught.value.permanent and not caught.value.sent
+        assert server.asked == []
+        for trusted in (authority, Path(authority).read_text(encoding="ascii")):
+            assert HttpClient("the server", url, authority=str(trusted)).send("GET", "/x").status == 200
+
+
+def test_credentials_of_a_netrc_file_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password secret\n", encoding="utf-8")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    with ScriptedServer(lambda _asked: (200, b"")) as server:
+        HttpClient("the server", address(server)).send("GET", "/x")
+    assert "authorization" not in server.asked[0].headers
+
+
+def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with ScriptedServer(lambda _asked: (200, b"by proxy")) as proxy:
+        monkeypatch.setenv("http_proxy", address(proxy))
+        assert HttpClient("the server", "http://lab.example.com").send("GET", "/x").content == b"by proxy"
+    assert proxy.asked[0].path == "http://lab.example.com/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("lab.example.com", "is not https://host:port"),
+        ("ftp://lab.example.com", "is not https://host:port"),
+        ("file:///etc/passwd", "is not https://host:port"),
+        ("https://jo:secret@lab.example.com", "contains a user name"),
+        ("http://lab.example.com", "http is allowed for this machine only"),
+    ],
+)
+def test_an_address_that_is_unusable_or_unsafe_is_refused(url: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as caught:
+        HttpClient("the server", url, "Basic secret")
+    assert "secret" not in str(caught.value)
+
+
+# Redirects
+
+
+def test_a_redirect_on_the_same_server_keeps_the_credentials_and_one_to_another_loses_them() -> None:
+    def here(asked: Asked) -> Any:
+        if asked.path == "/x":
+            return reply(302, b"", Location="/y")
+        return reply(302, b"", Location=f"{address(other)}/z")
+
+    with ScriptedServer(lambda _asked: (200, b"there")) as other, ScriptedServer(here) as server:
+        assert client(server).send("GET", "/x").content == b"there"
+    assert [one.headers.get("authorization") for one in server.asked] == ["Basic secret", "Basic secret"]
+    assert "authorization" not in other.asked[0].headers
+
+
+def test_https_never_becomes_http(tmp_path: Path) -> None:
+    with (
+        ScriptedServer(lambda _asked: (200, b"plain")) as other,
+        ScriptedServer(lambda _asked: reply(302, b"", Location=f"{address(other)}/x")) as server,
+        tls(tmp_path, address(server)) as (url, authority),
+    ):
+        with pytest.raises(NoAnswer, match="which is not https"):
+            HttpClient("the server", url, authority=str(authority)).send("GET", "/x")
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://", "http://["])
+def test_a_redirect_to_something_else_is_refused(target: str) -> None:
+    with ScriptedServer(lambda _asked: reply(302, b"", Location=target)) as server, pytest.raises(NoAnswer):
+        client(server, retry_time=0.0).send("GET", "/x")
+
+
+def test_redirects_have_an_end() -> None:
+    with ScriptedServer(lambda _asked: reply(302, b"", Location="/x")) as server:
+        with pytest.raises(NoAnswer, match="redirects"):
+            client(server).send("GET", "/x")
+        assert len(server.asked) == MOST_REDIRECTS + 1
+
+
+def test_what_changes_something_follows_no_redirect() -> None:
+    with ScriptedServer(lambda _asked: reply(307, b"", Location="/y")) as server:
+        with pytest.raises(HttpRefused, match="307"):
+            client(server).send("POST", "/x", {})
+        assert len(server.asked) == 1
+
+
+def test_a_path_that_would_name_another_server_is_refused() -> None:
+    with ScriptedServer(lambda _asked: (200, b"")) as server:
+        for path in ("@example.com/x", ".example.com/x", "1/x"):
+            with pytest.raises((AccessError, InputError)):
+                client(server).send("GET", path)
+        assert server.asked == []
+
+
+# Limits
+
+
+def test_an_answer_that_is_too_large_is_not_read() -> None:
+    with ScriptedServer(lambda _asked: (200, b"x" * 1001)) as server:
+        with pytest.raises(NoAnswer, match="more than 1000 bytes"):
+            client(server, max_bytes=1000).send("GET", "/x")
+        assert len(server.asked) == 1
+        assert len(client(server, max_bytes=1001).send("GET", "/x").content) == 1001
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_drips_ends_with_the_time_of_the_request(head: bytes) -> None:
+    """Each byte comes within the timeout, in the headers as in the body."""
+
+    def serve() -> None:
+        connection, _peer = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(head)
+            while not ended.wait(0.05):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        slow = HttpClient("the server", f"http://127.0.0.1:{listener.getsockname()[1]}", policy=HttpPolicy(5.0, 0.5))
+        began = time.monotonic()
+        try:
+            with pytest.raises(NoAnswer, match="not complete after 500 ms"):
+                slow.send("GET", "/x")
+        finally:
+            ended.set()
+            thread.join()
+    assert time.monotonic() - began < 4.0
+
+
+def test_a_list_has_a_maximum_of_pages() -> None:
+    assert list(pages("the list", range(3), most=3)) == [0, 1, 2]
+    with pytest.raises(AccessError, match="the list has more than 3 pages"):
+        list(pages("the list of runs", iter(int, 1), most=3))
+
+
+# Repeats
+
+
+@pytest.mark.parametrize(
+    ("fault", "pause"),
+    [
+        (reply(429, {"message": "slow down"}, retry_after="7"), 7.0),
+        (reply(503, b"", retry_after="Thu, 01 Jan 1970 00:17:10 GMT"), 30.0),
+        (reply(403, {"message": "rate limit"}, x_ratelimit_remaining="0", x_ratelimit_reset="1030"), 30.0),
+        (reply(403, {"message": "secondary"}, retry_after="60"), 60.0),
+        (reply(502, b"bad gateway"), 1.0),
+        (reply(503, b""), 1.0),
+        (reply(429, b""), 60.0),
+    ],
+)
+def test_a_request_that_is_refused_for_now_is_sent_again_after_the_asked_time(fault: Any, pause: float) -> None:
+    answers = [fault, (200, {"id": 1})]
+    clock = Clock()
+    with ScriptedServer(lambda _asked: answers.pop(0)) as server:
+        assert client(server, clock).json("POST", "/x", {}) == {"id": 1}
+    assert clock.slept == [pause]
+
+
+def test_a_wait_beyond_the_budget_is_an_error_that_says_so() -> None:
+    clock = Clock()
+    late = "rate-limited for 500 s, which exceeds the 100 s budget"
+    with (
+        ScriptedServer(lambda _asked: reply(429, b"", retry_after="500")) as server,
+        pytest.raises(HttpRefused, match=late),
+    ):
+        client(server, clock).send("GET", "/x")
+    assert clock.slept == []
+
+
+def test_errors_of_the_server_are_tried_again_until_the_time_is_over() -> None:
+    clock = Clock()
+    with ScriptedServer(lambda _asked: (500, b"")) as server, pytest.raises(HttpRefused, match="500"):
+        client(server, clock, retry_time=20.0).send("GET", "/x")
+    assert clock.slept == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_the_budget_is_for_all_requests_of_a_client() -> None:
+    clock = Clock()
+    with ScriptedServer(lambda _asked: (500, b"")) as server:
+        one = client(server, clock, budget=10.0)
+        for _request in range(2):
+            with pytest.raises(HttpRefused):
+                one.send("GET", "/x")
+    assert clock.slept == [1.0, 2.0, 4.0, 1.0]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422])
+def test_a_refusal_is_not_tried_again_and_its_reason_is_shown(status: int) -> None:
+    with ScriptedServer(lambda _asked: (status, {"message": "the reason"})) as server:
+        with pytest.raises(HttpRefused, match=f"POST /x: {status} .*the reason"):
+            client(server, Clock()).send("POST", "/x", {})
+        assert len(server.asked) == 1
+        assert client(server).send("POST", "/x", {}, accept=(status,)).status == status
+
+
+def test_what_may_have_arrived_is_sent_again_only_if_that_does_no_harm() -> None:
+    clock = Clock()
+    with ScriptedServer(lambda _asked: RESET) as server:
+        with pytest.raises(NoAnswer) as caught:
+            client(server, clock).send("POST", "/x", {})
+        assert caught.value.sent and len(server.asked) == 1
+        with pytest.raises(NoAnswer, match="it was tried for"):
+            client(server, clock, retry_time=4.0).send("PATCH", "/x", {})
+        assert len(server.asked) > 2
+
+
+def test_what_must_not_be_sent_twice_is_sent_again_only_if_nobody_got_it() -> None:
+    clock = Clock()
+    with ScriptedServer(lambda _asked: (503, b"")) as server:
+        with pytest.raises(HttpRefused):
+            client(server, clock).send("POST", "/x", {}, repeat="unsent")
+        assert len(server.asked) == 1
+    with pytest.raises(NoAnswer, match="it was tried for") as caught:  # nobody listens any more
+        client(server, clock).send("POST", "/x", {}, repeat="unsent")
+    assert not caught.value.sent
+
+
+# Files
+
+
+def test_a_file_is_written_and_its_checksum_told(tmp_path: Path) -> None:
+    body = bytes(range(256)) * 12000
+    with ScriptedServer(lambda _asked: (200, body)) as server:
+        found = client(server).download("/x", tmp_path / "x")
+    assert found == hashlib.sha256(body).hexdigest() and (tmp_path / "x").read_bytes() == body
+
+
+@pytest.mark.parametrize(("answer", "why"), [((404, b""), "404"), ("reset", "")])
+def test_what_cannot_be_fetched_is_named_with_the_reason(answer: Any, why: str, tmp_path: Path) -> None:
+    with (
+        ScriptedServer(lambda _asked: answer) as server,
+        pytest.raises(AccessError, match=f"{address(server)}/x cannot be fetched: .*{why}"),
+    ):
+        client(server).download("/x", tmp_path / "x")
+
+
+def test_a_file_that_is_too_large_or_ends_early_is_no_file(tmp_path: Path) -> None:
+    with ScriptedServer(lambda _asked: (200, b"x" * 1001)) as server, pytest.raises(NoAnswer, match="1000 bytes"):
+        client(server, max_bytes=1000).download("/x", tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b'{"message": "m", "error": "Bad Request"}', "m"),
+        (b"<html><head><title>400</title></head><body>a  b</body></html>", "a b"),
+        (b"<title" * 100_000, ""),
+    ],
+)
+def test_what_a_server_tells_is_one_short_line(text: bytes, told: str) -> None:
+    began = time.monotonic()
+    assert HttpReply(400, text).explanation.startswith(told)
+    assert time.monotonic() - began < 1.0
