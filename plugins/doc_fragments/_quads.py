@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Credentials and retries; in further fragments the server, the lease, its inventory and models."""
+    """Credentials and retries; in further fragments the server, the lease, its inventory and the search for hosts."""
 
     DOCUMENTATION = r"""
 options:
@@ -94,10 +94,30 @@ options:
     default: ''
 """
 
-    MODEL = r"""
+    SEARCH = r"""
 options:
   model:
     description: Models in order of preference, case-insensitive.
+    type: list
+    elements: str
+    default: []
+  filters:
+    description:
+      - Conditions on the hosts. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), and
+        optionally an operator (C(__ne), C(__lt), C(__lte), C(__gt), C(__gte), C(__like), C(__ilike), C(__in)).
+        A list, or a text with commas, means any of its values.
+      - Values are checked against the type of the field before any request. One part must meet all conditions on its
+        kind; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
+        are sums over the parts that meet the others.
+    type: dict
+    default: {}
+  prefer:
+    description: Several such filters in order of preference, each combined with O(filters).
+    type: list
+    elements: dict
+    default: []
+  exclude:
+    description: Hosts to leave out.
     type: list
     elements: str
     default: []

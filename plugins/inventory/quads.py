@@ -17,7 +17,7 @@ description:
   - The name of the file must end in C(quads.yml) or C(quads.yaml). For several labs, use several such files in one
     folder.
   - The inventory that the lab publishes is used only if it is that of this lease. It does not include BMC passwords;
-    M(perfscale.seatrial.quads_inventory_info) returns them.
+    M(perfscale.seatrial.quads_info) returns them.
   - Only reads, without credentials.
 extends_documentation_fragment:
   - constructed
@@ -83,11 +83,10 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import machine_groups, server_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.machine_variables import collect, expired
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, quads_options
 
 NAMES = ("quads.yml", "quads.yaml")
-GIVEN = (*server_options.SERVER, *server_options.ONE)
+SERVER_AND_LEASE = (*quads_options.SERVER, *quads_options.NAMED)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -117,37 +116,40 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _cached(self, key: str) -> dict[str, Any] | None:
         found = self._cache.get(key)
-        asked = {name: self.get_option(name) for name in GIVEN}
-        if not found or found["asked"] != asked or expired(found["lease"], time.time()):
+        asked = {name: self.get_option(name) for name in SERVER_AND_LEASE}
+        if not found or found["asked"] != asked or lab_inventory.expired(found["lease"], time.time()):
             return None
         return found
 
     def _collect(self, path: str) -> dict[str, Any]:
-        given = {name: self.get_option(name) for name in (*GIVEN, "lease_file", "inventory_url")}
-        if sum(bool(given[name]) for name in server_options.ONE) != 1:
+        params = {name: self.get_option(name) for name in (*SERVER_AND_LEASE, "lease_file")}
+        if sum(bool(params[name]) for name in quads_options.NAMED) != 1:
             raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
-        if given["lease_file"]:
-            given["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), given["lease_file"])
-        found = collect(server_options.client({**given, "retry_time": 60}), given, self.get_option("bmc"))
-        return {"asked": {name: given[name] for name in GIVEN}, **found}
+        if params["lease_file"]:
+            params["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), params["lease_file"])
+        client = quads_options.client({**params, "retry_time": 60})
+        selector = quads_options.LeaseSelector.from_params(params)
+        found = lab_inventory.collect(client, selector, self.get_option("bmc"), self.get_option("inventory_url"))
+        return {"asked": {name: params[name] for name in SERVER_AND_LEASE}, **found}
 
     def _fill(self, found: dict[str, Any]) -> None:
         lease, machines = found["lease"], found["machines"]
-        chosen = machine_groups.assign({name: one["about"] for name, one in machines.items()}, self.get_option("roles"))
+        records = {name: machine["about"] for name, machine in machines.items()}
+        groups = lab_inventory.assign_groups(records, self.get_option("roles"))
         top = self.inventory.add_group(self.get_option("group"))
         for name, value in found["common"].items():
             self.inventory.set_variable(top, name, value)
-        for name in chosen:
+        for name in groups:
             self.inventory.add_child(top, self.inventory.add_group(name))
-        for name, one in machines.items():
+        for name, machine in machines.items():
             self.inventory.add_host(name, group=top)
-            for key, value in one["vars"].items():
+            for key, value in machine["vars"].items():
                 self.inventory.set_variable(name, key, value)
-        for group, hosts in chosen.items():
+        for group, hosts in groups.items():
             for host in hosts:
                 self.inventory.add_host(host, group=group)
-        for name, one in machines.items():
-            variables = {**found["common"], **one["vars"]}
+        for name, machine in machines.items():
+            variables = {**found["common"], **machine["vars"]}
             strict = self.get_option("strict")
             self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
             self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)

@@ -58,7 +58,7 @@ options:
   machine_types:
     description:
       - Machine types in addition to the known ones, such as C(machine_types) of
-        M(perfscale.seatrial.quads_available_info). An entry has C(name) and suboptions of O(node).
+        M(perfscale.seatrial.quads_info). An entry has C(name) and suboptions of O(node).
     type: list
     elements: dict
     default: []

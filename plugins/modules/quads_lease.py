@@ -22,7 +22,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._quads
-  - perfscale.seatrial._quads.model
+  - perfscale.seatrial._quads.search
   - perfscale.seatrial._quads.server
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
@@ -40,8 +40,10 @@ options:
       - V(present) acquires the lease, V(absent) releases it.
       - Without O(lease_id) and O(assignment_id), V(absent) releases every lease of our owner that is older than
         O(older_than).
+      - V(registered) leases nothing. It registers the user, unless the server knows it, and checks that it can log in.
+        The API can't remove a user.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, registered]
     default: present
   lease_id:
     description:
@@ -78,26 +80,6 @@ options:
   min_count:
     description: Least acceptable number of hosts, by default O(count).
     type: int
-  filters:
-    description:
-      - Conditions on the hosts. A field of a host, or of its C(interfaces), C(disks), C(memory) or C(processors), and
-        optionally an operator (C(__ne), C(__lt), C(__lte), C(__gt), C(__gte), C(__like), C(__ilike), C(__in)).
-        A list, or a text with commas, means any of its values.
-      - Values are checked against the type of the field before any request. One part must meet all conditions on its
-        kind; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
-        are sums over the parts that meet the others.
-    type: dict
-    default: {}
-  prefer:
-    description: Several such filters in order of preference, each combined with O(filters).
-    type: list
-    elements: dict
-    default: []
-  exclude:
-    description: Hosts that are never leased.
-    type: list
-    elements: str
-    default: []
   description:
     description: Purpose of the machines, visible to other users of the lab.
     type: str
@@ -108,7 +90,7 @@ options:
   vlan:
     description:
       - Number of a public VLAN. The server also assigns one that is in use, so choose from the free ones that
-        M(perfscale.seatrial.quads_available_info) returns.
+        M(perfscale.seatrial.quads_info) returns.
     type: int
   qinq:
     description: V(1) puts each interface into a separate VLAN.
@@ -161,8 +143,7 @@ options:
     type: str
     default: ''
 seealso:
-  - module: perfscale.seatrial.quads_lease_info
-  - module: perfscale.seatrial.quads_lease_wait
+  - module: perfscale.seatrial.quads_info
 """
 
 EXAMPLES = r"""
@@ -186,6 +167,13 @@ EXAMPLES = r"""
     password: "{{ lookup('perfscale.seatrial.secret', 'quads_lease_password') }}"
     lease_id: t1121-k3f9xa
     state: absent
+
+- name: Create an account
+  perfscale.seatrial.quads_lease:
+    api_url: https://quads.example.com
+    username: jo@example.com
+    password: "{{ lookup('perfscale.seatrial.secret', 'quads_lease_password') }}"
+    state: registered
 
 - name: Show which leases would be released for their age
   perfscale.seatrial.quads_lease:
@@ -242,6 +230,10 @@ released:
   returned: with O(state=absent)
   type: list
   elements: int
+owner:
+  description: The owner of this user's leases.
+  returned: with O(state=registered)
+  type: str
 leases:
   description: The leases that were released for their age.
   returned: with O(older_than)
@@ -254,14 +246,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import ensure_lease, server_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "registered"], "default": "present"},
             "lease_id": {"type": "str"},
             "assignment_id": {"type": "int"},
             "force": {"type": "bool", "default": False},
@@ -271,10 +263,7 @@ def main() -> None:
             "count": {"type": "int"},
             "hosts": {"type": "list", "elements": "str", "default": []},
             "min_count": {"type": "int"},
-            "model": {"type": "list", "elements": "str", "default": []},
-            "filters": {"type": "dict", "default": {}},
-            "prefer": {"type": "list", "elements": "dict", "default": []},
-            "exclude": {"type": "list", "elements": "str", "default": []},
+            **quads_options.SEARCH,
             "description": {"type": "str", "default": ""},
             "cloud": {"type": "str"},
             "vlan": {"type": "int"},
@@ -289,7 +278,7 @@ def main() -> None:
             "settle": {"type": "float", "default": 300},
             "lease_file": {"type": "path"},
             "release_command": {"type": "str", "default": ""},
-            **server_options.OPTIONS,
+            **quads_options.OPTIONS,
             **common_options.STEP,
             **common_options.PROGRESS,
         },
@@ -301,7 +290,7 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        return ensure_lease.run(module.params, module.check_mode, step)
+        return lab_modules.change_lease(module.params, module.check_mode, step)
 
     module_main.run(module, work)
 

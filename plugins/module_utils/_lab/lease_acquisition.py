@@ -1,27 +1,21 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Acquiring a lease: completely or not at all, and never twice.
-
-A host that the server has assigned is not yet ours: the server checks first and inserts later, so two tenants may both
-get a positive answer. So each host is looked up when all are assigned; the earliest schedule wins. A tenant can't
-remove a single host, so a lost host is replaced by another, or the whole lease is released.
-"""
+"""Acquires the hosts of a lease, all that are requested or none, or adopts an existing allocation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import lease_lookup, server_errors, times
-from .api_records import Assignment, Lease
-from .cloud_assignment import CloudAssignments
-from .host_scheduling import HostScheduling
-from .lease_record import LeaseRecord
+from . import lease_lookup, quads_errors, times
+from .cloud_requests import CloudAssignments, HostScheduling
+from .lease_file import LeaseFile
 from .lease_release import release
-from .lease_spec import LeaseSpec
 from .quads_client import QuadsClient
+from .quads_options import LeaseSpec
+from .quads_records import Assignment, Lease
 
 #: Seconds after the last host until the owners are looked up again: another tenant's request that was checked before
 #: ours was inserted may be inserted later, and one with a lower number may become visible later.
@@ -43,13 +37,13 @@ class Acquired:
 class Acquisition:
     """The acquisition of one lease, in one call."""
 
-    def __init__(self, client: QuadsClient, spec: LeaseSpec, record: LeaseRecord, say: Callable[[str], None]) -> None:
+    def __init__(self, client: QuadsClient, spec: LeaseSpec, record: LeaseFile, report: Callable[[str], None]) -> None:
         self.client = client
         self.spec = spec
         self.record = record
-        self.say = say
-        self.clouds = CloudAssignments(client, spec, record, say)
-        self.hosts = HostScheduling(client, spec, record, say)
+        self.report = report
+        self.clouds = CloudAssignments(client, spec, record, report)
+        self.hosts = HostScheduling(client, spec, record, report)
         self.parts: dict[int, Assignment] = {}
         self.in_use = False
         client.remember_offset(record.known["utc_offset"])
@@ -107,7 +101,7 @@ class Acquisition:
         for number in range(1, len(self.spec.sizes) + 1):
             if number not in self.parts:
                 self.parts[number] = self.clouds.create(number)
-                self.say(f"acquired {self.parts[number].cloud}, assignment {self.parts[number].id}")
+                self.report(f"acquired {self.parts[number].cloud}, assignment {self.parts[number].id}")
         lease = self._read()
         for _round in range(ROUNDS):
             if self._fill(lease):
@@ -128,7 +122,7 @@ class Acquisition:
         """Raise LeaseLost if assignments of this lease have ended."""
         names = ", ".join(f"{one.id} ({one.cloud})" for one in ended)
         if names:
-            raise server_errors.LeaseLost(f"assignment {names} of this lease has been terminated")
+            raise quads_errors.LeaseLost(f"assignment {names} of this lease has been terminated")
 
     # hosts
 
@@ -147,7 +141,7 @@ class Acquisition:
         for host in self.hosts.candidates(lease, bool(self.parts)):
             number = next((one for one in lack if lack[one] > 0 and self.hosts.belongs(host, one)), 0)
             if number and number not in self.hosts.full and self.hosts.ask(number, self.parts[number], host):
-                self.say(f"acquired {host}")
+                self.report(f"acquired {host}")
                 lack[number] -= 1
                 got += 1
         return got
@@ -177,7 +171,7 @@ class Acquisition:
             wrong = [f"{key} {there[key]} (requested: {wanted[key]})" for key in wanted if wanted[key] != there[key]]
             if wrong:
                 self.in_use = True
-                raise server_errors.LeaseDiffers(
+                raise quads_errors.LeaseDiffers(
                     f"lease {self.spec.lease_id} exists, part {number} as assignment {one.id}, with "
                     f"{', '.join(wrong)}. A tenant can't change that: release it, or use another lease_id"
                 )
@@ -185,7 +179,7 @@ class Acquisition:
     def _long_enough(self, lease: Lease) -> None:
         left = lease.seconds_left
         if left is not None and left < self.spec.min_lifetime:
-            raise server_errors.LeaseTooShort(
+            raise quads_errors.LeaseTooShort(
                 f"lease {self.spec.lease_id} ends in {times.about(left)}, but min_lifetime is "
                 f"{times.about(self.spec.min_lifetime)}. A lease can't be extended: release it and acquire a new one"
             )
@@ -202,10 +196,61 @@ class Acquisition:
             return  # nothing was requested
         self.client.undisturbed()
         try:
-            release(self.client, self.spec.lease_id, self.record, self.spec.settle, self.say)
+            release(self.client, self.spec.lease_id, self.record, self.spec.settle, self.report)
         except Exception as second:
-            raise server_errors.LeaseError(
+            raise quads_errors.LeaseError(
                 f"{error}. The release of what was acquired failed too: {second}. "
                 f"Release it with: {self.record.known['release'] or 'quads_lease state=absent'}",
                 **{**facts, "held": True},
             ) from error
+
+
+def adopt(
+    client: QuadsClient,
+    which: str,
+    lease_id: str,
+    hosts: Collection[str] = (),
+    count: int = 0,
+    exclude: Collection[str] = (),
+    min_lifetime: float = 0.0,
+) -> Lease:
+    """Return the lease of an active assignment, by its number or the name of its cloud. Sends only GET requests.
+
+    hosts, count: the least that it must have. min_lifetime: seconds. Raises LeaseError if a condition is not met.
+    """
+    one = _find(client, which)
+    lease = lease_lookup.read(client, [one], lease_id, adopted=True)
+    have = set(lease.hosts) - set(exclude)
+    missing = sorted(set(hosts) - have)
+    if missing:
+        raise quads_errors.NotEnoughHosts(
+            f"{one.cloud}, assignment {one.id}, does not have {', '.join(missing)}", held=True
+        )
+    if len(have) < max(count, 1):
+        raise quads_errors.NotEnoughHosts(
+            f"{one.cloud}, assignment {one.id}, has {len(have)} usable hosts, but {max(count, 1)} are requested. "
+            "Nothing is added to an adopted allocation",
+            held=True,
+        )
+    left = lease.seconds_left
+    if left is not None and left < min_lifetime:
+        raise quads_errors.LeaseTooShort(
+            f"{one.cloud}, assignment {one.id}, ends in {times.about(left)}, but min_lifetime is "
+            f"{times.about(min_lifetime)}",
+            held=True,
+        )
+    return lease
+
+
+def _find(client: QuadsClient, which: str) -> Assignment:
+    if which.isdecimal():
+        one = client.assignment(int(which))
+        if one is None:
+            raise quads_errors.LeaseError(f"there is no assignment {which} on this server")
+        if not one.active:
+            raise quads_errors.LeaseLost(f"assignment {which} ({one.cloud}) is no longer active")
+        return one
+    one = client.active_in(which)
+    if one is None:
+        raise quads_errors.LeaseError(f"there is no active assignment of {which}")
+    return one

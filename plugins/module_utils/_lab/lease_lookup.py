@@ -1,15 +1,18 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding a lease by its tag, and reading its assignments and hosts."""
+"""Finding a lease by its tag or by what a user names, and reading its assignments and hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from . import times
-from .api_records import Assignment, HostSchedule, Lease, LeasePart, holder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from . import quads_errors, times
 from .quads_client import QuadsClient
+from .quads_options import LeaseSelector
+from .quads_records import Assignment, HostSchedule, Lease, LeasePart, check_lease_id, holder
 
 
 def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = "") -> list[Assignment]:
@@ -83,3 +86,67 @@ def read(
         lost_hosts=tuple(taken),
         other_hosts=tuple(sorted(set(others))),
     )
+
+
+def finder(client: QuadsClient, selector: LeaseSelector) -> Callable[[], list[Assignment]]:
+    """Return a function that returns the assignments of a lease, including ended ones.
+
+    Assignments in a lease file are looked up by number, so that an ended one is found too.
+    """
+    numbers = [part["assignment_id"] for part in selector.remembered.get("parts") or ()]
+    if selector.assignment_id:
+        numbers = [selector.assignment_id]
+    if selector.cloud:
+        assignment = client.active_in(selector.cloud)
+        if assignment is None:
+            raise quads_errors.LeaseError(f"there is no active assignment of {selector.cloud}")
+        numbers = [assignment.id]
+    if numbers:
+        return lambda: [found for number in numbers if (found := client.assignment(number))]
+    if not client.account.owner:
+        raise InputError(f"lease {selector.lease_id}: set username, its owner")
+    lease_id = check_lease_id(selector.lease_id)
+    return lambda: _newest(tagged(client, lease_id))
+
+
+def _newest(assignments: Iterable[Assignment]) -> list[Assignment]:
+    """Return the active assignment of each part, else the last one: a part may have been acquired more than once."""
+    parts: dict[int, Assignment] = {}
+    for assignment in assignments:
+        number = assignment.tag.part if assignment.tag else 0
+        if assignment.active or number not in parts or not parts[number].active:
+            parts[number] = assignment
+    return [parts[number] for number in sorted(parts)]
+
+
+def active_lease(client: QuadsClient, selector: LeaseSelector) -> Lease:
+    """Return the active lease. Raises LeaseError if there is none."""
+    client.remember_offset(selector.remembered.get("utc_offset"))
+    active = [assignment for assignment in finder(client, selector)() if assignment.active]
+    if not active:
+        raise quads_errors.LeaseLost(f"{selector}: none of its assignments is active")
+    name = selector.lease_id or (active[0].tag.lease_id if active[0].tag else "")
+    return read(client, active, name, selector.asked_hosts, selector.adopted)
+
+
+def leases(client: QuadsClient, selector: LeaseSelector, owner: str = "", active: bool = True) -> list[Lease]:
+    """Return the leases that are selected, or all of an owner. active: only those that have not ended."""
+    client.remember_offset(selector.remembered.get("utc_offset"))
+    assignments: Iterable[Assignment | None]
+    if selector.lease_id:
+        owner = owner or client.account.owner
+        if not owner:
+            raise InputError(f"lease {selector.lease_id}: set username or owner, its owner")
+        assignments = _newest(tagged(client, check_lease_id(selector.lease_id), owner=owner))
+    elif selector.assignment_id:
+        assignments = [client.assignment(selector.assignment_id)]
+    elif selector.cloud:
+        assignments = [client.active_in(selector.cloud)]
+    else:
+        assignments = client.assignments(("owner", owner), *([("active", "true")] if active else []))
+    groups: dict[str, list[Assignment]] = {}
+    for assignment in assignments:
+        if assignment and (assignment.active or not active):
+            name = assignment.tag.lease_id if assignment.tag else f"assignment {assignment.id}"
+            groups.setdefault(name, []).append(assignment)
+    return [read(client, parts, parts[0].tag.lease_id if parts[0].tag else "") for parts in groups.values()]

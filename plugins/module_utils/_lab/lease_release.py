@@ -12,41 +12,40 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, WaitTimeout
 
 from . import lease_lookup, times
-from .api_records import Assignment
-from .lease_record import LeaseRecord
+from .lease_file import LeaseFile
 from .quads_client import QuadsClient
+from .quads_records import Assignment
 
 #: Seconds between two searches for an assignment that may still appear.
 LOOK_EVERY = 10.0
 #: How often a terminated assignment that is still active is terminated again.
 TRIES = 5
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def release(
     client: QuadsClient,
     lease_id: str,
-    record: LeaseRecord | None = None,
+    record: LeaseFile | None = None,
     settle: float = 300.0,
-    say: Say | None = None,
-    give_up: float | None = None,
+    report: Report | None = None,
 ) -> list[int]:
     """Terminate all assignments with this lease's tag; return the numbers of those that were active.
 
     An unanswered request for a cloud may still succeed: the search is repeated until ``settle`` seconds after it.
     Without a record such a request must be assumed, unless all parts of the lease exist.
     """
-    say = say or (lambda _text: None)
-    began = client.timing.monotonic()
+    report = report or (lambda _text: None)
+    began = client.clock.monotonic()
     done: list[int] = []
     reported = False
     while True:
         every = lease_lookup.tagged(client, lease_id)
         active = [one for one in every if one.active]
         for one in active:
-            say(f"terminating assignment {one.id} ({one.cloud}) of lease {lease_id}")
-            client.terminate(one.id, give_up)
+            report(f"terminating assignment {one.id} ({one.cloud}) of lease {lease_id}")
+            client.terminate(one.id)
             done.append(one.id)
         if active:
             _settled(client, lease_id, active)
@@ -56,7 +55,7 @@ def release(
             break
         if not reported:
             reported = True
-            say(
+            report(
                 f"lease {lease_id}: a request for a cloud may still be under way at the server; "
                 f"looking for {times.about(left)} more"
             )
@@ -67,7 +66,7 @@ def release(
 
 
 def _may_come(
-    client: QuadsClient, every: list[Assignment], record: LeaseRecord | None, settle: float, began: float
+    client: QuadsClient, every: list[Assignment], record: LeaseFile | None, settle: float, began: float
 ) -> float:
     """Return for how many seconds more an assignment of an unanswered request may appear."""
     if record and record.remembers:
@@ -77,7 +76,7 @@ def _may_come(
         return min(settle, pending["sent"] + settle - client.server_now())
     parts = {one.tag.part for one in every if one.tag}
     complete = any(one.tag and parts >= set(range(1, one.tag.parts + 1)) for one in every)
-    return 0.0 if complete else settle - (client.timing.monotonic() - began)
+    return 0.0 if complete else settle - (client.clock.monotonic() - began)
 
 
 def _part_and_time(pending: dict[str, Any]) -> tuple[int, float]:
@@ -106,7 +105,7 @@ def _holds(client: QuadsClient, one: Assignment) -> bool:
     return bool(now and (now.active or lease_lookup.rows(client, one)))
 
 
-def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, say: Say) -> list[int]:
+def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, report: Report) -> list[int]:
     """Terminate one assignment by its number. Raises OwnershipError for one without our tag, unless forced."""
     one = client.assignment(number)
     if one is None or not one.active:
@@ -117,7 +116,7 @@ def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool,
             "it is not a lease of this collection and is kept. force=true terminates it anyway"
         )
     if not dry:
-        say(f"terminate assignment {number} ({one.cloud})")
+        report(f"terminate assignment {number} ({one.cloud})")
         client.terminate(number)
         _settled(client, one.tag.lease_id if one.tag else str(number), [one])
     return [number]
@@ -150,13 +149,13 @@ def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> li
     return [one for one in found if one.age > seconds and one.lease_id not in keep]
 
 
-def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, say: Say) -> list[ExpiredLease]:
+def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, report: Report) -> list[ExpiredLease]:
     """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
     found = older(client, seconds, keep)
     errors: list[str] = []
     for one in found:
         what = f"lease {one.lease_id}, assignment {one.assignment_id} ({one.cloud}), {times.about(one.age)} old"
-        say(f"would terminate {what}" if dry else f"terminate {what}")
+        report(f"would terminate {what}" if dry else f"terminate {what}")
         try:
             release_assignment(client, one.assignment_id, False, dry, lambda _text: None)
         except Exception as error:

@@ -11,9 +11,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
 
-from . import lease_lookup, published_inventory, server_errors, times
-from .api_records import Assignment, Lease
+from . import lab_inventory, lease_lookup, quads_errors, times
 from .quads_client import QuadsClient
+from .quads_records import Assignment, Lease
 
 GOALS = ("provisioned", "validated", "inventory")
 
@@ -29,10 +29,10 @@ class MachineStates:
 
 @dataclass
 class MachineWait:
-    """One wait. Times in seconds. ``look``: returns the lease's assignments, active or not."""
+    """One wait. Times in seconds. ``find``: returns the lease's assignments, active or not."""
 
     client: QuadsClient
-    look: Callable[[], list[Assignment]]
+    find: Callable[[], list[Assignment]]
     goal: str
     timeout: float
     interval: float
@@ -41,17 +41,16 @@ class MachineWait:
     url: str
     asked: set[str] | None
     adopted: bool
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     _stages: list[dict[str, Any]] = field(default_factory=list)
     _reported: str = ""
 
     def run(self) -> MachineStates:
         """Wait until the goal is reached. Raises LeaseLost, LeaseTooShort, WaitTimeout naming pending hosts."""
-        timing = self.client.timing
-        began = timing.monotonic()
+        began = self.client.clock.monotonic()
         while True:
             lease = self._read()
-            elapsed = timing.monotonic() - began
+            elapsed = self.client.clock.monotonic() - began
             reached = self._reached(lease)
             self._note("scheduled", elapsed)
             for stage in reached:
@@ -67,7 +66,7 @@ class MachineWait:
                     "A host that never finishes blocks the whole lease: ask the lab, or release it and exclude the host"
                 )
             self._lasts(lease, left + self.min_lifetime)
-            self._report(f"waiting for {self._words(self.goal)}: {pending}", elapsed)
+            self._report_change(f"waiting for {self._words(self.goal)}: {pending}", elapsed)
             self.client.pause(min(self.interval, max(left, 0.1)))
 
     def _words(self, goal: str) -> str:
@@ -75,24 +74,24 @@ class MachineWait:
 
     def _read(self) -> Lease:
         """Return the lease. Raises LeaseLost if it has ended or has no host."""
-        found = self.look()
+        found = self.find()
         if not found:
-            raise server_errors.LeaseLost(f"lease {self.lease_id}: the server has no assignment of it")
+            raise quads_errors.LeaseLost(f"lease {self.lease_id}: the server has no assignment of it")
         ended = [f"{one.id} ({one.cloud})" for one in found if not one.active]
         if ended:
-            raise server_errors.LeaseLost(
+            raise quads_errors.LeaseLost(
                 f"lease {self.lease_id}: assignment {', '.join(ended)} is no longer active: it was terminated or "
                 "has expired. Everything on its machines is lost"
             )
         lease = lease_lookup.read(self.client, found, self.lease_id, self.asked, self.adopted)
         if not lease.hosts:
-            raise server_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
+            raise quads_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
         return lease
 
     def _lasts(self, lease: Lease, needed: float) -> None:
         left = lease.seconds_left
         if left is not None and left < needed:
-            raise server_errors.LeaseTooShort(
+            raise quads_errors.LeaseTooShort(
                 f"lease {self.lease_id} ends in {times.about(left)}, but the wait and what follows may take "
                 f"{times.about(needed)} (timeout and min_lifetime). A lease can't be extended: release it and acquire "
                 "a new one, or allow less time"
@@ -113,12 +112,10 @@ class MachineWait:
         for part in lease.parts:
             one = part.assignment
             hosts = [host for host in part.hosts if host not in lease.lost_hosts]
-            url = self.url.replace("{cloud}", one.cloud) if self.url else ""
             try:
-                published_inventory.read(
-                    self.client, url or published_inventory.default_url(self.client.base, one.cloud), hosts, one.ticket
-                )
-            except server_errors.InventoryStale as error:
+                url = lab_inventory.inventory_url(self.client, one.cloud, self.url)
+                lab_inventory.read_published(self.client, url, hosts, one.ticket)
+            except quads_errors.InventoryStale as error:
                 return str(error)
         return ""
 
@@ -149,7 +146,7 @@ class MachineWait:
     def pending_hosts(self) -> list[str]:
         """Return the hosts that are not validated, for a module's result after a failure."""
         lease = lease_lookup.read(
-            self.client, [one for one in self.look() if one.active], self.lease_id, self.asked, verify=False
+            self.client, [one for one in self.find() if one.active], self.lease_id, self.asked, verify=False
         )
         moving = {one["host"] for one in self.client.moves()}
         unready = {name.split(" ")[0] for name in self._not_validated(lease, set(lease.hosts))}
@@ -158,10 +155,10 @@ class MachineWait:
     def _note(self, stage: str, elapsed: float) -> None:
         if stage not in [one["stage"] for one in self._stages]:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
-            self.say(f"{stage} after {times.about(elapsed)}")
+            self.report(f"{stage} after {times.about(elapsed)}")
 
-    def _report(self, text: str, elapsed: float) -> None:
+    def _report_change(self, text: str, elapsed: float) -> None:
         """Print what is waited for when it changes."""
         if text != self._reported:
             self._reported = text
-            self.say(f"{text} ({times.about(elapsed)} of {times.about(self.timeout)})")
+            self.report(f"{text} ({times.about(elapsed)} of {times.about(self.timeout)})")

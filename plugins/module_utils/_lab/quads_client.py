@@ -1,27 +1,254 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The API calls of a QUADS server: those of a tenant, and those that only read."""
+"""The API of a QUADS server: its calls, the user's token, and the clock of the server.
+
+Most calls only read and need no credentials, so that no wait meets an expired token. A token is never revoked, because
+parallel jobs of one user may share it.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
+    Exchange,
+    HttpClient,
+    HttpClock,
+    HttpPolicy,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
+    HttpRefused,
+    HttpReply,
+    HttpRequest,
+    NoAnswer,
+    basic,
+)
 
-from . import times
-from .api_records import Assignment, HostSchedule
-from .http_request import QuadsCall, QuadsReply
-from .http_session import QuadsSession
+from . import quads_errors, times
+from .quads_records import Assignment, HostSchedule
+
+API = "/api/v3"
+#: Statuses of refusals whose meaning this client decides. 429 is not one of them: the request is sent again.
+REFUSALS = frozenset(range(300, 500)) - {429}
 
 
-class QuadsClient(QuadsSession):
-    """The calls of one server; times in seconds."""
+@dataclass(frozen=True)
+class QuadsAccount:
+    """The server and the user. ``username`` is the full e-mail address; times in seconds."""
 
-    # calls of a tenant
+    api_url: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    api_token: str = field(default="", repr=False)
+    validate_certs: bool = True
+    ca_path: str = ""
+    timeout: float = 60.0
+    retry_time: float = 300.0
+
+    @property
+    def owner(self) -> str:
+        """The owner of this user's assignments: the part before the @."""
+        return self.username.split("@", maxsplit=1)[0]
+
+
+def base_url(api_url: str) -> str:
+    """Return the URL of the API, from a server's URL with or without its path. Raises InputError."""
+    parts = urlsplit(api_url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"api_url: '{api_url}' is not the URL of a QUADS server, such as https://quads.example.com")
+    path = parts.path.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(API) else path + API}"
+
+
+class QuadsClient(HttpClient):
+    """The calls of one server; times in seconds. report: called with a line before a pause."""
+
+    def __init__(
+        self,
+        account: QuadsAccount,
+        exchange: Exchange | None = None,
+        clock: HttpClock | None = None,
+        report: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        super().__init__(
+            "QUADS",
+            base_url(account.api_url),
+            authority=account.ca_path,
+            insecure=not account.validate_certs,
+            policy=HttpPolicy(timeout=account.timeout, retry_time=account.retry_time),
+            clock=clock,
+            report=report,
+        )
+        self.account = account
+        self._wire = exchange or self.exchange
+        self.exchange = self._checked
+        #: Clocks that no signal interrupts, for the release.
+        self._calm: HttpClock | None = None
+        self._check: Callable[[], None] = lambda: None
+        self._token = account.api_token
+        self._skew: float | None = None
+        #: Offset (s) of the server's times from UTC; None until it is known.
+        self.ahead: float | None = None
+
+    # Time
+
+    def server_now(self) -> float:
+        """Return the server's time in epoch seconds, UTC, from the Date of its last reply; request one if necessary."""
+        if self._skew is None:
+            self.version()
+        return self.clock.wall() + (self._skew or 0.0)
+
+    def learn_offset(self, offset: float | None) -> None:
+        """Use this offset (s) of the server's times from UTC; None: keep the present one."""
+        if offset is not None:
+            self.ahead = offset
+
+    def remember_offset(self, minutes: int | None) -> None:
+        """Use the offset in a lease file, unless one is known already."""
+        if self.ahead is None and minutes is not None:
+            self.ahead = minutes * 60.0
+
+    def pause(self, seconds: float) -> None:
+        """Wait for ``seconds``, with a jitter of 25 %."""
+        self.clock.sleep(seconds * (0.75 + 0.5 * self.clock.jitter()))
+
+    def heed(self, clock: HttpClock, check: Callable[[], None]) -> None:
+        """Use clocks that a signal interrupts; ``check`` is called before each request and raises after a signal."""
+        self._calm, self.clock, self._check = self.clock, clock, check
+
+    def undisturbed(self) -> None:
+        """Ignore signals from now on, while acquired machines are released."""
+        self.clock, self._check = self._calm or self.clock, lambda: None
+
+    # Requests
+
+    def _checked(self, request: HttpRequest) -> HttpReply:
+        self._check()
+        return self._timed(request)
+
+    def _timed(self, request: HttpRequest) -> HttpReply:
+        reply = self._wire(request)
+        if reply.date is not None:
+            self._skew = reply.date - self.clock.wall()
+        elif self._skew is None:
+            self._skew = 0.0
+        return reply
+
+    def _call(self, method: str, path: str, what: str, body: Any = None, **more: Any) -> HttpReply:
+        """Send a request and return its answer or a refusal below 500. Raises NoAnswer, QuadsRefused."""
+        try:
+            return self.send(method, path, body, what=what, accept=REFUSALS, **more)
+        except HttpRefused as error:
+            raise quads_errors.QuadsRefused(str(error), error.status, error.reply.explanation) from error
+
+    def get(self, path: str, *query: tuple[str, str], known: Container[int] = ()) -> HttpReply:
+        """Return the reply to a GET request with status 200 or one in ``known``; raise others by their meaning."""
+        reply = self._call("GET", f"{path}{f'?{urlencode(query)}' if query else ''}", f"GET {path}", authorization="")
+        if reply.status == 200 or reply.status in known:
+            return reply
+        raise _refusal(f"GET {path}", reply)
+
+    def _list(self, path: str, *query: tuple[str, str]) -> list[Any]:
+        body = self.get(path, *query).body
+        if not isinstance(body, list):
+            raise AccessError(f"GET {path}: {self.url} does not answer as a QUADS server does: {str(body)[:120]}")
+        return body
+
+    def log_in(self) -> None:
+        """Get a token for user and password. Raises BadCredentials."""
+        self._token = ""
+        user = self.account
+        authorization = basic(user.username, user.password)
+        reply = self._call("POST", "/login", "log in", b"", authorization=authorization, repeat="always")
+        body = reply.body
+        if reply.status != 200 or not isinstance(body, Mapping) or not body.get("auth_token"):
+            raise quads_errors.BadCredentials(
+                f"{user.username} can't log in to {self.url}: the server returned {reply.status}: {reply.explanation}. "
+                "The password is wrong, or the user is not registered: state=registered of module quads_lease "
+                "registers one",
+                reply.status,
+                reply.explanation,
+            )
+        self._token = str(body["auth_token"])
+
+    def _authorised(self, path: str, what: str, body: Any, **more: Any) -> HttpReply:
+        """POST with a token; log in again once if it is refused, as happens after 4 h 20 min."""
+        user = self.account
+        if not self._token and not user.password:
+            raise InputError("this requires credentials: set password, or api_token if the server supports API tokens")
+        for renewed in (False, True):
+            if not self._token:
+                self.log_in()
+            reply = self._call("POST", path, what, body, authorization=f"Bearer {self._token}", **more)
+            if reply.status != 401:
+                return reply
+            if user.api_token:
+                raise quads_errors.BadCredentials(f"{self.url} refuses the API token: {reply.explanation}", 401)
+            if not renewed:
+                self._token = ""
+        raise quads_errors.BadCredentials(
+            f"{self.url} refuses the token that it has just issued: {reply.explanation}", 401
+        )
+
+    def _once(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        what: str,
+        before: Callable[[], None] = lambda: None,
+        unsent: Callable[[], None] = lambda: None,
+    ) -> HttpReply:
+        """Send a POST request that must not be sent twice. Raises Unsure if its outcome is unknown.
+
+        Args:
+            path: The path.
+            body: The document.
+            what: The request in messages.
+            before: Called each time right before it is sent, which may be long after this call if the login takes long.
+            unsent: Called if it certainly failed: an interrupt, an unreachable server, a refused token.
+        """
+
+        def exchange(request: HttpRequest) -> HttpReply:
+            self._check()
+            before()
+            try:
+                self._check()  # a signal may have come while the record was written
+            except Exception:
+                unsent()
+                raise
+            try:
+                reply = self._timed(request)
+            except AccessError as error:
+                if not getattr(error, "sent", False):
+                    unsent()
+                raise
+            if reply.status == 401:  # it is sent again with a new token, unless interrupted
+                unsent()
+            return reply
+
+        try:
+            reply = self._authorised(path, what, body, repeat="unsent", exchange=exchange)
+        except NoAnswer as error:
+            if not error.sent:
+                raise
+            raise quads_errors.Unsure(str(error)) from error
+        except quads_errors.QuadsRefused as error:
+            if error.status < 500:
+                raise
+            # 500 comes from the application, which has ended its work; others come from the web server in front of it.
+            raise quads_errors.Unsure(str(error), error.status, error.explanation, over=error.status == 500) from error
+        if reply.status >= 300:
+            raise _refusal(what, reply)
+        if not isinstance(reply.body, Mapping) or "id" not in reply.body:
+            raise quads_errors.Unsure(f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation)
+        return reply
+
+    # Calls of a tenant
 
     def create(
         self,
@@ -30,89 +257,98 @@ class QuadsClient(QuadsSession):
         unsent: Callable[[], None] = lambda: None,
     ) -> Assignment:
         """POST /assignments/self, once. ``before``: called right before; ``unsent``: called if it certainly failed."""
-        reply = self._once("/assignments/self", body, "take a cloud", before, unsent)
-        return Assignment.of(reply.body)
+        return Assignment.from_json(self._once("/assignments/self", body, "take a cloud", before, unsent).body)
 
     def schedule(self, cloud: str, host: str) -> HostSchedule:
         """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
         reply = self._once("/schedules", {"cloud": cloud, "hostname": host}, f"take {host}")
-        row = HostSchedule.of(reply.body)
+        row = HostSchedule.from_json(reply.body)
         self.learn_offset(times.offset(row.start, reply.date))
         return row
 
-    def terminate(self, number: int, give_up: float | None = None) -> bool:
+    def terminate(self, number: int) -> bool:
         """Terminate an assignment (idempotent). Return False if the server has no such assignment."""
-        call = QuadsCall("POST", f"{self.base}/assignments/terminate/{number}", {}, b"", self.account.timeout)
         what = f"terminate assignment {number}"
-        reply = self._authorised(call, lambda one: self._repeat(one, what, give_up))
-        if reply.status == 400 and "not found" in reply.said:
+        reply = self._authorised(f"/assignments/terminate/{number}", what, b"", repeat="always")
+        if reply.status == 400 and "not found" in reply.explanation:
             return False
         if reply.status >= 300:
-            raise self._refusal(what, reply)
+            raise _refusal(what, reply)
         return True
 
-    def register(self) -> bool:
-        """Register the user. Return False if it is registered already."""
-        data = json.dumps({"email": self.account.username, "password": self.account.password}).encode()
-        call = QuadsCall(
-            "POST", f"{self.base}/register", {"Content-Type": "application/json"}, data, self.account.timeout
-        )
-        reply = self._repeat(call, "register")
-        if reply.status == 401 and "already exists" in reply.said:
+    def register(self, dry_run: bool = False) -> bool:
+        """Register the user unless it can log in; return whether it was, or with ``dry_run`` would be, registered.
+
+        Raises InputError, BadCredentials.
+        """
+        user = self.account
+        if user.api_token:
+            raise InputError("api_token belongs to a registered user: set password to register one")
+        try:
+            self.log_in()
             return False
-        if reply.status >= 300:
-            raise self._refusal(f"register {self.account.username}", reply)
+        except quads_errors.BadCredentials as error:
+            if dry_run:
+                return True
+            document = {"email": user.username, "password": user.password}
+            reply = self._call("POST", "/register", "register", document, authorization="", repeat="always")
+            if reply.status == 401 and "already exists" in reply.explanation:
+                raise quads_errors.BadCredentials(
+                    f"{user.username} is registered at {self.url} already, with another password than the one given. "
+                    "Give that one, or have the lab reset it: registering again changes nothing",
+                    error.status,
+                    error.explanation,
+                ) from error
+            if reply.status >= 300:
+                raise _refusal(f"register {user.username}", reply) from error
+        self.log_in()
         return True
 
-    # calls without credentials
+    # Calls without credentials
 
     def version(self) -> str:
         """Return the server's version, as it returns it."""
-        return str(self.ask("/version").body)
+        return str(self.get("/version").body)
 
     def available(self, query: list[tuple[str, str]]) -> list[str]:
-        """Return the names of free hosts; host_preferences.py makes the query."""
+        """Return the names of free hosts; search.py makes the query."""
         return [str(name) for name in self._list("/available", *query)]
 
     def assignments(self, *query: tuple[str, str]) -> list[Assignment]:
-        """Assignments by owner, activity, description …"""
-        return [Assignment.of(one) for one in self._list("/assignments", *query)]
+        """Return assignments by owner, activity, description …"""
+        return [Assignment.from_json(document) for document in self._list("/assignments", *query)]
 
     def assignment(self, number: int) -> Assignment | None:
-        """One assignment, None when the server knows none of this number."""
-        reply = self.ask(f"/assignments/{number}", known=(400, 404))
-        return Assignment.of(reply.body) if reply.status == 200 else None
+        """Return one assignment, None if the server has none of this number."""
+        reply = self.get(f"/assignments/{number}", known=(400, 404))
+        return Assignment.from_json(reply.body) if reply.status == 200 else None
 
     def active_in(self, cloud: str) -> Assignment | None:
-        """The active assignment of a cloud."""
-        reply = self.ask(f"/assignments/active/{quote(cloud)}", known=(400, 404))
-        return Assignment.of(reply.body) if reply.status == 200 and reply.body else None
+        """Return the active assignment of a cloud."""
+        reply = self.get(f"/assignments/active/{quote(cloud)}", known=(400, 404))
+        return Assignment.from_json(reply.body) if reply.status == 200 and reply.body else None
 
-    def rows_of(self, number: int) -> list[HostSchedule]:
-        """All schedules of an assignment, past ones too."""
-        return [HostSchedule.of(one) for one in self._list("/schedules", ("assignment_id", str(number)))]
-
-    def current(self, **wanted: str) -> list[HostSchedule]:
-        """Schedules that run now, of a ``host`` or a ``cloud``."""
-        return [HostSchedule.of(one) for one in self._list("/schedules/current", *wanted.items())]
+    def current(self, **query: str) -> list[HostSchedule]:
+        """Return the schedules that run now, of a ``host`` or a ``cloud``."""
+        return [HostSchedule.from_json(document) for document in self._list("/schedules/current", *query.items())]
 
     def host(self, name: str) -> dict[str, Any] | None:
-        """Everything about one host, None when there is none of this name."""
-        reply = self.ask(f"/hosts/{quote(name)}", known=(400, 404))
+        """Return the lab's record of a host, None if there is none of this name."""
+        reply = self.get(f"/hosts/{quote(name)}", known=(400, 404))
         return dict(reply.body) if reply.status == 200 else None
 
     def hosts(self, *query: tuple[str, str]) -> list[dict[str, Any]]:
-        """Hosts with everything about them."""
+        """Return the lab's records of hosts."""
         return self._list("/hosts", *query)
 
     def models(self) -> dict[str, int]:
-        """How many hosts of each model the lab has."""
-        body = self.ask("/hosts", ("group_by", "model")).body
+        """Return how many hosts of each model the lab has."""
+        body = self.get("/hosts", ("group_by", "model")).body
         return {str(name): int(count) for name, count in body.items()} if isinstance(body, Mapping) else {}
 
     def free_clouds(self) -> list[str]:
-        """Names of clouds that nobody holds."""
-        return [str(one["name"]) for one in self._list("/clouds/free")]
+        """Return the names of clouds that nobody holds."""
+        return [str(cloud["name"]) for cloud in self._list("/clouds/free")]
 
     def free_vlans(self) -> list[dict[str, Any]]:
         """Return the free public VLANs."""
@@ -124,18 +360,16 @@ class QuadsClient(QuadsSession):
 
     def progress(self, cloud: str) -> list[dict[str, Any]]:
         """Return the progress of each host of a cloud; empty on servers without this call."""
-        reply = self.ask("/moves/progress", ("cloud", cloud), known=(400, 404))
+        reply = self.get("/moves/progress", ("cloud", cloud), known=(400, 404))
         return list(reply.body) if reply.status == 200 and isinstance(reply.body, list) else []
 
-    def file(self, url: str) -> QuadsReply | None:
-        """Return a file of the web server, None if it does not exist (yet)."""
-        reply = self._repeat(QuadsCall("GET", url, timeout=self.account.timeout), f"GET {url}")
-        if reply.status in (200, 404):
-            return reply if reply.status == 200 else None
-        raise self._refusal(f"GET {url}", reply)
+    def file(self, url: str) -> HttpReply | None:
+        """Return a file of a web server, None if it does not exist (yet)."""
+        reply = self.get(url, known=(404,))
+        return reply if reply.status == 200 else None
 
-    def _list(self, path: str, *query: tuple[str, str]) -> list[Any]:
-        body = self.ask(path, *query).body
-        if not isinstance(body, list):
-            raise AccessError(f"GET {path}: {self.base} does not answer as a QUADS server does: {str(body)[:120]}")
-        return body
+
+def _refusal(what: str, reply: HttpReply) -> quads_errors.QuadsRefused:
+    told = reply.explanation
+    refused = quads_errors.meaning(reply.status, told)
+    return refused(f"{what}: the server returned {reply.status}: {told}", reply.status, told)

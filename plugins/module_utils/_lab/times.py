@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-
-from .http_request import http_date
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import http_date
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 QUARTER = 900.0
@@ -56,6 +55,11 @@ def moment(written: str, ahead: float) -> float:
     """Return a time of the server as epoch seconds, UTC; 0.0 if it is not a time."""
     found = http_date(written)
     return 0.0 if found is None else found - ahead
+
+
+def stamp(when: float) -> str:
+    """Return epoch seconds as UTC text, whole seconds: 2026-11-21T04:41:18Z."""
+    return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def local(when: float, ahead: float) -> str:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.http_request import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
+    HttpReply,
+    HttpRequest,
     NoAnswer,
-    QuadsCall,
-    QuadsReply,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.http_session import QuadsAccount, RetryTiming
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsAccount, QuadsClient
 
 from quads_simulator import answers
 from quads_simulator.answers import Request
@@ -45,12 +45,12 @@ class Wire:
 
     simulator: Simulator
     faults: Mapping[tuple[str, int], Fault] = field(default_factory=dict)
-    calls: list[QuadsCall] = field(default_factory=list)
+    calls: list[HttpRequest] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     dead: bool = False
 
-    def __call__(self, call: QuadsCall) -> QuadsReply:
-        """Be a Send."""
+    def __call__(self, call: HttpRequest) -> HttpReply:
+        """Be an Exchange."""
         if self.dead:
             raise Killed
         what = WHATS.get((call.method, urlsplit(call.url).path.removeprefix(API).split("/")[1]), "read")
@@ -61,71 +61,73 @@ class Wire:
         self.simulator.clock.advance(TRIP)
         return getattr(self, f"_{fault.kind}")(call, fault.value)
 
-    def _none(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _none(self, call: HttpRequest, value: int) -> HttpReply:
         request = _request(call)
         work = self.simulator.delay_of(request)
         if work >= call.timeout:
             return self._late(call, int(work))
         self.simulator.clock.advance(work)
         answer = self.simulator.handle(request)
-        return QuadsReply(answer.status, answer.text, {name.lower(): one for name, one in answer.headers.items()})
+        return HttpReply(
+            answer.status, answer.text.encode(), {name.lower(): value for name, value in answer.headers.items()}
+        )
 
     # the network and the web server
 
-    def _refused(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _refused(self, call: HttpRequest, value: int) -> HttpReply:
         raise NoAnswer("connection refused", sent=False)
 
-    def _dropped(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _dropped(self, call: HttpRequest, value: int) -> HttpReply:
         self.simulator.clock.advance(call.timeout)
         raise NoAnswer("no answer in time", sent=True)
 
-    def _reset(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _reset(self, call: HttpRequest, value: int) -> HttpReply:
         self._none(call, 0)
         raise NoAnswer("connection reset by peer", sent=True)
 
-    def _late(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _late(self, call: HttpRequest, value: int) -> HttpReply:
         request = _request(call)
         self.simulator.clock.at(self.simulator.clock.now() + value, lambda: self.simulator.answer_now(request))
         self.simulator.clock.advance(call.timeout)
         raise NoAnswer("no answer in time", sent=True)
 
-    def _gateway(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _gateway(self, call: HttpRequest, value: int) -> HttpReply:
         return self._page(502)
 
-    def _gateway_executed(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _gateway_executed(self, call: HttpRequest, value: int) -> HttpReply:
         self._none(call, 0)
         return self._page(504)
 
-    def _crash(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _crash(self, call: HttpRequest, value: int) -> HttpReply:
         return self._page(500)
 
-    def _crash_executed(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _crash_executed(self, call: HttpRequest, value: int) -> HttpReply:
         self._none(call, 0)
         return self._page(500)
 
-    def _page(self, status: int) -> QuadsReply:
+    def _page(self, status: int) -> HttpReply:
         answer = answers.crash().answer if status == 500 else answers.broken_gateway(status)
-        return QuadsReply(status, answer.text, {"date": self.simulator.date()})
+        return HttpReply(status, answer.text.encode(), {"date": self.simulator.date()})
 
     # the server
 
-    def _expired(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _expired(self, call: HttpRequest, value: int) -> HttpReply:
         self.simulator.access.expire_all()
         return self._none(call, 0)
 
-    def _outage(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _outage(self, call: HttpRequest, value: int) -> HttpReply:
         return self._for_a_while(call, value, "database_down")
 
-    def _no_tickets(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _no_tickets(self, call: HttpRequest, value: int) -> HttpReply:
         return self._for_a_while(call, value, "tickets_down")
 
-    def _for_a_while(self, call: QuadsCall, seconds: int, name: str) -> QuadsReply:
+    def _for_a_while(self, call: HttpRequest, seconds: int, name: str) -> HttpReply:
         faults, clock = self.simulator.faults, self.simulator.clock
         setattr(faults, name, True)
         clock.at(clock.now() + seconds, lambda: setattr(faults, name, False))
         return self._none(call, 0)
 
-    def _ended(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _ended(self, call: HttpRequest, value: int) -> HttpReply:
         for one in list(self.simulator.assignments.values()):
             if one.owner != RIVAL:
                 self.simulator.end(one)
@@ -154,18 +156,18 @@ class Wire:
             self.simulator.schedules[number] = self.simulator.schedules.pop(row.id)
             self.simulator.schedules[number].id = number
 
-    def _rival_first(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _rival_first(self, call: HttpRequest, value: int) -> HttpReply:
         """Between the check and the insert of our request a rival's is inserted."""
         rival = self._rival()
         return self._racing(call, lambda host, cloud: self.give(rival, host) if cloud != rival.cloud else None)
 
-    def _rival_second(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _rival_second(self, call: HttpRequest, value: int) -> HttpReply:
         """A rival's request was checked before ours is inserted, and is inserted afterwards."""
         rival = self._rival()
         clock = self.simulator.clock
         return self._racing(call, lambda host, cloud: clock.at(clock.now() + 1, lambda: self.give(rival, host)))
 
-    def _rival_hidden(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _rival_hidden(self, call: HttpRequest, value: int) -> HttpReply:
         """A rival's schedule got a lower number than ours, and becomes visible two seconds later."""
         rival = self._rival()
         simulator = self.simulator
@@ -177,7 +179,7 @@ class Wire:
 
         return self._racing(call, between)
 
-    def _racing(self, call: QuadsCall, between: Callable[[str, str], None]) -> QuadsReply:
+    def _racing(self, call: HttpRequest, between: Callable[[str, str], None]) -> HttpReply:
         before = self.simulator.between
         self.simulator.between = between
         try:
@@ -185,7 +187,7 @@ class Wire:
         finally:
             self.simulator.between = before
 
-    def _taken(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _taken(self, call: HttpRequest, value: int) -> HttpReply:
         """A rival takes a host that is free."""
         busy = {row.host for row in self.simulator.current()}
         free = [name for name in self.simulator.hosts if name not in busy]
@@ -193,7 +195,7 @@ class Wire:
             self.give(self._rival(), free[value % len(free)])
         return self._none(call, 0)
 
-    def _stranger(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _stranger(self, call: HttpRequest, value: int) -> HttpReply:
         """Somebody puts a host into our cloud."""
         busy = {row.host for row in self.simulator.current()}
         free = [name for name in self.simulator.hosts if name not in busy]
@@ -202,7 +204,7 @@ class Wire:
             self.give(ours[0], free[value % len(free)])
         return self._none(call, 0)
 
-    def _same_cloud(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _same_cloud(self, call: HttpRequest, value: int) -> HttpReply:
         """Somebody gets the cloud that we get, at the same moment."""
         before = set(self.simulator.assignments)
         reply = self._none(call, 0)
@@ -212,7 +214,7 @@ class Wire:
 
     # ourselves
 
-    def _killed(self, call: QuadsCall, value: int) -> QuadsReply:
+    def _killed(self, call: HttpRequest, value: int) -> HttpReply:
         self.dead = True
         if value % 3:
             self._none(call, 0)
@@ -222,10 +224,10 @@ class Wire:
         raise Killed
 
 
-def _request(call: QuadsCall) -> Request:
+def _request(call: HttpRequest) -> Request:
     parts = urlsplit(call.url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
-    return Request(call.method, target, {name.lower(): one for name, one in call.headers.items()}, call.data or b"")
+    return Request(call.method, target, {name.lower(): one for name, one in call.headers.items()}, call.body or b"")
 
 
 def client(
@@ -240,6 +242,6 @@ def client(
     clock = simulator.clock
     if user not in simulator.access.users:
         simulator.access.add(user, password)
-    timing = RetryTiming(clock.now, lambda: clock.now() + skew, clock.advance, lambda: 0.5)
+    times = HttpClock(clock.now, lambda: clock.now() + skew, clock.advance, lambda: 0.5)
     known = {"api_url": "https://quads.example.com" + API, "username": user, "password": password}
-    return QuadsClient(QuadsAccount(**{**known, **account}), wire or Wire(simulator), timing)
+    return QuadsClient(QuadsAccount(**{**known, **account}), wire or Wire(simulator), times)

@@ -48,7 +48,7 @@ def plugin(**given: Any) -> Any:
 
 
 def found(**lease: Any) -> dict[str, Any]:
-    asked = {name: OPTIONS[name] for name in quads.GIVEN}
+    asked = {name: OPTIONS[name] for name in quads.SERVER_AND_LEASE}
     about = {"model": "R650"}
     machines = {f"h{number}": {"about": about, "vars": {"quads_model": "R650"}} for number in (1, 2, 10)}
     return {"asked": asked, "lease": {**LEASE, **lease}, "common": {"quads_lease": "t1-a"}, "machines": machines}

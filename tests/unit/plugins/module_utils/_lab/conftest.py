@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_lookup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquired, Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_spec import LeaseSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_wait import MachineStates, MachineWait
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from quads_simulator.core import Simulator
 from quads_simulator.lab import Config
 from quads_simulator.virtual import Fault, Wire, client
@@ -27,13 +27,13 @@ class Lab:
 
     simulator: Simulator
     wire: Wire
-    record: LeaseRecord
+    record: LeaseFile
     told: list[str] = field(default_factory=list)
 
     def client(self, **more: Any) -> QuadsClient:
         """A client that goes by this lab's wire."""
         made = client(self.simulator, self.wire, **more)
-        made.say = self.told.append
+        made.report = self.told.append
         return made
 
     def faults(self, **faults: Fault) -> None:
@@ -45,12 +45,12 @@ class Lab:
     def acquire(self, dry: bool = False, **options: Any) -> Acquired:
         """Acquire; one host unless something else is asked for."""
         wanted = options if {"count", "hosts"} & set(options) else {"count": 1, **options}
-        order = LeaseSpec.of({"lease_id": LEASE, **wanted})
+        order = LeaseSpec.from_params({"lease_id": LEASE, **wanted})
         return Acquisition(self.client(), order, self.record, self.told.append).run(dry)
 
-    def release(self, record: LeaseRecord | None = None) -> list[int]:
+    def release(self, record: LeaseFile | None = None) -> list[int]:
         """Release."""
-        return release(self.client(), LEASE, record, say=self.told.append)
+        return release(self.client(), LEASE, record, report=self.told.append)
 
     def wait(
         self, goal: str = "validated", timeout: float = 7200, min_lifetime: float = 0, **more: Any
@@ -60,7 +60,7 @@ class Lab:
         numbers = [part["assignment_id"] for part in self.record.known["parts"]]
         return MachineWait(
             client=one,
-            look=lambda: [found for number in numbers if (found := one.assignment(number))],
+            find=lambda: [found for number in numbers if (found := one.assignment(number))],
             goal=goal,
             timeout=timeout,
             interval=60,
@@ -69,7 +69,7 @@ class Lab:
             url="",
             asked=self.record.asked,
             adopted=False,
-            say=self.told.append,
+            report=self.told.append,
         ).run()
 
     def active(self, owner: str = "joe") -> list[int]:
@@ -91,7 +91,7 @@ def new_lab() -> Callable[..., Lab]:
 
     def make(**config: Any) -> Lab:
         simulator = Simulator(Config(**config))
-        return Lab(simulator, Wire(simulator), LeaseRecord(None, LEASE, "https://quads.example.com", "joe"))
+        return Lab(simulator, Wire(simulator), LeaseFile(None, LEASE, "https://quads.example.com", "joe"))
 
     return make
 

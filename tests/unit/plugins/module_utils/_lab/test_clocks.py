@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_info, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.http_request import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_record import LeaseRecord, read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_lookup, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSelector
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import stamp
 from hypothesis import given
 from hypothesis import strategies as st
 from quads_simulator.state import rfc1123
@@ -13,14 +14,13 @@ from quads_simulator.virtual import Fault, Killed, Wire, client
 
 LEASE = "t1121-abcdef"
 KOLKATA, NEW_YORK = 330, -300
-ASKED = {"lease_id": LEASE, "assignment_id": None, "cloud": None, "owner": None, "active": True, "lease_file": None}
 
 
 def looked_up(lab, skew: float = 0.0, **more):
-    """What quads_lease_info says on a machine that knows nothing."""
+    """What quads_info says on a machine that knows nothing."""
     one = client(lab.simulator, Wire(lab.simulator), skew=skew)
-    (view,) = lease_info.leases(one, {**ASKED, **more})
-    return view
+    (lease,) = lease_lookup.leases(one, LeaseSelector.from_params({"lease_id": LEASE, **more}))
+    return lease.view()
 
 
 @pytest.mark.parametrize("version", ["2.2.6", "dev"])
@@ -39,7 +39,7 @@ def test_the_end_of_a_lease_is_in_utc_in_whatever_zones_the_server_works(new_lab
 def test_an_offset_that_was_learned_is_kept_in_the_lease_file(new_lab, tmp_path):
     lab = new_lab(utc_offset=KOLKATA)
     path = tmp_path / "lease.yml"
-    lab.record = LeaseRecord(str(path), LEASE, "https://quads.example.com", "joe")
+    lab.record = LeaseFile(str(path), LEASE, "https://quads.example.com", "joe")
     lab.faults(schedule_1=Fault("killed", 1))
     with pytest.raises(Killed):  # behind the first host
         lab.acquire(count=2)

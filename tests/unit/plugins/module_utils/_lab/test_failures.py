@@ -6,9 +6,9 @@ import json
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import server_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_spec import LeaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from quads_simulator import lab as labs
 from quads_simulator.virtual import RIVAL, Fault, Wire, client
 
@@ -18,7 +18,7 @@ LEASE = "t1121-abcdef"
 
 def posted(lab, path: str) -> list[dict]:
     """The bodies of what was sent to one address."""
-    return [json.loads(call.data) for call in lab.wire.calls if call.method == "POST" and call.url.endswith(path)]
+    return [json.loads(call.body) for call in lab.wire.calls if call.method == "POST" and call.url.endswith(path)]
 
 
 def first_choice(lab) -> str:
@@ -47,7 +47,7 @@ def test_an_expired_token_is_renewed_once_and_the_request_repeated(lab, moment):
 
 def test_a_token_that_is_refused_twice_is_an_error_and_no_loop(lab):
     lab.simulator.config.token_lifetime = -1
-    with pytest.raises(server_errors.BadCredentials, match="just issued"):
+    with pytest.raises(quads_errors.BadCredentials, match="just issued"):
         lab.acquire()
     assert len(lab.asked("/login")) <= 4  # for the lease, and for giving back
 
@@ -132,7 +132,7 @@ def test_a_host_that_a_rival_got_after_us_stays_ours(lab):
 
 def test_a_named_host_that_a_rival_got_first_ends_the_lease(lab):
     lab.faults(schedule_1=Fault("rival_first"))
-    with pytest.raises(server_errors.NotEnoughHosts, match="another tenant's earlier schedule"):
+    with pytest.raises(quads_errors.NotEnoughHosts, match="another tenant's earlier schedule"):
         lab.acquire(hosts=NAMES[:3])
     assert lab.active() == []
 
@@ -149,7 +149,7 @@ def test_our_own_duplicates_do_no_harm(lab):
 def test_too_few_hosts_are_none_at_all(lab):
     for host in NAMES[:11]:
         lab.wire.give(lab.wire._rival(), host)
-    with pytest.raises(server_errors.NotEnoughHosts, match="3 of 3 hosts are required, but 2 are available"):
+    with pytest.raises(quads_errors.NotEnoughHosts, match="3 of 3 hosts are required, but 2 are available"):
         lab.acquire(count=3)
     assert lab.asked("/assignments/self") == []
     assert len(lab.acquire(count=3, min_count=2).lease.hosts) == 2
@@ -160,7 +160,7 @@ def test_too_few_hosts_are_none_at_all(lab):
 )
 def test_what_cannot_be_had_is_refused_at_once(lab, wanted):
     before = lab.simulator.clock.now()
-    with pytest.raises(server_errors.NotEnoughHosts):
+    with pytest.raises(quads_errors.NotEnoughHosts):
         lab.acquire(**wanted)
     assert lab.simulator.clock.now() - before < 5  # nothing was asked for, so nothing may come yet
 
@@ -174,10 +174,10 @@ def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for
             raise Interrupted
 
     one = lab.client()
-    one.heed(one.timing, check)
+    one.heed(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
+        Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
     assert lab.simulator.clock.now() - before < 5
     assert lab.record.pending is None
 
@@ -191,10 +191,10 @@ def test_a_request_that_was_noted_and_then_not_sent_is_not_waited_for(lab):
             raise Interrupted
 
     one = lab.client()
-    one.heed(one.timing, check)
+    one.heed(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
+        Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
     assert lab.asked("/assignments/self") == []
     assert lab.record.pending is None
     lab.release(lab.record)
@@ -221,10 +221,10 @@ def test_one_who_is_interrupted_after_a_request_came_to_nothing_does_not_wait_fo
 
     lab.faults(create_0=Fault(kind))
     one = lab.client()
-    one.heed(one.timing, check)
+    one.heed(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
-        Acquisition(one, LeaseSpec.of({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
+        Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
     lab.release(lab.record)
     assert lab.simulator.clock.now() - before < 30
 
@@ -245,7 +245,7 @@ def test_a_server_that_is_not_trusted_any_more_has_got_no_request(lab):
 
 def test_a_cloud_that_fills_up_meanwhile_is_given_back(new_lab):
     lab = new_lab(host_limit=2)
-    with pytest.raises(server_errors.NotEnoughHosts, match="The cloud is full"):
+    with pytest.raises(quads_errors.NotEnoughHosts, match="The cloud is full"):
         lab.acquire(count=3)
     assert lab.active() == []
 
@@ -311,7 +311,7 @@ def test_a_lease_that_is_ended_while_it_is_taken_is_lost_and_says_so(new_lab, re
     what, number = request_.rsplit("_", 1)
     lab = new_lab()
     lab.wire.faults = {(what, int(number) % calm.wire.counts[what]): Fault("ended")}
-    with pytest.raises(server_errors.LeaseLost, match="has been terminated"):
+    with pytest.raises(quads_errors.LeaseLost, match="has been terminated"):
         lab.acquire(count=2)
     assert lab.active() == []
 
@@ -323,51 +323,51 @@ def test_quota_role_and_service_are_told_apart(new_lab):
     lab = new_lab(user_cloud_limit=1)
     other = client(lab.simulator, Wire(lab.simulator))
     made = other.create({"description": "by hand", "owner": "joe", "wipe": True})
-    with pytest.raises(server_errors.QuotaReached, match=r"1 \(cloud02, '\[SSM\] by hand'\)") as caught:
+    with pytest.raises(quads_errors.QuotaReached, match=r"1 \(cloud02, '\[SSM\] by hand'\)") as caught:
         lab.acquire()
     assert caught.value.facts["active_assignments"] == [made.id]
     lab.simulator.access.users["joe@example.com"].role = "guest"
-    with pytest.raises(server_errors.RoleRefused, match="role of joe@example.com"):
+    with pytest.raises(quads_errors.RoleRefused, match="role of joe@example.com"):
         lab.acquire()
     lab.simulator.access.users["joe@example.com"].role = "user"
     lab.simulator.config.enabled = False
-    with pytest.raises(server_errors.ServiceDisabled, match="disabled self-scheduling"):
+    with pytest.raises(quads_errors.ServiceDisabled, match="disabled self-scheduling"):
         lab.acquire()
 
 
 def test_a_ticket_system_that_is_down_is_told_and_nothing_is_left(new_lab):
     lab = new_lab()
     lab.simulator.faults.tickets_down = True
-    with pytest.raises(server_errors.TicketSystemDown, match="ticket system is probably down"):
+    with pytest.raises(quads_errors.TicketSystemDown, match="ticket system is probably down"):
         lab.acquire()
     newer = new_lab(version="dev")
     newer.simulator.faults.tickets_down = True
-    with pytest.raises(server_errors.TicketSystemDown, match="ticket system is down"):
+    with pytest.raises(quads_errors.TicketSystemDown, match="ticket system is down"):
         newer.acquire()
     assert lab.active() == newer.active() == []
 
 
 def test_a_server_without_tickets_says_what_it_needs_by_its_version(new_lab):
     lab = new_lab(tickets=False)
-    with pytest.raises(server_errors.TicketNeeded, match="option ticket"):
+    with pytest.raises(quads_errors.TicketNeeded, match="option ticket"):
         lab.acquire()
-    with pytest.raises(server_errors.TicketRefused, match="can't self-schedule at all"):
+    with pytest.raises(quads_errors.TicketRefused, match="can't self-schedule at all"):
         lab.acquire(ticket="12345")
     newer = new_lab(tickets=False, version="dev")
-    with pytest.raises(server_errors.TicketNeeded):
+    with pytest.raises(quads_errors.TicketNeeded):
         newer.acquire()
     assert newer.acquire(ticket="12345").lease.parts[0].assignment.ticket == "12345"
 
 
 def test_a_deadline_that_is_past_gives_the_cloud_back(new_lab):
     lab = new_lab(deadline_day="monday")
-    with pytest.raises(server_errors.LeaseTooShort, match="this week's leases have ended"):
+    with pytest.raises(quads_errors.LeaseTooShort, match="this week's leases have ended"):
         lab.acquire()
     assert lab.active() == []
 
 
 def test_a_lease_that_would_be_too_short_is_given_back_after_the_first_host(lab):
-    with pytest.raises(server_errors.LeaseTooShort, match="min_lifetime is 2 d 12 h"):
+    with pytest.raises(quads_errors.LeaseTooShort, match="min_lifetime is 2 d 12 h"):
         lab.acquire(count=3, min_lifetime="60h")  # 45 hours are left to the deadline
     assert len(lab.simulator.schedules) == 1
     assert lab.active() == []

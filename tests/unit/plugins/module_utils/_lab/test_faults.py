@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquired, Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_record import LeaseRecord
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_spec import LeaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from quads_simulator.core import Simulator
@@ -61,13 +61,13 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 QUICK = settings(max_examples=200, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 
-def acquire(wire: Wire, order: LeaseSpec, record: LeaseRecord) -> Acquired:
+def acquire(wire: Wire, order: LeaseSpec, record: LeaseFile) -> Acquired:
     one = client(wire.simulator, wire, skew=4000.0)
     return Acquisition(one, order, record, lambda _text: None).run()
 
 
-def memo_of(wire: Wire) -> LeaseRecord:
-    return LeaseRecord(None, LEASE, "https://quads.example.com", "joe")
+def memo_of(wire: Wire) -> LeaseFile:
+    return LeaseFile(None, LEASE, "https://quads.example.com", "joe")
 
 
 def check_returned(simulator: Simulator, order: LeaseSpec, got: Acquired) -> None:
@@ -93,7 +93,7 @@ def calm(simulator: Simulator) -> None:
 def test_a_lease_is_returned_or_nothing_is_left(faults, asked, config):
     simulator = Simulator(config)
     wire = Wire(simulator, faults)
-    order = LeaseSpec.of({"lease_id": LEASE, **asked})
+    order = LeaseSpec.from_params({"lease_id": LEASE, **asked})
     record = memo_of(wire)
     try:
         got = acquire(wire, order, record)
@@ -116,7 +116,7 @@ def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config,
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
     record = memo_of(wire)
     try:
-        acquire(wire, LeaseSpec.of({"lease_id": LEASE, **asked}), record)
+        acquire(wire, LeaseSpec.from_params({"lease_id": LEASE, **asked}), record)
     except (SeatrialError, Killed):
         pass
     simulator.faults.database_down = False
@@ -130,7 +130,7 @@ def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config,
 def test_a_killed_run_goes_on_where_it_was(faults, asked, config, moment, value):
     simulator = Simulator(config)
     wire = Wire(simulator, {**faults, moment: Fault("killed", value)})
-    order = LeaseSpec.of({"lease_id": LEASE, **asked})
+    order = LeaseSpec.from_params({"lease_id": LEASE, **asked})
     record = memo_of(wire)
     try:
         acquire(wire, order, record)

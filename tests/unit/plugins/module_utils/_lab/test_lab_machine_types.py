@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import host_search
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_types
 
 
@@ -21,6 +21,6 @@ def host(model: str, threads: int, memory: list[int]) -> dict[str, Any]:
 def test_the_smallest_host_of_a_model_counts_and_gpus_are_no_cpus() -> None:
     hosts = [host("R650", 64, [192, 192]), host("R650", 56, [512]), host("R640", 40, [96])]
     bare = {"name": "y", "model": "R750", "processors": [], "memory": []}
-    found = lease_info.machine_types([*hosts, bare])
+    found = host_search.machine_types([*hosts, bare])
     assert found == [{"name": "R650", "cpu": 112, "memory": 384}, {"name": "R640", "cpu": 80, "memory": 96}]
     assert machine_types.size_of("R650", found).memory == 384

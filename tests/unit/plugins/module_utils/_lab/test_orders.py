@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import server_errors
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.api_records import holder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import holder
 from quads_simulator import cron
 from quads_simulator import lab as labs
 
@@ -26,7 +26,7 @@ def test_a_lease_that_is_there_is_not_taken_twice_and_not_with_other_options(lab
     again = lab.acquire(count=2)
     assert (first.changed, again.changed) == (True, False)
     assert again.lease.hosts == first.lease.hosts
-    with pytest.raises(server_errors.LeaseDiffers, match="wipe True"):
+    with pytest.raises(quads_errors.LeaseDiffers, match="wipe True"):
         lab.acquire(count=2, wipe=False)
     assert lab.active() == [1]
     more = lab.acquire(count=3)
@@ -60,7 +60,7 @@ def test_a_condition_that_the_server_would_crash_on_is_refused_before(lab, filte
 
 
 def test_the_earliest_schedule_holds_a_host():
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.api_records import HostSchedule
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import HostSchedule
 
     rows = [HostSchedule(16, "h", 1), HostSchedule(17, "h", 2), HostSchedule(9, "h", 3, active=False)]
     assert holder(rows) == rows[0]

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_user, server_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors
 from quads_simulator.virtual import Wire, client
 
 
 def test_a_user_is_registered_once(lab):
     one = client(lab.simulator, Wire(lab.simulator))
     del lab.simulator.access.users["joe@example.com"]
-    assert quads_user.register(one, dry=True)
+    assert one.register(dry_run=True)
     assert "joe@example.com" not in lab.simulator.access.users
-    assert quads_user.register(one, dry=False)
-    assert not quads_user.register(one, dry=False)
+    assert one.register()
+    assert not one.register()
 
 
 def test_the_wrong_password_of_a_user_who_exists_says_what_to_do(lab):
     client(lab.simulator, Wire(lab.simulator))
     one = client(lab.simulator, Wire(lab.simulator), password="another")
-    with pytest.raises(server_errors.BadCredentials, match="registered at .* with another password.*lab reset it"):
-        quads_user.register(one, dry=False)
-    with pytest.raises(server_errors.BadCredentials, match="password is wrong, or .* not registered.*quads_user"):
+    with pytest.raises(quads_errors.BadCredentials, match="registered at .* with another password.*lab reset it"):
+        one.register()
+    with pytest.raises(quads_errors.BadCredentials, match="password is wrong, or .* not registered: state=registered"):
         one.log_in()
 
 
 def test_an_address_that_cannot_be_registered_is_told_as_the_server_does(lab):
     one = client(lab.simulator, Wire(lab.simulator), user="joe@localhost")
     del lab.simulator.access.users["joe@localhost"]
-    with pytest.raises(server_errors.QuadsRefused, match="Invalid email address"):
-        quads_user.register(one, dry=False)
+    with pytest.raises(quads_errors.QuadsRefused, match="Invalid email address"):
+        one.register()

@@ -8,8 +8,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquisition
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_record import LeaseRecord
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_spec import LeaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from quads_simulator.core import Simulator
@@ -74,10 +74,10 @@ def run_both(turns: list[int], yields: list[bool], asked: dict[str, Any]) -> tup
         numbers[threading.get_ident()] = me
         wire = Wire(simulator)
         one = client(simulator, lambda call: baton.step(me, lambda: wire(call)), f"{TENANTS[me]}@example.com")
-        order = LeaseSpec.of({"lease_id": f"race-{TENANTS[me]}", **asked})
+        order = LeaseSpec.from_params({"lease_id": f"race-{TENANTS[me]}", **asked})
         try:
             results[me] = Acquisition(
-                one, order, LeaseRecord(None, order.lease_id, "", TENANTS[me]), lambda _text: None
+                one, order, LeaseFile(None, order.lease_id, "", TENANTS[me]), lambda _text: None
             ).run()
         except SeatrialError as error:
             results[me] = error

@@ -1,15 +1,69 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The records of the QUADS API about a lease, as far as we use them."""
+"""What a QUADS server has: assignments, schedules of hosts, and the leases of this collection, which a tag marks."""
 
 from __future__ import annotations
 
+import calendar
+import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import lease_tag, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from . import times
+
+LEASE_ID = r"[a-z0-9][a-z0-9-]{5,39}"
+_FORM = re.compile(
+    rf"(?:^|\s)lease=(?P<id>{LEASE_ID}) part=(?P<part>\d+)/(?P<parts>\d+) at=(?P<at>\d{{8}}T\d{{4}}Z)(?=\s|$)"
+)
+_AT = "%Y%m%dT%H%MZ"
+
+
+@dataclass(frozen=True)
+class LeaseTag:
+    """One part (from 1) of ``parts`` of a lease; ``at`` in epoch seconds, whole minutes."""
+
+    lease_id: str
+    part: int
+    parts: int
+    at: float
+
+    def description(self, text: str) -> str:
+        """Return the description of an assignment: the user's text, then the tag."""
+        at = time.strftime(_AT, time.gmtime(self.at))
+        tag = f"lease={self.lease_id} part={self.part}/{self.parts} at={at}"
+        return f"{' '.join(text.split())} {tag}".strip()
+
+
+def read_tag(description: str) -> LeaseTag | None:
+    """Return the tag in a description, None without one. Of several the last counts: ours is at the end."""
+    tags = list(_FORM.finditer(description or ""))
+    if not tags:
+        return None
+    last = tags[-1]
+    try:
+        at = float(calendar.timegm(time.strptime(last["at"], _AT)))
+    except ValueError:
+        return None
+    return LeaseTag(last["id"], int(last["part"]), int(last["parts"]), at)
+
+
+def without_tag(description: str) -> str:
+    """Return a description without the tag."""
+    return " ".join(_FORM.sub(" ", description or "").split())
+
+
+def check_lease_id(lease_id: str) -> str:
+    """Return the lease id. Raises InputError for an invalid one."""
+    if not re.fullmatch(LEASE_ID, lease_id):
+        raise InputError(
+            f"lease_id '{lease_id}' is invalid: it needs 6 to 40 characters of a-z, 0-9 and -, without a leading -"
+        )
+    return lease_id
 
 
 @dataclass(frozen=True)
@@ -30,9 +84,9 @@ class Assignment:
     vlan: dict[str, Any] | None = None
 
     @property
-    def tag(self) -> lease_tag.LeaseTag | None:
+    def tag(self) -> LeaseTag | None:
         """The tag of a lease in the description."""
-        return lease_tag.read(self.description)
+        return read_tag(self.description)
 
     @property
     def vlan_number(self) -> int | None:
@@ -40,7 +94,7 @@ class Assignment:
         return int(self.vlan["vlan_id"]) if self.vlan else None
 
     @classmethod
-    def of(cls, view: Mapping[str, Any]) -> Assignment:
+    def from_json(cls, view: Mapping[str, Any]) -> Assignment:
         """Read the server's JSON."""
         return cls(
             id=int(view["id"]),
@@ -72,7 +126,7 @@ class HostSchedule:
     end: str = ""
 
     @classmethod
-    def of(cls, view: Mapping[str, Any]) -> HostSchedule:
+    def from_json(cls, view: Mapping[str, Any]) -> HostSchedule:
         """Read the server's JSON."""
         assignment = view.get("assignment") or {}
         return cls(
@@ -149,8 +203,6 @@ class Lease:
 
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it; assignment and cloud are those of the first part."""
-        from .http_request import stamp
-
         first = self.parts[0].assignment
         starts = [times.moment(row.start, self.ahead or 0.0) for row in self.rows]
         left = self.seconds_left
@@ -159,7 +211,7 @@ class Lease:
             "adopted": self.adopted,
             "active": self.active,
             "owner": first.owner,
-            "description": lease_tag.words(first.description),
+            "description": without_tag(first.description),
             "assignment_id": first.id,
             "cloud": first.cloud,
             "ticket": first.ticket,
@@ -167,8 +219,8 @@ class Lease:
             "lost_hosts": list(self.lost_hosts),
             "other_hosts": list(self.other_hosts),
             "schedule_ids": sorted(row.id for row in self.rows),
-            "starts_at": stamp(min(starts)) if starts else None,
-            "expires_at": stamp(self.expires) if self.expires is not None else None,
+            "starts_at": times.stamp(min(starts)) if starts else None,
+            "expires_at": times.stamp(self.expires) if self.expires is not None else None,
             "seconds_left": int(left) if left is not None else None,
             "utc_offset_known": self.ahead is not None,
             "vlan": first.vlan,
@@ -181,14 +233,14 @@ class Lease:
 
 
 def _part_view(part: LeasePart, lost: tuple[str, ...]) -> dict[str, Any]:
-    one = part.assignment
+    assignment = part.assignment
     return {
-        "assignment_id": one.id,
-        "cloud": one.cloud,
-        "ticket": one.ticket,
+        "assignment_id": assignment.id,
+        "cloud": assignment.cloud,
+        "ticket": assignment.ticket,
         "hosts": [host for host in part.hosts if host not in lost],
-        "vlan": one.vlan,
-        "active": one.active,
-        "provisioned": one.provisioned,
-        "validated": one.validated,
+        "vlan": assignment.vlan,
+        "active": assignment.active,
+        "provisioned": assignment.provisioned,
+        "validated": assignment.validated,
     }

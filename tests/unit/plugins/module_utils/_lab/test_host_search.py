@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import (
-    host_preferences,
-    lease_info,
-    machine_groups,
-    server_errors,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import host_search, lab_inventory, quads_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.host_search import HostSearch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from quads_simulator import filters, lab
@@ -23,8 +19,8 @@ NOTHING |= {"gather_metadata": False}
 
 
 def free(one, **given):
-    """What quads_available_info returns."""
-    return lease_info.available(one.client(), {**NOTHING, **given})["hosts"]
+    """What quads_info returns."""
+    return host_search.available(one.client(), HostSearch.from_params({**NOTHING, **given}))["hosts"]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +92,11 @@ def test_a_condition_that_the_server_cannot_answer_is_refused_before_a_request(l
 
 def test_groups_of_machines_are_refused_in_their_own_words():
     with pytest.raises(InputError, match="roles: worker: where: 'bootmode' is 'legacy'"):
-        machine_groups.assign({}, [{"name": "worker", "where": {"bootmode": "legacy"}}])
+        lab_inventory.assign_groups({}, [{"name": "worker", "where": {"bootmode": "legacy"}}])
     in_cloud = {NAMES[0]: {"cloud": {"name": "cloud02"}}, NAMES[1]: {"cloud": {"name": "cloud03"}}}
-    assert machine_groups.assign(in_cloud, [{"name": "far", "where": {"cloud": "cloud03"}}]) == {"far": [NAMES[1]]}
+    assert lab_inventory.assign_groups(in_cloud, [{"name": "far", "where": {"cloud": "cloud03"}}]) == {
+        "far": [NAMES[1]]
+    }
 
 
 # hosts that cannot be had
@@ -111,20 +109,20 @@ def test_a_named_host_that_is_broken_or_retired_says_so(lab, field, begun):
         lab.acquire(hosts=NAMES[:1])
         lab.record.known["state"] = "asking"
     lab.simulator.hosts[NAMES[1]][field] = True
-    with pytest.raises(server_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab has marked it as {field}"):
+    with pytest.raises(quads_errors.NotEnoughHosts, match=f"{NAMES[1]}: the lab has marked it as {field}"):
         lab.acquire(hosts=NAMES[:2])
     assert lab.active() == []
 
 
 def test_a_named_host_that_the_lab_does_not_know_names_the_nearest(lab):
-    with pytest.raises(server_errors.NotEnoughHosts, match=rf"no such host \(did you mean '{NAMES[6]}'"):
+    with pytest.raises(quads_errors.NotEnoughHosts, match=rf"no such host \(did you mean '{NAMES[6]}'"):
         lab.acquire(hosts=[NAMES[6].replace("-000", "-00")])
 
 
 @pytest.mark.parametrize("how", [{"model": ["R65O"]}, {"filters": {"model": "r65o"}}])
 def test_a_model_that_the_lab_does_not_have_is_named_with_the_nearest(lab, how):
     text = r"[Tt]he lab has no R65O \(did you mean 'R650'\?\); its models: R640 \(6\), R650 \(6\), R750 \(2\)"
-    with pytest.raises(server_errors.NotEnoughHosts, match=text):
+    with pytest.raises(quads_errors.NotEnoughHosts, match=text):
         lab.acquire(**how)
     with pytest.raises(InputError, match=text):
         free(lab, **how)
@@ -196,10 +194,10 @@ def test_no_condition_that_is_accepted_crashes_the_server_and_groups_see_it_alik
     simulator = fresh()
     one = client(simulator, Wire(simulator), retry_time=0)
     try:
-        (wanted,) = host_preferences.preferences([], conditions, [])
+        (wanted,) = host_search.preferences([], conditions, [])
     except InputError:
         return
-    found = host_preferences.free(one, wanted, simulator.clock.now() + 86400)
+    found = host_search.free(one, wanted, simulator.clock.now() + 86400)
     machines = {name: about for name, about in simulator.hosts.items() if about["can_self_schedule"]}
     rule = {"name": "same", "where": conditions}
-    assert sorted(machine_groups.assign(machines, [rule])["same"]) == sorted(found)
+    assert sorted(lab_inventory.assign_groups(machines, [rule])["same"]) == sorted(found)

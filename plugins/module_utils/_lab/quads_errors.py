@@ -11,12 +11,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 
 class QuadsRefused(SeatrialError):
-    """The server returned an error. ``status``: HTTP status, ``said``: its message, without markup."""
+    """The server returned an error. ``status``: HTTP status, ``explanation``: its message, without markup."""
 
-    def __init__(self, message: str, status: int = 0, said: str = "") -> None:
+    def __init__(self, message: str, status: int = 0, explanation: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.said = said
+        self.explanation = explanation
         #: Results of the module beside the message.
         self.facts: dict[str, Any] = {}
 
@@ -24,8 +24,8 @@ class QuadsRefused(SeatrialError):
 class Unsure(QuadsRefused):
     """No answer, or one that leaves the outcome of the request open. ``over``: the server has ended its work."""
 
-    def __init__(self, message: str, status: int = 0, said: str = "", over: bool = False) -> None:
-        super().__init__(message, status, said)
+    def __init__(self, message: str, status: int = 0, explanation: str = "", over: bool = False) -> None:
+        super().__init__(message, status, explanation)
         self.over = over
 
 
@@ -125,9 +125,9 @@ MEANING: tuple[tuple[int, str, type[QuadsRefused]], ...] = (
 )
 
 
-def meaning(status: int, said: str) -> type[QuadsRefused]:
+def meaning(status: int, explanation: str) -> type[QuadsRefused]:
     """Return the exception type for an answer."""
     for code, text, kind in MEANING:
-        if code == status and text in said:
+        if code == status and text in explanation:
             return kind
     return BadCredentials if status == 401 else QuadsRefused

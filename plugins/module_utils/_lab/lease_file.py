@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
-from .api_records import Assignment, Lease
-from .http_request import stamp
+from . import times
+from .quads_records import Assignment, Lease
 
-HEAD = "A lease of bare-metal machines. The command in release releases it from any machine, with the credentials."
+_HEAD = "A lease of bare-metal machines. The command in release releases it from any machine, with the credentials."
 
 
-class LeaseRecord:
+class LeaseFile:
     """The record of a lease, in memory only if it has no path."""
 
     def __init__(self, path: str | None, lease_id: str, api_url: str, owner: str, release: str = "") -> None:
@@ -121,18 +122,16 @@ class LeaseRecord:
 
     def write(self, **values: Any) -> None:
         """Change the record and the file."""
-        import time
-
         import yaml
 
         before = {**self.known}
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
-            self.known["updated"] = stamp(time.time())
+            self.known["updated"] = times.stamp(time.time())
             files.check("lease/1", self.known)
             # The command must stay on one line to be copied.
             text = yaml.safe_dump(files.plain(self.known), sort_keys=False, width=10_000)
-            files.replace_text(self.path, f"---\n# {HEAD}\n{text}")
+            files.replace_text(self.path, f"---\n# {_HEAD}\n{text}")
 
 
 def read(path: str | Path | None) -> dict[str, Any]:

@@ -1,0 +1,283 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The search for hosts: its conditions, checked by the type of each field, and the hosts that are free."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from . import quads_errors, times
+from .quads_client import QuadsClient
+
+OPERATORS = ("ne", "lt", "lte", "gt", "gte", "like", "ilike", "in")
+#: The largest integer of the server's database.
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Type:
+    """The type of a value. ``split``: a comma in a text separates values."""
+
+    says: str
+    operators: tuple[str, ...] = OPERATORS
+    split: bool = False
+    choices: tuple[str, ...] = ()
+
+
+TEXT = Type("a text")
+#: A text that never contains a comma.
+WORD = Type("a text", split=True)
+NUMBER = Type(f"a whole number from 0 to {LARGEST}", ("ne", "lt", "lte", "gt", "gte", "in"), split=True)
+#: Summed over a host's parts before the comparison.
+SUM = Type(NUMBER.says, ("ne", "lt", "lte", "gt", "gte"))
+TRUTH = Type("true or false", ("ne",))
+
+
+def _choice(*names: str) -> Type:
+    return Type(" or ".join(names), ("ne", "in"), True, names)
+
+
+CHILDREN: dict[str, dict[str, Type]] = {
+    "interfaces": {
+        **dict.fromkeys(("name", "mac_address", "switch_ip", "bios_id"), WORD),
+        **dict.fromkeys(("vendor", "switch_port"), TEXT),
+        **dict.fromkeys(("pxe_boot", "maintenance"), TRUTH),
+        "speed": NUMBER,
+        "count": SUM,
+    },
+    "disks": {"disk_type": WORD, "size_gb": NUMBER, "count": SUM},
+    "memory": {"handle": TEXT, "size_gb": SUM},
+    "processors": {
+        **dict.fromkeys(("handle", "vendor", "product"), TEXT),
+        **dict.fromkeys(("cores", "threads"), SUM),
+        "processor_type": _choice("CPU", "GPU"),
+    },
+}
+FIELDS: dict[str, Type] = {
+    **dict.fromkeys(("name", "model", "host_type", "rack", "uloc", "blade"), WORD),
+    **dict.fromkeys(("broken", "retired", "build", "validated", "switch_config_applied"), TRUTH),
+    "bootmode": _choice("Bios", "Uefi"),
+    "id": NUMBER,
+    **{f"{child}.{name}": kind for child, names in CHILDREN.items() for name, kind in names.items()},
+}
+#: Fields of a host that are useless in a search.
+NOT_SEARCHED = {
+    "cloud": "it is the cloud in which a host is scheduled now, and a free host is in none. The cloud to "
+    "request is a separate option",
+    "can_self_schedule": "every search is limited to hosts that can be self-scheduled",
+}
+
+
+def parts_of(key: str) -> tuple[str, bool]:
+    """Return the kind of part of a checked condition, "" for the host itself, and whether it is a sum."""
+    name = key.partition("__")[0]
+    child, dot, _field = name.partition(".")
+    return (child, FIELDS[name] is SUM) if dot else ("", False)
+
+
+def condition(key: str, value: Any, where: str, more: Mapping[str, Type] | None = None) -> tuple[str, str]:
+    """Return a condition in the server's format. Raises InputError naming the condition and its valid values.
+
+    where: the option, for messages. more: fields beside those of a search.
+    """
+    known = {**FIELDS, **(more or {})}
+    name, mark, word = str(key).rpartition("__")
+    name, word = (name, word) if mark else (str(key), "")
+    what = f"{where}: '{key}'"
+    if name not in known and name in NOT_SEARCHED:
+        raise InputError(f"{what} is not a search field: {NOT_SEARCHED[name]}")
+    if name not in known:
+        raise InputError(f"{what}: hosts have no '{name}'{nearest(name, known)}")
+    kind = known[name]
+    if mark and word not in kind.operators:
+        raise InputError(f"{what}: unknown operator __{word}; {_operators(kind)}{nearest(word, kind.operators)}")
+    items = _items(value, kind, word, what)
+    listed = word == "in" or len(items) > 1
+    if listed and (word not in ("", "in") or "in" not in kind.operators):
+        raise InputError(f"{what} takes one value, not {' and '.join(map(str, items))}")
+    texts = [_text(one, kind, what) for one in items]
+    if listed and any("," in text for text in texts):
+        raise InputError(f"{what}: the server separates values of a list by a comma, which '{value}' contains")
+    text = ",".join(texts)
+    return (f"{name}__in" if listed else str(key)), text.upper() if name == "model" else text
+
+
+def _operators(kind: Type) -> str:
+    return f"there {'is' if len(kind.operators) == 1 else 'are'} {', '.join(f'__{one}' for one in kind.operators)}"
+
+
+def _items(value: Any, kind: Type, word: str, what: str) -> Sequence[Any]:
+    """Return the given values; texts are split at commas where a comma can only be a separator."""
+    items = list(value) if isinstance(value, (list, tuple, set)) else [value]
+    if word == "in" or (kind.split and word == ""):
+        items = [part for one in items for part in (one.split(",") if isinstance(one, str) else [one])]
+    items = [one.strip() if isinstance(one, str) else one for one in items]
+    if not items or any(one is None or one == "" for one in items):
+        raise InputError(f"{what} has no value; it requires {kind.says}")
+    return items
+
+
+def _text(value: Any, kind: Type, what: str) -> str:
+    """Return one value in the format of the server's database. Raises InputError for an invalid one."""
+    wrong = InputError(f"{what} is '{value}': it must be {kind.says}{_meant(value, kind.choices)}")
+    if kind is TRUTH:
+        try:
+            return str(boolean(value)).lower()
+        except TypeError as error:
+            raise wrong from error
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise wrong
+    if kind in (NUMBER, SUM):
+        number = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        if not re.fullmatch(r"[0-9]+", number) or int(number) > LARGEST:
+            raise wrong
+        return number
+    if kind.choices:
+        found = [one for one in kind.choices if one.lower() == str(value).lower()]
+        if not found:
+            raise wrong
+        return found[0]
+    return str(value)
+
+
+def _meant(value: Any, choices: Iterable[str]) -> str:
+    lower = {one.lower(): one for one in choices}
+    found = nearest(str(value).lower(), lower)
+    return next((f" (did you mean '{name}'?)" for small, name in lower.items() if f"'{small}'" in found), "")
+
+
+def preferences(
+    models: Sequence[str], filters: Mapping[str, Any], prefer: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Return the conditions to try, best first: each preference combined with each model and with ``filters``."""
+    common = dict(condition(key, value, "filters") for key, value in filters.items())
+    found = []
+    for one in prefer or ({},):
+        if not isinstance(one, Mapping):
+            raise InputError(f"prefer: '{one}' is not a dictionary of filters")
+        own = dict(condition(key, value, "prefer") for key, value in one.items())
+        chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
+        found += [{**common, **own, **model} for model in chosen]
+    return found
+
+
+def free(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list[str]:
+    """Return the hosts that meet the conditions and are free from now to ``end`` (epoch seconds, UTC)."""
+    found = [client.available(query) for query in queries(conditions, end, client.ahead or 0.0)]
+    return [name for name in found[0] if all(name in names for names in found[1:])]
+
+
+def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
+    """Return the queries of GET /available for hosts that are free until ``end``; a host must be in all results.
+
+    Without an end the server returns hosts that are free now, even if a later booking makes them unfit. The
+    start is omitted: the server then uses its present time, whereas a given start has to be rounded down to the minute
+    and would be before the end of a lease that was just released. Each sum gets its own query, with the other
+    conditions on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two
+    of them.
+    """
+    parts = {key: parts_of(key) for key in conditions}
+    summed = {child for child, is_sum in parts.values() if is_sum}
+    chosen = [[key for key, (child, _sum) in parts.items() if child not in summed]]
+    for own, (kind, is_sum) in parts.items():
+        if is_sum:
+            chosen.append([key for key, (child, other) in parts.items() if child == kind and not other] + [own])
+    until = ("end", times.local(end, ahead))
+    return [
+        [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]
+        for keys in chosen
+        if keys or len(chosen) == 1
+    ]
+
+
+def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) -> str:
+    """Return a text on the models of these conditions that the lab does not have, "" if it has all."""
+    wanted = [name for one in preferred for key in ("model", "model__in") for name in one.get(key, "").split(",")]
+    if not any(wanted):
+        return ""
+    known = client.models()
+    missing = [f"{name}{nearest(name, known)}" for name in dict.fromkeys(wanted) if name and name not in known]
+    has = ", ".join(f"{name} ({count})" for name, count in sorted(known.items()))
+    return f"the lab has no {', '.join(missing)}; its models: {has or 'none'}" if missing else ""
+
+
+def shuffled(hosts: Iterable[str], lease_id: str) -> list[str]:
+    """Return the hosts in an order that depends on the lease, so that simultaneous runs do not collide."""
+    return sorted(hosts, key=lambda host: hashlib.sha256(f"{lease_id} {host}".encode()).digest())
+
+
+@dataclass(frozen=True)
+class HostSearch:
+    """A search for free hosts. seconds: how long they must be free. count: the least number of them."""
+
+    conditions: tuple[dict[str, str], ...] = ({},)
+    exclude: tuple[str, ...] = ()
+    seconds: float = 86400.0
+    count: int = 0
+    gather_metadata: bool = False
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> HostSearch:
+        """Check the options of module quads_info. Raises InputError."""
+        return cls(
+            tuple(preferences(params["model"], params["filters"], params["prefer"])),
+            tuple(params["exclude"]),
+            times.duration(params["duration"], "duration"),
+            params["count"],
+            params["gather_metadata"],
+        )
+
+
+def available(client: QuadsClient, search: HostSearch) -> dict[str, Any]:
+    """Return free hosts, clouds and VLANs. Raises NotEnoughHosts."""
+    version = client.version()
+    now = client.server_now()
+    found: dict[str, None] = {}
+    for conditions in search.conditions:
+        found.update(dict.fromkeys(free(client, conditions, now + search.seconds)))
+    hosts = [name for name in found if name not in search.exclude]
+    if not hosts and (unknown := unknown_models(client, search.conditions)):
+        raise InputError(unknown)
+    if len(hosts) < search.count:
+        asked = [", ".join(f"{key}={value}" for key, value in each.items()) for each in search.conditions if each]
+        with_conditions = f" with {'; '.join(asked)}" if asked else ""
+        raise quads_errors.NotEnoughHosts(
+            f"{len(hosts)} hosts{with_conditions} are free for "
+            f"{times.about(search.seconds)}, but {search.count} are required"
+        )
+    result: dict[str, Any] = {
+        "hosts": hosts,
+        "free_clouds": client.free_clouds(),
+        "free_vlans": client.free_vlans(),
+        "server_version": version,
+    }
+    if search.gather_metadata:
+        result["hosts_info"] = [record for name in hosts if (record := client.host(name))]
+        result["machine_types"] = machine_types(result["hosts_info"])
+    return result
+
+
+def machine_types(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the machine types of a lab's host records (QUADS), one per model: threads of CPUs and GiB of memory.
+
+    Hosts of one model may differ; the smallest counts. Models without hardware data are left out.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        processors = [one for one in host.get("processors") or () if one.get("processor_type") in (None, "CPU")]
+        cpu = sum(one.get("threads") or one.get("cores") or 0 for one in processors)
+        memory = sum(one.get("size_gb") or 0 for one in host.get("memory") or ())
+        if not cpu or not memory:
+            continue
+        model = str(host["model"])
+        known = found.get(model, {"cpu": cpu, "memory": memory})
+        found[model] = {"name": model, "cpu": min(cpu, known["cpu"]), "memory": min(memory, known["memory"])}
+    return list(found.values())

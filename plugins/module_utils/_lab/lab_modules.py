@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The work of modules quads_lease and quads_info."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+
+from . import host_search, lab_inventory, lease_lookup, lease_release, quads_options, times
+from .lease_acquisition import Acquired, Acquisition, adopt
+from .lease_file import LeaseFile
+from .lease_wait import MachineWait
+from .quads_client import QuadsClient
+from .quads_options import LeaseSelector, LeaseSpec
+from .quads_records import check_lease_id
+
+Report = Callable[[str], None]
+
+
+def change_lease(params: Mapping[str, Any], dry_run: bool, step: Step) -> dict[str, Any]:
+    """Run module quads_lease; return its result."""
+    report = step.reporter(params.get("progress_file"), "lease")
+    if params["state"] == "registered":
+        client = quads_options.client(params, secret=True, report=report)
+        return {"changed": client.register(dry_run), "owner": client.account.owner}
+    if params["state"] == "absent":
+        return _absent(params, dry_run, step, report)
+    if params.get("adopt"):
+        return _adopted(params, dry_run, report)
+    spec = LeaseSpec.from_params(params)
+    client = quads_options.client(params, secret=not dry_run, report=report)
+    file = _lease_file(params, client)
+    if file.adopted:
+        raise InputError(
+            f"{params['lease_file']} records an adopted allocation, to which nothing is added: "
+            "use another run directory for a lease"
+        )
+    with step.timed("cluster", "lease"), quads_options.heeding_signals(client):
+        acquired = Acquisition(client, spec, file, report).run(dry_run)
+    lease = acquired.lease
+    result: dict[str, Any] = {
+        "changed": acquired.changed,
+        "rejected_hosts": acquired.rejected,
+        "surplus": max(len(lease.hosts) - spec.wanted, 0) if lease else 0,
+        **({"lease": lease.view()} if lease else {}),
+    }
+    if dry_run:
+        result["candidates"] = acquired.candidates
+        report(_prediction(acquired))
+    elif lease:
+        report(_summary(result["lease"]))
+    hosts = lease.hosts if lease else []
+    before = [] if acquired.changed and not dry_run else hosts
+    return {**result, "diff": _diff(before, [*before, *acquired.candidates] if dry_run else hosts)}
+
+
+def _prediction(acquired: Acquired) -> str:
+    if not acquired.candidates:
+        return "the lease exists: nothing would be requested"
+    hosts = formats.count(len(acquired.candidates), "host")
+    return f"would request {hosts}, given the present state of the lab: {', '.join(acquired.candidates)}"
+
+
+def _summary(view: Mapping[str, Any]) -> str:
+    clouds = " and ".join(part["cloud"] for part in view["parts"])
+    hosts = formats.count(len(view["hosts"]), "host")
+    return f"{hosts} in {clouds} until {view['expires_at']}: {', '.join(view['hosts'])}"
+
+
+def _diff(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
+    return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+
+
+def _lease_file(params: Mapping[str, Any], client: QuadsClient) -> LeaseFile:
+    lease_id = check_lease_id(str(params["lease_id"]))
+    path, command = params.get("lease_file"), params.get("release_command") or ""
+    return LeaseFile(path, lease_id, client.account.api_url, client.account.owner, command)
+
+
+def _adopted(params: Mapping[str, Any], dry_run: bool, report: Report) -> dict[str, Any]:
+    client = quads_options.client(params, report=report)
+    file = _lease_file(params, client)
+    lease = adopt(
+        client,
+        str(params["adopt"]),
+        file.known["lease_id"],
+        params["hosts"],
+        int(params.get("count") or 0),
+        params["exclude"],
+        times.duration(params.get("min_lifetime") or 0, "min_lifetime"),
+    )
+    if file.known["parts"] and not file.adopted and file.known["state"] != "released":
+        raise InputError(f"{params['lease_file']} records a lease that was not released: release it before adopting")
+    if not dry_run:
+        file.held(lease)
+    view = lease.view()
+    report(f"adopted {_summary(view)}; it is never released from here")
+    return {"changed": False, "lease": view, "rejected_hosts": [], "surplus": 0, "diff": _diff([], [])}
+
+
+def _absent(params: Mapping[str, Any], dry_run: bool, step: Step, report: Report) -> dict[str, Any]:
+    ours = not (params.get("lease_id") and LeaseSelector.from_params(params).adopted)
+    client = quads_options.client(params, secret=ours and not dry_run, report=report)
+    with step.timed("cluster", "release"):
+        if params.get("lease_id"):
+            return _release(params, client, dry_run, report)
+        if params.get("assignment_id"):
+            return _released(
+                lease_release.release_assignment(client, params["assignment_id"], params["force"], dry_run, report)
+            )
+        if not client.account.owner:
+            raise InputError("set username, the owner of the leases")
+        age = times.duration(params["older_than"], "older_than")
+        expired = lease_release.reap(client, age, tuple(params["keep"]), dry_run, report)
+        if not expired:
+            report(f"no lease of {client.account.owner} is older than {times.about(age)}")
+        leases = [lease.view() for lease in expired]
+        return {**_released([lease.assignment_id for lease in expired]), "leases": leases}
+
+
+def _release(params: Mapping[str, Any], client: QuadsClient, dry_run: bool, report: Report) -> dict[str, Any]:
+    file = _lease_file(params, client)
+    lease_id = file.known["lease_id"]
+    if file.adopted:
+        report("the machines were adopted: they are not released")
+        if not dry_run:
+            file.released()
+        return _released([])
+    if dry_run:
+        return _released([assignment.id for assignment in lease_lookup.tagged(client, lease_id, active=True)])
+    numbers = lease_release.release(client, lease_id, file if file.remembers else None, params["settle"], report)
+    if not numbers:
+        report(f"lease {lease_id} has no assignments")
+    return _released(numbers)
+
+
+def _released(numbers: list[int]) -> dict[str, Any]:
+    diff = _diff([f"assignment {number}" for number in numbers], [])
+    return {"changed": bool(numbers), "released": numbers, "diff": diff}
+
+
+def lab_info(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Run module quads_info; return its result."""
+    report = step.reporter(params.get("progress_file"), "lease")
+    client = quads_options.client(params, report=report)
+    if params["gather"] == "available":
+        return host_search.available(client, host_search.HostSearch.from_params(params))
+    selector = LeaseSelector.from_params(params)
+    result = _waited(params, client, selector, step, report) if params["wait_for"] else {}
+    if params["gather"] == "inventory":
+        lease = lease_lookup.active_lease(client, selector)
+        return {**result, "nodes": lab_inventory.bmc_nodes(client, lease, params["inventory_url"]), "stale": False}
+    if "lease" in result:
+        return {**result, "leases": [result["lease"]]}
+    leases = lease_lookup.leases(client, selector, params.get("owner") or "", params["active"])
+    return {"leases": [lease.view() for lease in leases]}
+
+
+def _waited(
+    params: Mapping[str, Any], client: QuadsClient, selector: LeaseSelector, step: Step, report: Report
+) -> dict[str, Any]:
+    client.remember_offset(selector.remembered.get("utc_offset"))
+    lease_id = selector.lease_id or selector.remembered.get("lease_id")
+    wait = MachineWait(
+        client=client,
+        find=lease_lookup.finder(client, selector),
+        goal=params["wait_for"],
+        timeout=float(params["wait_timeout"]),
+        interval=float(params["interval"]),
+        min_lifetime=times.duration(params.get("min_lifetime") or 0, "min_lifetime"),
+        lease_id=lease_id or str(selector.assignment_id or selector.cloud),
+        url=params["inventory_url"],
+        asked=selector.asked_hosts,
+        adopted=selector.adopted,
+        report=report,
+    )
+    try:
+        with step.timed("wait", "machines"), quads_options.heeding_signals(client):
+            states = wait.run()
+    except SeatrialError as error:
+        raise _with_pending_hosts(error, wait) from error
+    return {"lease": states.lease.view(), "elapsed": round(states.elapsed, 1), "stages": states.stages}
+
+
+def _with_pending_hosts(error: SeatrialError, wait: MachineWait) -> SeatrialError:
+    """Add the hosts that are not ready to an error's facts; errors of that query are ignored."""
+    facts = getattr(error, "facts", {})
+    try:
+        wait.client.undisturbed()
+        facts["pending_hosts"] = wait.pending_hosts()
+    except Exception:
+        facts["pending_hosts"] = []
+    error.facts = facts  # type: ignore[attr-defined]  # read by the module
+    return error
