@@ -48,6 +48,7 @@ INFRASTRUCTURE = frozenset(
         "Broken",
         "FleetError",
         "LockLost",
+        "NoAnswer",
         # leases of machines
         "BadCredentials",
         "CloudFull",
@@ -90,6 +91,7 @@ OTHER = frozenset(
         "QueryError",  # metrics
         "SecretFound",
         "SettingsError",
+        "TooLarge",
         "WaitTimeout",
     }
 )
