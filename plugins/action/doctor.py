@@ -54,7 +54,7 @@ class ActionModule(InPlaceAction):
         else:
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
-        needs = doctor_needs.requirements(documents, run, phases, self._find_needle)
+        needs = doctor_needs.requirements(documents, run, phases, self._find_needle, project)
         paths = {name: absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
         needs.update({"nodes": []} if given.get("nodes_made") else {})
         return {**given, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
 
@@ -19,6 +20,10 @@ class ActionModule(ProgressAction):
     PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Make the paths absolute and add the folder of the components; a module knows neither."""
+        """Make the paths absolute and add the folder of the components; replace kinds of workloads by theirs."""
         given = super().prepare(arguments, task_vars)
-        return {**given, "components_dir": given.get("components_dir") or str(COMPONENTS)}
+        folder = given.get("components_dir") or str(COMPONENTS)
+        if isinstance(given.get("components"), list):
+            places = workload_kinds.places_of_task(task_vars, self._templar.template)
+            given["components"] = workload_kinds.components(given["components"], Path(folder), places)
+        return {**given, "components_dir": folder}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 
 class ActionModule(ProgressAction):
@@ -19,4 +19,13 @@ class ActionModule(ProgressAction):
         """Replace names of files by their content."""
         if not arguments.get("request"):
             return arguments
-        return {**arguments, "request": files.plain(workload_files.request(arguments["request"], self._find_needle))}
+        return {
+            **arguments,
+            "request": files.plain(
+                workload_files.request(
+                    arguments["request"],
+                    self._find_needle,
+                    workload_kinds.places_of_task(task_vars, self._templar.template),
+                )
+            ),
+        }

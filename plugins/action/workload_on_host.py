@@ -15,9 +15,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import ConnectionRetry
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 MODULE = "perfscale.seatrial.workload_on_host"
 
@@ -33,7 +32,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         given = dict(self._task.args)
         host = str(self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "?"))
-        retry = ConnectionRetry(
+        retry = remote_load.ConnectionRetry(
             who=host,
             run=str(given["run_id"]),
             patience=float(given.get("reconnect", 600)),
@@ -41,7 +40,8 @@ class ActionModule(ActionBase):
             lost=lambda error: isinstance(error, AnsibleConnectionFailure),
             again=self._reset,
         )
-        request = partial(workload_files.request, given.get("request"), self._find_needle)
+        places = workload_kinds.places_of_task(task_vars or {}, self._templar.template)
+        request = partial(workload_files.request, given.get("request"), self._find_needle, places)
         load = LoadOnHost(given, request, partial(self._call, task_vars), self._connection.fetch_file, retry)
         point_dir, step_dir = (Path(given[one]) if given.get(one) else None for one in ("point_dir", "step_dir"))
         with ansible_errors():

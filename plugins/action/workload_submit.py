@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 
 class ActionModule(ProgressAction):
@@ -16,4 +16,6 @@ class ActionModule(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Replace names of files by their content."""
-        return workload_files.request(arguments, self._find_needle)
+        return workload_files.request(
+            arguments, self._find_needle, workload_kinds.places_of_task(task_vars, self._templar.template)
+        )

@@ -12,7 +12,8 @@ import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from load_world import STAGES, SUSPENDED, World
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
+from load_world import SUSPENDED, World
 
 REAL = """
 apiVersion: batch/v1
@@ -51,7 +52,7 @@ spec:
 
 
 def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
-    return [{**yaml.safe_load((STAGES / f"{kind}.yml").read_text()), **changes} for kind in kinds]
+    return [{**workload_kinds.load(kind).definition, **changes} for kind in kinds]
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,11 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from foreign_loads import ClientLoop, by_kubectl, cron_job, job, of_kube_burner, queue
-from load_world import STAGES, World, world_on
+from load_world import World, world_on
 from playbook import begin, play, run_dirs
 
 #: How long the long test samples, seconds; the load ends a minute before.
@@ -31,7 +32,7 @@ STAGES_OF_JOBS = ("created", "pods_scheduled", "pods_running", "pods_succeeded",
 
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
-    return [yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")) for kind in kinds]
+    return [workload_kinds.load(kind).definition for kind in kinds]
 
 
 def follow(world: World, *kinds: str, **options: Any) -> Any:

@@ -19,21 +19,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
 from runai_platform import Platform
 
-TEMPLATES = ROOT / "roles" / "workload_scale" / "templates"
+POD = str(ROOT / "roles" / "workload_scale" / "templates" / "pod.yaml.j2")
 
 
-def parameters(world: World, **more: Any) -> dict[str, Any]:
-    """What the role's templates are rendered with."""
+def template(kind: str, world: World, **more: Any) -> dict[str, Any]:
+    """The template of a kind as the role combines it, with what the role renders it with."""
     usual = {
-        "type": "training",
-        "workers": 2,
-        "kueue": False,
-        "notebook": False,
+        "pods": 3 if kind in ("PyTorchJob", "DistributedWorkload", "JobSet") else 1,
+        "suspend": False,
+        "backoff_limit": 0,
         "gpus": 1,
         "gpu_fraction": 0.0,
         "resources": {"cpu": "100m", "memory": "64Mi", "nvidia.com/gpu": 1},
@@ -51,31 +50,37 @@ def parameters(world: World, **more: Any) -> dict[str, Any]:
         "project": "team",
         "project_namespace": world.namespace,
         "queue": "team",
+        "metadata": {"namespace": world.namespace, "labels": {"perfscale.seatrial/project": "team"}},
     }
-    return {**usual, **more}
+    entry = {"name": "team", "kind": kind, "src": POD, "parameters": {**usual, **more}}
+    return dict(workload_files.templates([entry], lambda _folder, name: name)[0])
 
 
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
-        ("Job", {"type": "training"}),
-        ("Job", {"type": "training", "kueue": True, "pvc": True, "storage_class": "fast", "scheduler": "other"}),
-        ("PyTorchJob", {"type": "distributed", "pvc": True}),
-        ("PyTorchJob", {"type": "distributed", "workers": 0, "kueue": True}),
-        ("StatefulSet", {"type": "interactive", "pvc": True, "gpus": 0, "gpu_fraction": 0.5}),
+        ("Job", {}),
+        ("Job", {"suspend": True, "pvc": True, "storage_class": "fast", "scheduler": "other"}),
+        ("PyTorchJob", {"pvc": True}),
+        ("PyTorchJob", {"pods": 1, "suspend": True}),
+        ("StatefulSet", {"pvc": True, "gpus": 0, "gpu_fraction": 0.5}),
+        ("Deployment", {}),
+        ("Pod", {}),
     ],
 )
 def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str, Any], world: World) -> None:
-    content = (TEMPLATES / "native.yaml.j2").read_text(encoding="utf-8")
-    done = world.submit(
-        count=2, templates=[{"name": "team", "content": content, "parameters": parameters(world, **more)}], stages=[]
-    )
+    done = world.submit(count=2, templates=[template(kind, world, **more)], stages=[])
     assert done["counts"]["created"] == 2, done
-    version = {"Job": "batch/v1", "PyTorchJob": "kubeflow.org/v1", "StatefulSet": "apps/v1"}[kind]
-    found, _version = world.client.list(world.client.kind(version, kind), world.namespace)
-    assert len(found) == 2
-    labels = found[0]["metadata"]["labels"]
-    assert labels.get("kueue.x-k8s.io/queue-name") == ("team" if more.get("kueue") else None)
+    version = workload_kinds.load(kind).references[0].rpartition("/")[0]
+    found, _version = world.client.list(
+        world.client.kind(version, kind), world.namespace, f"perfscale.seatrial/run={world.run_id}"
+    )
+    owned = [one for one in found if not one["metadata"].get("ownerReferences")]
+    assert len(owned) == 2
+    if kind != "Pod":  # its labels are those of the macro
+        assert owned[0]["metadata"]["labels"]["perfscale.seatrial/project"] == "team"
+    if more.get("suspend"):
+        assert (owned[0]["spec"].get("runPolicy") or owned[0]["spec"])["suspend"] is True
     claims = world.client.list(world.client.kind("v1", "PersistentVolumeClaim"), world.namespace)[0]
     assert len(claims) == (2 if more.get("pvc") else 0)
 
@@ -102,16 +107,14 @@ DELAYS = {"job": 0.3, "group": 0.5, "pods": 0.4, "run": 0.5}
 
 def through_runai(world: World, kind: str, parts: list[Any], **more: Any) -> tuple[dict[str, Any], Platform]:
     """Submit three workloads while the simulated platform runs; return the result and the platform."""
-    made = parameters(world, type=kind.removesuffix("Workload").lower(), gpus=0)
-    content = (TEMPLATES / "runai.yaml.j2").read_text(encoding="utf-8")
     job = runai_platform.pytorch_job if kind == "DistributedWorkload" else runai_platform.runai_job
     platform = Platform(world.client, world.namespace, kind, DELAYS, job)
     platform.start()
     try:
         done = world.submit(
             count=3,
-            templates=[{"name": "team", "content": content, "parameters": made}],
-            stages=workload_files.stages(parts, lambda _folder, name: name),
+            templates=[template(kind, world, gpus=0)],
+            stages=workload_kinds.definitions(parts, lambda _folder, name: name),
             wait=True,
             timeout=240,
             **more,
@@ -186,9 +189,8 @@ def test_kinds_of_runai_that_a_cluster_lacks_are_left_out(world: World) -> None:
     with runai_platform.definitions(world.client, ("TrainingWorkload", "RunaiJob")):
         parts = ["TrainingWorkload", {"use": "RunaiJob", "optional": True}, {"use": "RunaiPodGroup", "optional": True}]
         platform = Platform(world.client, world.namespace, "TrainingWorkload", DELAYS, runai_platform.runai_job)
-        content = (TEMPLATES / "runai.yaml.j2").read_text(encoding="utf-8")
-        templates = [{"name": "team", "content": content, "parameters": parameters(world, gpus=0)}]
-        stages = workload_files.stages(parts, lambda _folder, name: name)
+        templates = [template("TrainingWorkload", world, gpus=0)]
+        stages = workload_kinds.definitions(parts, lambda _folder, name: name)
         done = world.submit(count=1, templates=templates, stages=stages, wait=False)
     assert not platform.truth and done["counts"]["created"] == 1
     assert any("no PodGroup (scheduling.run.ai/v2alpha2 or" in note for note in done["notes"]), done["notes"]
@@ -198,13 +200,11 @@ def test_kinds_of_runai_that_a_cluster_lacks_are_left_out(world: World) -> None:
 def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes: World) -> None:
     world = nodes
     lifetime = {"type": "uniform", "low": 0.5, "high": 2.5}
-    content = (TEMPLATES / "native.yaml.j2").read_text(encoding="utf-8")
-    made = parameters(world, type="interactive", gpus=0, resources={"cpu": "10m"})
     done = world.submit(
         count=5,
         seed=3,
-        templates=[{"name": "team", "content": content, "parameters": made}],
-        stages=workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
+        templates=[template("StatefulSet", world, gpus=0, resources={"cpu": "10m"})],
+        stages=workload_kinds.definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
         wait=True,
         timeout=240,
         lifetime=lifetime,
@@ -229,17 +229,10 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
 
 
 def test_a_resumed_load_stops_what_the_killed_one_left(nodes: World) -> None:
-    content = (TEMPLATES / "native.yaml.j2").read_text(encoding="utf-8")
     options: dict[str, Any] = {
         "count": 2,
-        "templates": [
-            {
-                "name": "team",
-                "content": content,
-                "parameters": parameters(nodes, type="interactive", gpus=0, resources={"cpu": "10m"}),
-            }
-        ],
-        "stages": workload_files.stages(["StatefulSet", "Pod"], lambda _folder, name: name),
+        "templates": [template("StatefulSet", nodes, gpus=0, resources={"cpu": "10m"})],
+        "stages": workload_kinds.definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
         "wait": True,
         "timeout": 110,
     }

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import drive_workload
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import delete_all
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGES = ROOT / "roles" / "workload" / "files" / "stages"
 SUSPENDED = {
     "apiVersion": "batch/v1",
     "kind": "Job",
@@ -63,7 +62,7 @@ spec:
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
     """Return shipped stage definitions."""
-    return [yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")) for kind in kinds]
+    return [workload_kinds.load(kind).definition for kind in kinds]
 
 
 @dataclass

@@ -16,8 +16,8 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
-STAGES = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"
 SUSPENDED = """
 apiVersion: batch/v1
 kind: Job
@@ -52,7 +52,7 @@ class World:
             "count": 20,
             "arrival": {"type": "closed"},
             "templates": [{"name": "job", "content": SUSPENDED}],
-            "stages": [yaml.safe_load((STAGES / f"{kind}.yml").read_text()) for kind in ("job", "pod")],
+            "stages": [workload_kinds.load(kind).definition for kind in ("job", "pod")],
             "wait": False,
             "settle": 0.2,
         }

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 RUN = "t1121-abcdef"
 #: The real node of a cluster with real and simulated ones.
 REAL = "real-0"
 EPOCH = 1_795_000_000.0
-STAGE_FILES = Path(__file__).parents[2] / "roles" / "workload" / "files" / "stages"
 #: The shipped definitions, as the sampler writes them into observations.jsonl.
-STAGES = {one["kind"]: one for one in (files.read_yaml(STAGE_FILES / f"{name}.yml") for name in ("pytorchjob", "pod"))}
+STAGES = {name: workload_kinds.load(name).definition for name in ("PyTorchJob", "Pod")}
 
 
 def stamp(moment: float) -> str:

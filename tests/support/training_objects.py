@@ -12,6 +12,7 @@ from typing import Any
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
 LOADER = DataLoader()
@@ -37,12 +38,17 @@ def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False)
     return [templar.template(_role_variables()[name]) for name in names]
 
 
+def resolved(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a template with the text of its files, as workload_submit gets it."""
+    return dict(workload_files.templates([dict(template)], lambda _folder, name: name)[0])
+
+
 def workloads(
     settings: Mapping[str, Any], count: int = 1, simulated: bool = False, run_id: str = "t1"
 ) -> list[dict[str, Any]]:
     """Return the objects of ``count`` trainings, in the namespace of the run; of several models, those of the first."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][0]
-    template = templates.Template(**given)
+    template = templates.Template(**resolved(given))
     made = templates.render(template, run_id, "001", run_id, range(count)).workload
     found = [made.manifest(index) for index in range(count)]
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]

@@ -8,15 +8,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import compile_kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 LIFE = Path(__file__).with_name("watch_life.jsonl")
-STAGES = Path(__file__).resolve().parents[2] / "roles" / "workload" / "files" / "stages"
 
 
 def lines(count: int) -> list[tuple[str, bytes]]:
@@ -36,7 +35,7 @@ def cost(events: list[tuple[str, bytes]]) -> tuple[float, float, list[str]]:
     tally = WorkloadTally()
     writers = {}
     for name in ("Job", "Pod"):
-        kind = compile_kind(yaml.safe_load((STAGES / f"{name.lower()}.yml").read_text(encoding="utf-8")))
+        kind = compile_kind(workload_kinds.load(name).definition)
         writers[name] = ObservationWriter(kind, name == "Job", tally, rows.append)
     began = time.thread_time()
     for name, line in events:

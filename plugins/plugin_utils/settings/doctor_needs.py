@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import collect_settings_layers, project_role, resolve_settings, workload_files
+from . import collect_settings_layers, project_role, resolve_settings, workload_files, workload_kinds
 from .matrix_points import Render
 from .settings_context import SettingsContext
 
@@ -84,9 +84,21 @@ def needs_of(project: str, required: bool) -> list[Document]:
 
 
 def requirements(
-    documents: Sequence[Document], run: ExaminedRun, phases: Sequence[str], find: workload_files.Find
+    documents: Sequence[Document],
+    run: ExaminedRun,
+    phases: Sequence[str],
+    find: workload_kinds.Find,
+    project: str,
 ) -> dict[str, Any]:
-    """Return the requirements that module doctor checks in ``phases``. find: finds the file of a trace."""
+    """Return the requirements that module doctor checks in ``phases``.
+
+    Args:
+        documents: the meta/doctor.yml of the roles, that of the project last.
+        run: its settings.
+        phases: names of phases.
+        find: finds the file of a trace.
+        project: name of its role, which may have kinds of workloads of its own.
+    """
     values, render = run.settings, run.render
     own = documents[-1] if documents else {}
     # Each point of a matrix may have another kind of workload.
@@ -96,9 +108,10 @@ def requirements(
         plan = render(own["plan"], settings)[0]
         return {**plan, "arrival": workload_files.arrival(plan.get("arrival"), find)}
 
+    kinds, permissions = _of_loads(documents, trees, render, workload_kinds.places_of_role(project))
     return {
-        "permissions": _entries(documents, "permissions", trees, render),
-        "kinds": _texts(documents, "kinds", trees, render),
+        "permissions": _each_once(_entries(documents, "permissions", trees, render) + permissions),
+        "kinds": _each_once(_texts(documents, "kinds", trees, render) + kinds),
         "namespaces": _texts(documents, "namespaces", trees, render),
         "storage_classes": _texts(documents, "storage_classes", trees, render),
         "points": {name: planned(one) for name, one in run.points.items()} if own.get("plan") else {},
@@ -109,6 +122,24 @@ def requirements(
         "run_id": run.run_id,
         "exclusive": bool(values.get("cluster_exclusive")),
     }
+
+
+def _of_loads(
+    documents: Sequence[Document], trees: Sequence[Mapping[str, Any]], render: Render, places: Sequence[Path]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the kinds and the permissions that follow from the kinds of workloads that the documents name."""
+    kinds: list[str] = []
+    permissions: list[dict[str, Any]] = []
+    for settings in trees:
+        for document in documents:
+            created, watched = (render(document.get(key) or [], settings)[0] for key in ("workloads", "watches"))
+            kinds += workload_kinds.required(created, watched, places)
+            permissions += workload_kinds.permissions(created, watched, places)
+    return kinds, permissions
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    return [value for number, value in enumerate(values) if value not in values[:number]]
 
 
 def _created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:

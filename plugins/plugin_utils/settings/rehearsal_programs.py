@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_binaries
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import Options
 
+from . import workload_kinds
+
 #: AWX passes this variable to each of its jobs.
 JOB = "awx_job_id"
 #: Who sets one of these has a place for programs that outlives the job's container.
@@ -21,15 +23,22 @@ PLACES = ("rehearsal_cache_dir", "rehearsal_download_url")
 
 
 def check(
-    folder: Path, settings: Mapping[str, Any], given: Collection[str], job: object, set_by: Callable[[str], str]
+    folder: Path,
+    settings: Mapping[str, Any],
+    given: Collection[str],
+    job: object,
+    set_by: Callable[[str], str],
+    places: Sequence[Path] = (),
 ) -> None:
     """Raise InputError for an unknown component, or if programs would be built in the container of a job of AWX.
 
     folder: of the components. given: settings that some layer sets. job: id of the job, None outside of AWX. set_by:
-    returns the source of a setting in brackets.
+    returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
     """
     prefix = "rehearsal_"
     values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    if isinstance(values.get("components"), list):
+        values["components"] = workload_kinds.components(values["components"], folder, places)
     options = Options.of({**values, "name": "", "components_dir": str(folder)})
     components = options.select(options.components)
     if job is None or any(name in given for name in PLACES):

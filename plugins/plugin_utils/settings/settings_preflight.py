@@ -245,7 +245,9 @@ class Preflight:
                         instance_dir.Instance(".", one.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
                     job = self.variables.get(rehearsal_programs.JOB)
-                    rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by)
+                    role = self.catalogue.roles.get(self.request.project)
+                    places = [role / "files" / "kinds"] if role else []
+                    rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by, places)
         except InputError as error:
             name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
             raise InputError(f"{error}{self._set_by(name)}") from error

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -16,31 +15,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
     LogFormat,
 )
 
-ROLE = Path(__file__).resolve().parents[3] / "roles" / "fine_tuning"
+from . import project_role
+
+ROLE = project_role.ROOT / "roles" / "fine_tuning"
 FOLDER = ROLE / "files" / "flavours"
-#: Macro of the pod, which every template can use.
-POD = ROLE / "templates" / "pod.yaml.j2"
 #: How a program gets its configuration.
 CONFIGURATIONS = ("file", "arguments")
 
 
 @dataclass(frozen=True)
 class TrainingFlavour:
-    """A training program and the kind of object that runs it.
+    """A training program and the kind of workload that runs it.
 
     names: the program's names for model, dataset and output. hyper_parameters: their defaults; without_gpus: what a
-    training without GPUs needs in addition. known: names of all hyper-parameters, empty if any is permitted. template:
-    the text that workload_submit renders. log_format: as _training_figures.log_format describes it.
+    training without GPUs needs in addition. known: names of all hyper-parameters, empty if any is permitted.
+    log_format: as module_utils' LogFormat describes it.
     """
 
     name: str
     about: str
     kind: str
-    resource: str
-    operator: str
-    stages: list[str]
-    template: str
-    logs: dict[str, str]
     log_format: dict[str, Any]
     command: list[str]
     configuration: str
@@ -51,14 +45,9 @@ class TrainingFlavour:
     without_gpus: dict[str, dict[str, Any]] = field(default_factory=dict)
     checks: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
-    def group(self) -> str:
-        """API group of the kind."""
-        return self.kind.split("/")[0]
-
     def variables(self) -> dict[str, Any]:
-        """Return what a role uses: all fields, the group, and the kind's name."""
-        return {**asdict(self), "group": self.group, "kind_name": self.kind.split("/")[-1]}
+        """Return what a role uses."""
+        return asdict(self)
 
 
 def names() -> list[str]:
@@ -72,27 +61,22 @@ def load(name: str) -> TrainingFlavour:
     path = FOLDER / name / "flavour.yml"
     if name not in names():
         raise InputError(
-            f"'{name}' is no flavour of fine-tuning{nearest(name, names())}; there are {', '.join(names())}"
+            f"unknown flavour of fine-tuning '{name}'{nearest(name, names())}; there are {', '.join(names())}"
         )
-    given = dict(files.read_yaml(path))
+    document = dict(files.read_yaml(path))
     known = {one.name for one in fields(TrainingFlavour)} - {"name"}
-    for key in given:
+    for key in document:
         if key not in known:
             raise DataError(f"{path}: unknown key '{key}'{nearest(key, known)}")
-    if given.get("configuration") not in CONFIGURATIONS:
+    if document.get("configuration") not in CONFIGURATIONS:
         raise DataError(
-            f"{path}: configuration is '{given.get('configuration')}', not one of {', '.join(CONFIGURATIONS)}"
+            f"{path}: configuration is '{document.get('configuration')}', not one of {', '.join(CONFIGURATIONS)}"
         )
-    places = (path.parent, POD.parent)
-    template = next((one / given["template"] for one in places if (one / given["template"]).is_file()), None)
-    if template is None:
-        raise DataError(f"{path}: there is no template {given['template']} in {' or '.join(map(str, places))}")
     try:
-        LogFormat.of(given.get("log_format", {}))
+        LogFormat.of(document.get("log_format", {}))
     except InputError as error:
         raise DataError(f"{path}: {error}") from error
-    text = POD.read_text(encoding="utf-8") + template.read_text(encoding="utf-8")
     try:
-        return TrainingFlavour(name=name, **{**given, "template": text})
+        return TrainingFlavour(name=name, **document)
     except TypeError as error:
         raise DataError(f"{path}: {error}") from error

@@ -16,7 +16,7 @@ import pytest
 import training_objects
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates as template_renderer
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
@@ -76,7 +76,8 @@ def test_the_schema_of_the_kind_permits_every_field(
     flavour: str, given: dict[str, Any], simulated: bool, schemas: dict[tuple[str, str], Any]
 ) -> None:
     manifest = workload({**given, "fine_tuning_flavour": flavour}, simulated)
-    assert f"{manifest['apiVersion']}/{manifest['kind']}" == training_flavours.load(flavour).kind
+    kind = workload_kinds.load(training_flavours.load(flavour).kind)
+    assert [f"{manifest['apiVersion']}/{manifest['kind']}"] == kind.references
     assert problems(schemas, manifest) == []
 
 
@@ -192,7 +193,8 @@ def test_several_models_are_as_many_templates_each_with_its_configuration(flavou
     assert set(asked) == {"Org/A.1@hf", "org/b@lab"}
     models = [json.loads(one["data"]["config.json"])["model_name_or_path"] for one in maps]
     assert models == ["/mnt/storage/Org/A.1", "/mnt/storage/org/b"]
-    found = template_renderer.render(template_renderer.Template(**templates[1]), "t1", "001", "t1", [4]).workload
+    template = template_renderer.Template(**training_objects.resolved(templates[1]))
+    found = template_renderer.render(template, "t1", "001", "t1", [4]).workload
     pod = pods(found.manifest(4))[0]["spec"]
     assert pod["volumes"][0]["configMap"]["name"] == maps[1]["metadata"]["name"] != maps[0]["metadata"]["name"]
     assert argument is None or argument in pod["containers"][0]["args"]

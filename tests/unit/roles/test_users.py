@@ -22,6 +22,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
 #: The folder of presigned_upload.py, which the role mounts beside the files above.
@@ -274,7 +275,7 @@ def test_a_simulated_user_creates_uses_and_deletes_one_after_another(
 ) -> None:
     _user, store, folder = pod
     behaviour = load("behaviour")
-    stages = yaml.safe_load((FILES.parents[1] / "workload" / "files" / "stages" / "notebook.yml").read_text())["stages"]
+    stages = workload_kinds.load("Notebook").definition["stages"]
     shipped = yaml.safe_load((FILES / "behaviours" / "notebook.yml").read_text())
     given = {
         "path": shipped["path"], "object": shipped["object"], "stages": stages, "image": "img", "iterations": 3,

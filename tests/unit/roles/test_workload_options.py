@@ -10,7 +10,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
-ROLE = Path(load_spec.__file__).resolve().parents[3] / "roles" / "workload"
+ROLE = Path(load_spec.__file__).resolve().parents[4] / "roles" / "workload"
 #: Options that the role computes or that have another default there.
 OWN_DEFAULT = {"arrival", "breaker_latency", "context", "kubeconfig", "seed", "simulated_writers", "stages"}
 

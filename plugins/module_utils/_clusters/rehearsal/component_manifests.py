@@ -72,6 +72,20 @@ def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> 
     return changed
 
 
+def await_described(client: Client, components: list[Component], timeout: float) -> None:
+    """Wait until the API server describes the kinds that KWOK plays, without which it ends. Raises WaitTimeout."""
+    played = [stage for part in components if part.stages for stage in documents(part.folder / part.stages)]
+    versions = {str(stage["spec"]["resourceRef"]["apiGroup"]) for stage in played}
+    paths = {f"apis/{version}" for version in versions if "/" in version}
+
+    def look() -> tuple[bool | None, str]:
+        missing = paths.difference(client.request("GET", "/openapi/v3")["paths"])
+        return (None if missing else True), f"/openapi/v3 lacks {', '.join(sorted(missing))}"
+
+    if paths:
+        _await(look, timeout, f"kinds of components are not described after {timeout:.0f} s")
+
+
 def _await_deletion(client: Client, one: dict[str, Any], timeout: float) -> None:
     kind, name, namespace = client.kind_of(one), one["metadata"]["name"], one["metadata"].get("namespace", "")
 

@@ -142,8 +142,8 @@ class Component:
     name: str
     folder: Path
     about: str
-    version: str
-    build: GoBuild
+    version: str = ""
+    build: GoBuild = field(default_factory=GoBuild)
     always: bool = False
     crds: list[CrdSource] = field(default_factory=list)
     certificates: list[CertificateSpec] = field(default_factory=list)
@@ -265,9 +265,11 @@ def load_all(root: Path) -> dict[str, Component]:
 def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
     """Return the components that always run, those in ``wanted`` and those that they require, checked for conflicts.
 
+    wanted: names, or paths of folders, which contain a "/".
     Raises InputError, for an unknown component with the nearest name.
     """
     names = [str(one) for one in wanted]
+    known = {**known, **{name: load(Path(name).expanduser()) for name in names if "/" in name}}
     for name in names:
         if name not in known:
             raise InputError(
@@ -280,7 +282,7 @@ def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Compon
                 raise InputError(f"component {name} requires '{other}', which does not exist{nearest(other, known)}")
             if other not in names:
                 names.append(other)
-    chosen = [one for one in known.values() if one.always or one.name in names]
+    chosen = [component for name, component in known.items() if component.always or name in names]
     owners: dict[str, str] = {}
     for process in processes(chosen):
         if process.name in owners:

@@ -185,6 +185,7 @@ class Start:
         values = {**self.values, "ca": launch_plan.authority(self.instance)}
         wanted = component_manifests.wanted(self.components, self.programs, values)
         self.changes += [f"applied {one}" for one in component_manifests.apply_all(self._api(), wanted, self.timeout)]
+        component_manifests.await_described(self._api(), self.components, self.timeout)
 
 
 def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:

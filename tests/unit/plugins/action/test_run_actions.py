@@ -190,7 +190,9 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
 def test_the_doctor_of_a_run_examines_the_phases_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(doctor_needs.ExaminedRun, "read", lambda *_args: "run")
-    monkeypatch.setattr(doctor_needs, "requirements", lambda _documents, run, phases, _find: seen.append(phases) or {})
+    monkeypatch.setattr(
+        doctor_needs, "requirements", lambda _documents, run, phases, _find, _project: seen.append(phases) or {}
+    )
     one = action(doctor)
     monkeypatch.chdir(tmp_path)
     given = {"kubeconfig": "k", "project": "none", "run_dir": str(tmp_path), "rbac_file": "", "context": ""}

@@ -41,7 +41,9 @@ def run(*points: dict[str, Any], **settings: Any) -> ExaminedRun:
 
 def needs(tmp_path: Path, one: ExaminedRun, phases: list[str]) -> dict[str, Any]:
     (tmp_path / "t.csv").write_text("0\n")
-    return doctor_needs.requirements([COMMON, OWN], one, phases, lambda _kind, name: str(tmp_path / name))
+    return doctor_needs.requirements(
+        [COMMON, OWN], one, phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
+    )
 
 
 def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -> None:
@@ -49,7 +51,9 @@ def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -
     (tmp_path / "t.csv").write_text("0\n")
 
     def counts(*phases: str) -> list[int]:
-        found = doctor_needs.requirements([COMMON, later], run(), phases, lambda _kind, name: str(tmp_path / name))
+        found = doctor_needs.requirements(
+            [COMMON, later], run(), phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
+        )
         return [one["count"] for one in found["nodes"]]
 
     assert counts("cluster", "prepare", "test") == [2, 5]
@@ -113,3 +117,24 @@ def test_the_settings_of_a_run_are_read_from_its_directory(tmp_path: Path) -> No
     one = ExaminedRun.read(tmp_path, {"run_id": "t1", "ns": "not this one"}, loader, Templar(loader=loader))
     assert one.render(one.settings["ns"], one.settings) == ("x-001", False)
     assert (one.points, one.run_id) == ({"001": {"ns": "y"}}, "t1"), "only a point to be measured needs anything"
+
+
+def test_kinds_and_rights_follow_from_the_kinds_of_workloads_of_each_point() -> None:
+    own = {"workloads": ["{{ kind }}"], "watches": "{{ ['Workload'] if queued else [] }}"}
+    common = {"permissions": [{"phases": ["test"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]}
+    points = run({"kind": "Job", "queued": False}, {"kind": "RayJob", "queued": True})
+    found = doctor_needs.requirements([common, own], points, ["test"], lambda _kind, name: name, "fine_tuning")
+    assert found["kinds"] == [
+        "batch/v1/Job",
+        "ray.io/v1/RayJob",
+        "kueue.x-k8s.io/v1beta2/Workload or kueue.x-k8s.io/v1beta1/Workload",
+        "ray.io/v1/RayCluster",
+    ]
+    rights = [(rule["resources"], rule["verbs"]) for rule in found["permissions"] if rule["phases"] == ["test"]]
+    assert rights == [
+        (["pods"], ["get", "list", "watch"]),
+        (["jobs"], ["create", "get", "list", "watch"]),
+        (["rayjobs"], ["create", "get", "list", "watch"]),
+        (["workloads"], ["get", "list", "watch"]),
+        (["rayclusters"], ["get", "list", "watch"]),
+    ]

@@ -62,7 +62,7 @@ def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, an
     found = context.effective(context.request())
     assert (found.settings["my_llm_test_count"], found.settings["my_llm_test_gpus"]) == (5, 1)
     assert found.settings["fake_gpu_nodes"] == 2
-    assert doctor_needs.needs_of("me.bench.my_llm_test", required=True)[-1]["kinds"] == ["batch/v1/Job"]
+    assert doctor_needs.needs_of("me.bench.my_llm_test", required=True)[-1]["workloads"] == ["Job"]
     with pytest.raises(InputError, match="did you mean 'my_llm_test_count'"):
         SettingsContext.of(
             "me.bench.my_llm_test", variables, {"my_llm_test_cuont": 1}, LOADER, Templar(loader=LOADER)

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.lookup import training_flavo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 
 @pytest.mark.parametrize("name", training_flavours.names())
@@ -58,13 +58,16 @@ def written(folder: Path, **changes: Any) -> None:
     (folder / "flavour.yml").write_text(yaml.safe_dump(changed), encoding="utf-8")
 
 
-def test_another_flavour_is_a_folder_with_its_template(folder: Path) -> None:
-    (folder / "job.yaml.j2").write_text("kind: MyJob", encoding="utf-8")
-    written(folder, template="job.yaml.j2", kind="example.com/v1/MyJob")
+def test_another_flavour_is_a_folder_with_the_name_of_a_kind(folder: Path) -> None:
+    written(folder, kind="MyJob")
     training_flavours.load.cache_clear()
-    found = training_flavours.load("mine").variables()
-    assert found["template"].endswith("kind: MyJob") and "macro pod" in found["template"]
-    assert (found["group"], found["kind_name"]) == ("example.com", "MyJob")
+    assert training_flavours.load("mine").variables()["kind"] == "MyJob"
+
+
+@pytest.mark.parametrize("name", training_flavours.names())
+def test_the_kind_of_a_flavour_says_where_the_log_of_a_training_is(name: str) -> None:
+    kind = workload_kinds.load(training_flavours.load(name).kind)
+    assert kind.log["pods"] and kind.log["container"] and kind.install and "kind:" in kind.template()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,6 @@ def test_another_flavour_is_a_folder_with_its_template(folder: Path) -> None:
     [
         ({"hyper_parametres": {}}, r"unknown key 'hyper_parametres' \(did you mean 'hyper_parameters'\?\)"),
         ({"configuration": "files"}, "configuration is 'files', not one of file, arguments"),
-        ({"template": "none.j2"}, "there is no template none.j2"),
         ({"command": None}, "missing .*command"),
         ({"log_format": None}, "log_format describes neither a summary nor steps"),
         ({"log_format": {"sumary": {}}}, r"flavour.yml: log_format: unknown key 'sumary' \(did you mean 'summary'\?\)"),
@@ -87,7 +89,7 @@ def test_a_wrong_file_is_refused(folder: Path, changes: dict[str, Any], words: s
 
 def test_an_unknown_flavour_is_refused_with_the_nearest() -> None:
     training_flavours.load.cache_clear()
-    with pytest.raises(InputError, match=r"'ilb' is no flavour .*did you mean 'ilab'\?\); there are fms, ilab, ray"):
+    with pytest.raises(InputError, match=r"fine-tuning 'ilb' .*did you mean 'ilab'\?\); there are fms, ilab, ray"):
         training_flavours.load("ilb")
     with pytest.raises(AnsibleLookupError, match="did you mean 'ilab'"):
         training_flavour.LookupModule().run(["ilb"])

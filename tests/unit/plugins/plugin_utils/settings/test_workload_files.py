@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 
 def finder(folder: Path) -> workload_files.Find:
@@ -35,38 +35,38 @@ def test_the_name_of_a_kind_stands_for_the_shipped_definition(tmp_path: Path) ->
     own = {"kind": "Mine", "api_version": "v1", "stages": []}
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "mine.yml").write_text("kind: Mine\napi_version: v1\nstages: []\n")
-    found: list[Any] = workload_files.stages(["PyTorchJob", "mine.yml", own], finder(tmp_path))
+    found: list[Any] = workload_kinds.definitions(["PyTorchJob", "mine.yml", own], finder(tmp_path))
     assert [one["kind"] for one in found] == ["PyTorchJob", "Mine", "Mine"]
     with pytest.raises(InputError) as caught:
-        workload_files.stages(["PytorchJobs"], finder(tmp_path))
-    assert "did you mean 'PyTorchJob'?" in str(caught.value) and "pass its path" in str(caught.value)
+        workload_kinds.definitions(["PytorchJobs"], finder(tmp_path))
+    assert "did you mean 'PyTorchJob'?" in str(caught.value) and "write a folder with a kind.yml" in str(caught.value)
     (tmp_path / "files" / "mine.yml").write_text("- 1\n")
     with pytest.raises(DataError, match="a stage definition must be a dictionary"):
-        workload_files.stages(["mine.yml"], finder(tmp_path))
+        workload_kinds.definitions(["mine.yml"], finder(tmp_path))
 
 
 def test_a_shipped_definition_may_be_used_with_other_keys(tmp_path: Path) -> None:
-    (found,) = workload_files.stages([{"use": "Pod", "select": "owners"}], finder(tmp_path))
+    (found,) = workload_kinds.definitions([{"use": "Pod", "select": "owners"}], finder(tmp_path))
     assert (found["kind"], found["select"], "use" in found) == ("Pod", "owners", False)
-    assert found["stages"] == workload_files.stages(["Pod"], finder(tmp_path))[0]["stages"]
+    assert found["stages"] == workload_kinds.definitions(["Pod"], finder(tmp_path))[0]["stages"]
 
 
 def test_a_workload_may_be_complete_at_an_earlier_stage(tmp_path: Path) -> None:
-    (found,) = workload_files.stages([{"use": "Job", "ends_at": "running"}], finder(tmp_path))
+    (found,) = workload_kinds.definitions([{"use": "Job", "ends_at": "running"}], finder(tmp_path))
     ends = {one["name"]: one.get("ends") for one in found["stages"]}
     assert (ends["running"], ends["succeeded"], ends["started"]) == ("succeeded", "succeeded", None)
     assert "ends_at" not in found and stage_definitions.compile_kind(found).ends
-    (usual,) = workload_files.stages(["Job"], finder(tmp_path))
+    (usual,) = workload_kinds.definitions(["Job"], finder(tmp_path))
     assert {one["name"]: one.get("ends") for one in usual["stages"]}["running"] is None
     with pytest.raises(InputError, match=r"Job has no stage 'runing' \(did you mean 'running'\?\); there are"):
-        workload_files.stages([{"use": "Job", "ends_at": "runing"}], finder(tmp_path))
+        workload_kinds.definitions([{"use": "Job", "ends_at": "runing"}], finder(tmp_path))
 
 
 def test_kinds_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
-    usual, runai = workload_files.stages(["PodGroup", "RunaiPodGroup"], finder(tmp_path))
+    usual, runai = workload_kinds.definitions(["PodGroup", "RunaiPodGroup"], finder(tmp_path))
     assert usual["kind"] == runai["kind"] == "PodGroup" and usual["api_version"] != runai["api_version"]
     with pytest.raises(InputError, match="runaipodgroup"):
-        workload_files.stages(["RunaiPodGroups"], finder(tmp_path))
+        workload_kinds.definitions(["RunaiPodGroups"], finder(tmp_path))
 
 
 def test_a_trace_is_read_from_its_file(tmp_path: Path) -> None:
@@ -78,5 +78,5 @@ def test_a_trace_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 def test_what_is_no_list_is_left_to_the_module() -> None:
-    assert workload_files.stages(None, finder(Path("/"))) is None
+    assert workload_kinds.definitions(None, finder(Path("/"))) is None
     assert workload_files.templates("text", finder(Path("/"))) == "text"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
-SHIPPED = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
 CREATED = "2026-11-21T05:36:23Z"
 
 
 def shipped(name: str) -> stage_definitions.KindStages:
-    return stage_definitions.compile_kind(yaml.safe_load((SHIPPED / f"{name}.yml").read_text()))
+    return stage_definitions.compile_kind(workload_kinds.load(name).definition)
 
 
 def values(kind: stage_definitions.KindStages, thing: dict[str, Any]) -> dict[str, Any]:
@@ -40,14 +38,14 @@ def thing(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> None:
-    found = [shipped(path.stem) for path in sorted(SHIPPED.glob("*.yml"))]
+    found = [shipped(name) for name in workload_kinds.names()]
     wanted = "AppWrapper Deployment Job JobSet Notebook PersistentVolumeClaim Pod PodGroup PyTorchJob RayCluster RayJob"
     assert {one.kind for one in found} >= {*wanted.split(), "StatefulSet", "TrainingWorkload", "Workload"}
     # Those that are never a workload of their own end nothing.
     assert {one.kind for one in found if not one.ends} == {"PodGroup", "ReplicaSet", "RunaiJob", "Workload"}
     assert all("succeeded" in one.ends.values() for one in found if one.ends)
-    # A file is found by the name of its kind. Run:ai's PodGroup shares its kind with that of the coscheduling plugin.
-    others = {path.stem for path in SHIPPED.glob("*.yml") if path.stem != shipped(path.stem).kind.lower()}
+    # A folder is found by the name of its kind. Run:ai's PodGroup shares its kind with that of the coscheduling plugin.
+    others = {name for name in workload_kinds.names() if name != shipped(name).kind}
     assert others == {"runaipodgroup"}
 
 
@@ -149,15 +147,15 @@ def test_shipped_definitions_read_what_controllers_write(
 
 def test_what_stages_wait_for_is_there_or_belongs_to_another_kind() -> None:
     known: dict[str, set[str]] = {}
-    for path in SHIPPED.glob("*.yml"):
-        known.setdefault(shipped(path.stem).kind, set()).update(shipped(path.stem).names)
-    for path in SHIPPED.glob("*.yml"):
-        kind = shipped(path.stem)
+    for folder in workload_kinds.names():
+        known.setdefault(shipped(folder).kind, set()).update(shipped(folder).names)
+    for folder in workload_kinds.names():
+        kind = shipped(folder)
         for stage in kind.definition["stages"]:
             for name in stage.get("depends_on", []):
                 of, _dot, one = name.rpartition(".")
                 assert one.removesuffix("_first") in known[of or kind.kind] or name in stage_definitions.WRITERS, (
-                    f"{path}: {name}"
+                    f"{folder}: {name}"
                 )
 
 

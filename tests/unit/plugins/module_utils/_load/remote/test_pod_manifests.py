@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
-STAGES = Path(pod_manifests.__file__).resolve().parents[4] / "roles" / "workload" / "files" / "stages"
 ORDER = pod_manifests.DriverPodSpec("run-abc", "001", "registry.example.com/x:1")
 JOB = """
 apiVersion: batch/v1
@@ -48,7 +47,7 @@ class Server:
 
 
 def wanted(*templates: str, **more: Any) -> LoadSpec:
-    pod = files.read_yaml(STAGES / "pod.yml")
+    pod = workload_kinds.load("Pod").definition
     stages = (pod, {**pod, "kind": "Gone"})
     usual: dict[str, Any] = {
         "kubeconfig": "k", "context": "", "run": "run-abc", "point": "001", "point_dir": Path("p"), "namespace": "ns",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
@@ -16,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.ob
     ObservationWriter,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -292,7 +291,6 @@ def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, st
     assert sum(number for number, _text in world.tally.reasons()) == said
 
 
-SHIPPED = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
 EXPRESSION = {
     "api_version": "x/v1",
     "kind": "Expression",
@@ -303,7 +301,7 @@ EXPRESSION = {
 }
 KINDS = [
     stage_definitions.compile_kind(one)
-    for one in (*(yaml.safe_load(path.read_text()) for path in sorted(SHIPPED.glob("*.yml"))), EXPRESSION)
+    for one in (*(workload_kinds.load(name).definition for name in workload_kinds.names()), EXPRESSION)
 ]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(['},"status":{', '\\"', "ü☃", "\u2028"]))
 ODD = st.one_of(st.none(), TEXTS, st.integers(-(2**70), 2**70), st.just([]), st.just({}), st.just([{"type": None}]))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import workload_tally
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
-STAGES = Path(__file__).resolve().parents[6] / "roles" / "workload" / "files" / "stages"
 FULL = (
     "0/{0} nodes are available: {0} Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
     "0/{0} nodes are available: "
@@ -19,7 +17,7 @@ FULL = (
 
 
 def hindrance(kind: str, *conditions: dict[str, Any]) -> str:
-    compiled = stage_definitions.compile_kind(yaml.safe_load((STAGES / f"{kind}.yml").read_text(encoding="utf-8")))
+    compiled = stage_definitions.compile_kind(workload_kinds.load(kind).definition)
     return stage_definitions.hindrance({one["type"]: one for one in conditions}, compiled.awaited)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
     ancestors,
     between,
     from_definitions,
     timeline_name,
 )
-from run_directory import STAGE_FILES, STAGES
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
+from run_directory import STAGES
 
 OWN = {"PyTorchJob"}
 
@@ -61,7 +61,7 @@ def test_simulated_is_what_a_simulated_writer_makes_and_what_waits_for_it_by_nam
 
 
 def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
-    claim = files.read_yaml(STAGE_FILES / "persistentvolumeclaim.yml")
+    claim = workload_kinds.load("PersistentVolumeClaim").definition
     found = stages({**STAGES, "PersistentVolumeClaim": claim})
     assert found["persistentvolumeclaim_created"].needs == ()
     assert found["pods_created"].needs == ("created",), "who says nothing waits for the workload"

@@ -1,0 +1,280 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kinds of workloads. Each is a folder with a kind.yml, which docs/kinds.md describes; settings name the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
+
+from . import project_role
+
+FILE = "kind.yml"
+TEMPLATE = "template.yaml.j2"
+#: The kinds of this collection.
+SHIPPED = project_role.ROOT / "roles" / "workload" / "files" / "kinds"
+#: Finds a file by (folder, name), as ansible.builtin.template does. Raises AnsibleError.
+Find = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class WorkloadKind:
+    """A kind of workload, or of objects that belong to one.
+
+    definition: what the sampler reads: api_version, kind, stages and so on. resource: the plural in the API's paths.
+    parts: kinds that are watched with it, as entries of workload_stages. wraps: the kind of the object in it. endless:
+    it does not end by itself. operator: what to install where it is missing. component: of a rehearsal cluster that
+    has it. log: label selector (pods) and container of the log of a training. permissions: as in a meta/doctor.yml,
+    beside those that follow from resource and parts.
+    """
+
+    folder: Path
+    definition: dict[str, Any]
+    resource: str = ""
+    parts: list[Any] = field(default_factory=list)
+    wraps: str = ""
+    endless: bool = False
+    operator: str = ""
+    component: str = ""
+    log: dict[str, str] = field(default_factory=dict)
+    permissions: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return str(self.definition.get("kind"))
+
+    @property
+    def name(self) -> str:
+        """The name in settings. Two groups may have a kind of the same name; then one of the folders has another."""
+        return self.kind if self.kind.lower() == self.folder.name.lower() else self.folder.name
+
+    @property
+    def references(self) -> list[str]:
+        """Each version as <group>/<version>/<kind>, the preferred one first."""
+        versions = self.definition.get("api_version")
+        return [f"{version}/{self.kind}" for version in (versions if isinstance(versions, list) else [versions])]
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core group."""
+        return self.references[0].rpartition("/")[0].rpartition("/")[0]
+
+    @property
+    def install(self) -> str:
+        """What to do where a cluster lacks the kind."""
+        hint = f"""-e '{{"rehearsal_components": ["{self.component}"]}}'""" if self.component else ""
+        texts = (self.operator, f"on a rehearsal cluster: {hint}" if hint else "")
+        return "; ".join(text for text in texts if text) or f"what provides {self.kind}"
+
+    def template(self, wrapped: WorkloadKind | None = None) -> str:
+        """Return the text of the template, with that of the wrapped kind as macro wrapped(). Raises InputError."""
+        path = self.folder / TEMPLATE
+        if not path.is_file():
+            raise InputError(f"kind {self.name} has no template: {path} does not exist")
+        text = path.read_text(encoding="utf-8")
+        if wrapped is None:
+            return text
+        # The wrapped object is neither queued nor suspended itself.
+        macro = '{%- macro wrapped(metadata={"labels": labels}, suspend=false) -%}\n'
+        return f"{macro}{wrapped.template()}\n{{%- endmacro -%}}\n{text}"
+
+    def watched(self, wrapped: WorkloadKind | None = None) -> list[Any]:
+        """Return the entries of workload_stages for workloads of this kind: itself, and its parts."""
+        inner = [{"use": wrapped.name, "select": "owners"}, *wrapped.parts] if wrapped else []
+        return [self.name, *self.parts, *inner]
+
+    def variables(self, wrapped: WorkloadKind | None = None) -> dict[str, Any]:
+        """Return what a role uses."""
+        names = ("name", "kind", "group", "resource", "references", "install", "endless", "component", "definition")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "log": (wrapped or self).log,
+            "stages": self.watched(wrapped),
+        }
+
+
+_KEYS = {one.name: one.type for one in fields(WorkloadKind) if one.name not in ("folder", "definition")}
+_TYPES = {"str": str, "bool": bool, "list[Any]": list, "list[dict[str, Any]]": list, "dict[str, str]": dict}
+
+
+def read(path: Path) -> WorkloadKind:
+    """Read a kind.yml, or a file with stages only. Raises DataError."""
+    document = files.read_yaml(path)
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: a stage definition must be a dictionary")
+    keys = {key: value for key, value in document.items() if key in _KEYS}
+    for key, value in keys.items():
+        if not isinstance(value, _TYPES[str(_KEYS[key])]):
+            raise DataError(f"{path}: '{key}' must be {_KEYS[key]}, got {value!r}")
+    if "component" not in keys and (path.parent / component_spec.FILE).is_file():
+        keys["component"] = path.parent.name
+    return WorkloadKind(path.parent, {key: value for key, value in document.items() if key not in keys}, **keys)
+
+
+def places_of_role(role: str) -> list[Path]:
+    """Return the folders that have kinds of a project, beside those of this collection. role: as project_role.find."""
+    return [project_role.find(role).folder / "files" / "kinds"]
+
+
+def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[Path]:
+    """Return the folders that have kinds of the roles of a task, and of the project.
+
+    Args:
+        variables: of the task.
+        template: renders a value with them, because the name of the project's role may be a template.
+    """
+    paths = [*variables.get("ansible_parent_role_paths", ()), variables.get("role_path")]
+    project = places_of_role(str(template(variables["run_role"]))) if variables.get("run_role") else []
+    return [*project, *(Path(str(path)) / "files" / "kinds" for path in paths if path)]
+
+
+def _folders(places: Sequence[Path]) -> dict[str, Path]:
+    """Return the folders of all kinds by their names in lower case. Those of ``places`` precede shipped ones."""
+    return {path.parent.name.lower(): path.parent for place in (SHIPPED, *places) for path in place.glob(f"*/{FILE}")}
+
+
+def names(places: Sequence[Path] = ()) -> list[str]:
+    """Return the names of all kinds."""
+    return sorted(read(folder / FILE).name for folder in _folders(places).values())
+
+
+def load(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
+    """Read a kind by its name in any case, or by the path of its folder.
+
+    Args:
+        name: such as PyTorchJob, or a path, which contains a "/".
+        places: folders with kinds, searched before those of this collection.
+
+    Raises:
+        InputError: there is no such kind; names the nearest one.
+        DataError: its kind.yml is wrong.
+    """
+    folder = Path(name).expanduser() if "/" in name else _folders(places).get(name.lower())
+    if folder is None or not (folder / FILE).is_file():
+        known = names(places)
+        raise InputError(
+            f"unknown kind of workload '{name}'{nearest(name, known)}; there are {', '.join(known)}. "
+            f"For another one, write a folder with a {FILE} (docs/kinds.md)"
+        )
+    return read(folder / FILE)
+
+
+def wrapped_by(kind: WorkloadKind, wraps: str = "", places: Sequence[Path] = ()) -> WorkloadKind | None:
+    """Return the kind of the object in a wrapper, None if the kind wraps nothing. Raises InputError."""
+    if wraps and not kind.wraps:
+        raise InputError(f"kind {kind.name} does not wrap another object, so it cannot wrap {wraps}")
+    return load(wraps or kind.wraps, places) if kind.wraps else None
+
+
+# Stage definitions
+
+
+def definitions(entries: Any, find: Find, places: Sequence[Path] = ()) -> Any:
+    """Return workload_stages with names of kinds, and of files, replaced by the definitions."""
+    return [_definition(entry, find, places) for entry in entries] if isinstance(entries, list) else entries
+
+
+def _definition(entry: Any, find: Find, places: Sequence[Path]) -> Any:
+    """Return the definition of a name, or that of ``use`` in a dictionary with the other keys replaced."""
+    if isinstance(entry, dict) and "use" not in entry:
+        return entry
+    changes = {"use": entry} if isinstance(entry, str) else dict(entry)
+    name, ends_at = str(changes.pop("use")), changes.pop("ends_at", None)
+    kind = read(Path(find("files", name))) if name.endswith((".yml", ".yaml")) else load(name, places)
+    definition = kind.definition if ends_at is None else _ending_at(kind.definition, str(ends_at))
+    return {**definition, **changes}
+
+
+def _ending_at(definition: dict[str, Any], stage: str) -> dict[str, Any]:
+    """Return a definition whose workloads have succeeded when they reach ``stage``. Raises InputError."""
+    known = [one["name"] for one in definition["stages"]]
+    if stage not in known:
+        raise InputError(
+            f"ends_at: {definition['kind']} has no stage '{stage}'{nearest(stage, known)}; there are {', '.join(known)}"
+        )
+    stages = [{**one, "ends": "succeeded"} if one["name"] == stage else one for one in definition["stages"]]
+    return {**definition, "stages": stages}
+
+
+# Rights
+
+
+def required(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
+    """Return the kinds that a cluster must have for a load, as in a meta/doctor.yml; arguments as of permissions()."""
+    kinds = [load(name, places) for name in workloads]
+    # Every cluster has the kinds whose group is no domain.
+    kinds += [kind for kind, _entry in _known(_watched(workloads, watches, places), places) if "." in kind.group]
+    return [" or ".join(kind.references) for kind in kinds]
+
+
+def permissions(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the permissions that a load needs, as in a meta/doctor.yml.
+
+    Args:
+        workloads: kinds of its workloads, which it creates and deletes.
+        watches: entries of workload_stages that are only watched.
+        places: folders with kinds.
+
+    Raises:
+        InputError: there is no such kind.
+        DataError: the resource of a kind is missing.
+    """
+    rules: list[dict[str, Any]] = []
+    for name in workloads:
+        kind = load(name, places)
+        rules.append(_permission(kind, ["test"], ["create", "get", "list", "watch"]))
+        rules.append(_permission(kind, ["test", "cleanup"], ["list", "delete", "deletecollection"]))
+        rules += kind.permissions
+    for kind, entry in _known(_watched(workloads, watches, places), places):
+        rules.append(_permission(kind, ["test"], ["get", "list", "watch"]))
+        if workloads and entry.get("select", kind.definition.get("select")) != "owners":  # those with our labels
+            rules.append(_permission(kind, ["cleanup"], ["list", "delete", "deletecollection"]))
+    return rules
+
+
+def _watched(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[Any]:
+    """Return the entries of workload_stages that are only watched: those given, and the parts of the workloads."""
+    kinds = [load(name, places) for name in workloads]
+    return [*watches, *(part for kind in kinds for part in kind.watched(wrapped_by(kind, places=places))[1:])]
+
+
+def _known(entries: Sequence[Any], places: Sequence[Path]) -> Iterator[tuple[WorkloadKind, dict[str, Any]]]:
+    """Yield the kinds of those entries whose resource is known and that a cluster must have."""
+    for entry in entries:
+        values = {"use": entry} if isinstance(entry, str) else entry
+        name = str(values.get("use") or "")
+        if name and not name.endswith((".yml", ".yaml")) and not values.get("optional"):
+            yield load(name, places), values
+
+
+def _permission(kind: WorkloadKind, phases: list[str], verbs: list[str]) -> dict[str, Any]:
+    if not kind.resource:
+        raise DataError(f"{kind.folder / FILE}: resource is missing, the plural of the kind in paths of the API")
+    group = {"group": kind.group} if kind.group else {}
+    return {"phases": phases, **group, "resources": [kind.resource], "verbs": verbs}
+
+
+# Components of a rehearsal cluster
+
+
+def components(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
+    """Return rehearsal_components with each name of a kind that has a component.yml replaced by its folder.
+
+    known: the folder of the components, whose names are left alone, as are unknown ones.
+    """
+    folders = _folders(places)
+
+    def replaced(name: Any) -> Any:
+        folder = folders.get(str(name).lower())
+        own = folder is not None and (folder / component_spec.FILE).is_file() and not (known / str(name)).is_dir()
+        return str(folder) if own else name
+
+    return [replaced(name) for name in names_]

@@ -1,0 +1,82 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects and stages of role workload_scale for its settings, made from the role's variables as Ansible does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+ROLE = Path(__file__).parents[3] / "roles" / "workload_scale"
+LOADER = DataLoader()
+
+
+def variables(settings: dict[str, Any], *names: str) -> list[Any]:
+    """Return the values of variables of the role for these settings of a point."""
+    known: dict[str, Any] = {}
+    for folder in ("defaults", "vars"):
+        known.update(LOADER.load_from_file(str(ROLE / folder / "main.yml"), trusted_as_template=True))
+    cluster = {"kubeconfig": "/none", "simulated": True, "simulated_writers": []}
+    known.update(run_id="t1", run_point="001", role_path=str(ROLE), cluster_acquired={"sutest": cluster})
+    templar = Templar(loader=LOADER, variables={**known, **settings})
+    return [templar.template(known[name]) for name in names]
+
+
+def workload(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of the first workload."""
+    (entries,) = variables(settings, "__workload_scale_templates")
+    (template,) = workload_files.templates([dict(entries[0])], lambda _folder, name: name)
+    return templates.render(templates.Template(**template), "t1", "001", "ns", [0]).workload.manifest(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "stages"),
+    [
+        ({}, "Job", ["Job", "Pod"]),
+        ({"workload_scale_type": "distributed"}, "PyTorchJob", ["PyTorchJob", "Pod"]),
+        ({"workload_scale_type": "interactive"}, "StatefulSet", ["StatefulSet", "Pod"]),
+        ({"workload_scale_kind": "Notebook"}, "Notebook", ["Notebook", "StatefulSet", "Pod"]),
+        ({"workload_scale_kind": "JobSet"}, "JobSet", ["JobSet", {"use": "Job", "select": "owners"}, "Pod"]),
+        ({"workload_scale_through": "kueue", "workload_scale_pvc": True}, "Job",
+         ["Job", "Workload", "PersistentVolumeClaim", "Pod"]),
+        ({"workload_scale_complete_at": "running"}, "Job", [{"use": "Job", "ends_at": "running"}, "Pod"]),
+        ({"workload_scale_through": "runai", "workload_scale_type": "distributed"}, "DistributedWorkload",
+         ["DistributedWorkload", {"use": "PyTorchJob", "select": "owners", "optional": True},
+          {"use": "RunaiPodGroup", "optional": True}, {"use": "Pod", "select": "owners"}]),
+        ({"workload_scale_workload_template": "/mine.yml"}, None, ["Job", {"use": "Pod", "select": "owners"}]),
+    ],
+)  # fmt: skip
+def test_the_kind_and_its_stages_follow_from_the_settings(
+    settings: dict[str, Any], kind: str | None, stages: list[Any]
+) -> None:
+    assert variables(settings, "__workload_scale_stages") == [stages]
+    if kind:
+        assert workload(settings)["kind"] == kind
+
+
+def test_workloads_of_a_project_have_its_namespace_labels_and_queue() -> None:
+    project = [{"name": "team", "weight": 1, "queue": "fast"}]
+    found = workload({"workload_scale_projects": project, "workload_scale_through": "kueue"})
+    assert found["metadata"]["namespace"] == "workload-scale-t1-team" and found["spec"]["suspend"] is True
+    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "fast"
+    found = workload({"workload_scale_projects": project})
+    assert found["metadata"]["labels"]["perfscale.seatrial/project"] == "team"
+    assert "kueue.x-k8s.io/queue-name" not in found["metadata"]["labels"] and "suspend" not in found["spec"]
+    found = workload({"workload_scale_projects": project, "workload_scale_through": "runai"})
+    assert (found["metadata"]["namespace"], found["metadata"]["labels"]["project"]) == ("runai-team", "team")
+    assert workload({"workload_scale_projects": project, "workload_scale_kind": "Pod"})["metadata"]["namespace"]
+
+
+def test_a_distributed_workload_has_a_master_and_its_workers() -> None:
+    settings = {"workload_scale_type": "distributed", "workload_scale_workers": 3}
+    replicas = workload(settings)["spec"]["pytorchReplicaSpecs"]
+    assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 3)
+    jobs = workload({**settings, "workload_scale_kind": "JobSet"})["spec"]["replicatedJobs"]
+    assert jobs[0]["template"]["spec"]["parallelism"] == 4
