@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
     cluster_selection,
@@ -26,9 +26,9 @@ class ActionModule(SeatrialAction):
     """Return the targets; afterwards each of them is in cluster.yml with state ``acquiring``."""
 
     ARGUMENTS = {
-        **common_options.RUN_DIR,
+        **ansible_module.RUN_DIR,
         "run_id": {"type": "str", "required": True},
-        **common_options.STEP,
+        **ansible_module.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

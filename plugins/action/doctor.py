@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.collect_settings_layers import chosen, raw
@@ -21,8 +21,8 @@ class ActionModule(InPlaceAction):
     """See the documentation of module doctor. With ``run_dir`` the settings are those of that run."""
 
     ARGUMENTS = {
-        **common_options.CLUSTER,
-        **common_options.PROJECT,
+        **ansible_module.CLUSTER,
+        **ansible_module.PROJECT,
         "kubeconfig": {"type": "path", "default": ""},
         "phases": {"type": "list", "elements": "str", "required": True},
         "run_dir": {"type": "path", "default": ""},

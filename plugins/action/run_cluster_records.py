@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import line
@@ -22,7 +22,7 @@ class ActionModule(SeatrialAction):
     """Merge values into the records of some hosts, or only read the records."""
 
     ARGUMENTS = {
-        **common_options.RUN_DIR,
+        **ansible_module.RUN_DIR,
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
         "show": {"type": "bool", "default": False},
@@ -30,7 +30,7 @@ class ActionModule(SeatrialAction):
         "store": {"type": "str", "default": ""},
         "named": {"type": "str", "default": ""},
         "regain": {"type": "bool", "default": False},
-        **common_options.STEP,
+        **ansible_module.STEP,
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from ansible import context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import temp_folder_check
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
@@ -29,7 +29,7 @@ class ActionModule(SeatrialAction):
     """See the documentation of module settings."""
 
     ARGUMENTS = {
-        **common_options.PROJECT,
+        **ansible_module.PROJECT,
         "phases": {"type": "list", "elements": "str", "required": True},
         "skip": {"type": "list", "elements": "str", "default": []},
         **dict.fromkeys(("cluster", "bisect"), {"type": "dict"}),

@@ -64,21 +64,21 @@ applied:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import without_secrets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import without_secrets
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "name": {"type": "str", "required": True},
             "definitions": {"type": "list", "elements": "dict", "required": True},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -87,11 +87,11 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         step.manifest(given["name"], [without_secrets(one, one, "<secret>") for one in given["definitions"]])
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            result = apply_objects.apply(client, given["definitions"], module.check_mode)
+            result = apply.apply_all(client, given["definitions"], module.check_mode)
         step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
         return result
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

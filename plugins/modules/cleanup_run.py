@@ -131,7 +131,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import run_cleanup
 
@@ -140,7 +140,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "selector": {"type": "str", "default": ""},
             "kinds": {"type": "list", "elements": "str", "default": []},
@@ -151,8 +151,8 @@ def main() -> None:
             "unreachable": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
             "owned": {"type": "bool", "default": False},
             "removed_next": {"type": "bool", "default": False},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -163,7 +163,7 @@ def main() -> None:
             module.warn(f"{one} could not be listed: objects of this run may be left")
         return result
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ reason:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_cluster import (
     CaptureSpec,
@@ -137,8 +137,8 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
-            **common_options.RUN_DIR,
+            **ansible_module.CLUSTER,
+            **ansible_module.RUN_DIR,
             "run_id": {"type": "str", "required": True},
             "point": {"type": "str", "default": ""},
             "why": {"type": "str", "default": "capture"},
@@ -148,8 +148,8 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 20_000_000},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "kubeconfigs": {"type": "list", "elements": "path", "default": []},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     names = {*CaptureSpec.__dataclass_fields__}
@@ -159,7 +159,7 @@ def main() -> None:
             result = capture(CaptureSpec(**{name: value for name, value in module.params.items() if name in names}))
         return log_result(step, module.warn, result)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ server:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, provider_existing
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -131,7 +131,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "expected_host": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 0},
             "nodes_ready": {"type": "int", "default": 0},
@@ -139,8 +139,8 @@ def main() -> None:
             "kinds": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
             "secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -166,7 +166,7 @@ def main() -> None:
                 "server": client.access.server,
             }
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

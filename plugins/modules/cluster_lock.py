@@ -112,7 +112,7 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
@@ -122,18 +122,18 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            **common_options.OWNER,
-            **common_options.PURPOSE,
+            **ansible_module.OWNER,
+            **ansible_module.PURPOSE,
             "namespace": {"type": "str", "default": "default"},
             "lock_file": {"type": "path", "required": True},
             "duration": {"type": "int", "default": 60},
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
             "unreachable": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -150,7 +150,7 @@ def main() -> None:
             module.warn(result["warning"])
         return result
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

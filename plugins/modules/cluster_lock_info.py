@@ -68,7 +68,7 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
@@ -77,9 +77,9 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "namespace": {"type": "str", "default": "default"},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -87,7 +87,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return lock_session.lock_info(module.params["kubeconfig"], module.params["context"], module.params["namespace"])
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

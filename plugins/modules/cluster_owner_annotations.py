@@ -54,7 +54,7 @@ RETURN = r""" # """
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_owner_annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -64,13 +64,13 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "run_id": {"type": "str", "required": True},
-            **common_options.OWNER,
-            **common_options.PURPOSE,
-            **common_options.EXPIRES,
+            **ansible_module.OWNER,
+            **ansible_module.PURPOSE,
+            **ansible_module.EXPIRES,
             "taken": {"type": "str", "default": ""},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -80,7 +80,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
             return cluster_owner_annotations.write(client, {**given, "run": given["run_id"]}, module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ kept:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai.data_science_cluster import (
@@ -129,7 +129,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "name": {"type": "str", "default": "default-dsc"},
             "components": {"type": "list", "elements": "str", "default": []},
@@ -140,8 +140,8 @@ def main() -> None:
             "monitoring_namespace": {"type": "str", "default": "redhat-ods-monitoring"},
             "monitoring": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 900},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -153,7 +153,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
             return ensure(client, wanted, given["state"], step, say, module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor import examine_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -119,8 +119,8 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
-            **common_options.PROJECT,
+            **ansible_module.CLUSTER,
+            **ansible_module.PROJECT,
             "kubeconfig": {"type": "path", "default": ""},
             "phases": {"type": "list", "elements": "str", "required": True},
             "run_dir": {"type": "path", "default": ""},
@@ -149,7 +149,7 @@ def main() -> None:
         diff = {"before": before, "after": text if path is not None else ""}
         return {"changed": changed, **found, "lines": lines, "diff": diff}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 def _found(given: dict[str, Any], spec: examine_cluster.ExaminationSpec) -> dict[str, Any]:

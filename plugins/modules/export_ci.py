@@ -70,7 +70,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options, export_run
 
@@ -82,8 +82,8 @@ def main() -> None:
             "junit": {"type": "path", "default": ""},
             "textfile": {"type": "path", "default": ""},
             **export_options.GATE,
-            **common_options.PROGRESS,
-            **common_options.STEP,
+            **ansible_module.PROGRESS,
+            **ansible_module.STEP,
         },
     )
 
@@ -100,7 +100,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, export)
+    ansible_module.run(module, export)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options, export_run
@@ -106,10 +106,10 @@ def main() -> None:
             "user": {"type": "str", "default": ""},
             "password": {"type": "str", "default": "", "no_log": True},
             "token": {"type": "str", "default": "", "no_log": True},
-            **common_options.CA_FILE,
+            **ansible_module.CA_FILE,
             **export_options.GATE,
-            **common_options.PROGRESS,
-            **common_options.STEP,
+            **ansible_module.PROGRESS,
+            **ansible_module.STEP,
         },
     )
 
@@ -129,7 +129,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, export)
+    ansible_module.run(module, export)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
@@ -199,7 +199,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "pool": {"type": "str", "default": "fake-gpu"},
             "count": {"type": "int", "default": 4},
             "gpus": {"type": "int", "default": 8},
@@ -230,8 +230,8 @@ def main() -> None:
             "kwok_image": {"type": "str", "default": ""},
             "kwok_stages": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 120},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -254,7 +254,7 @@ def main() -> None:
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
             return establish(client, spec, given["timeout"], say, module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

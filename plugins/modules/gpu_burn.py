@@ -98,7 +98,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.gpu import gpu_burn
@@ -108,15 +108,15 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
             "seconds": {"type": "int", "default": 30},
             "image": {"type": "str", "default": ""},
             "command": {"type": "list", "elements": "str", "default": ["./gpu_burn", "{seconds}"]},
             "timeout": {"type": "float", "default": 1800},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     given = module.params
@@ -135,7 +135,7 @@ def main() -> None:
         say(text)
         return {"changed": False, "gpus": found, "summary": text}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ reaped:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import release_expired
 
@@ -94,8 +94,8 @@ def main() -> None:
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -104,7 +104,7 @@ def main() -> None:
         say = step.reporter(module.params["progress_file"], "clusters")
         return release_expired.release(module.params, step, say, module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

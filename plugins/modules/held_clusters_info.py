@@ -66,7 +66,7 @@ lines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 
@@ -77,7 +77,7 @@ def main() -> None:
         argument_spec={
             "artifacts_dir": {"type": "path", "required": True},
             "rehearsal_dir": {"type": "path", "required": True},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -86,7 +86,7 @@ def main() -> None:
         _held, listed = held_clusters.listing(module.params["artifacts_dir"], module.params["rehearsal_dir"])
         return {"changed": False, **listed}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -107,17 +107,17 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "state": {"type": "str", "choices": ["claimed", "running", "absent"], "default": "running"},
             **{name: {"type": "str", "required": True} for name in ("name", "namespace", "run_id")},
             "pool": {"type": "str", "default": ""},
-            **common_options.OWNER,
-            **common_options.PURPOSE,
+            **ansible_module.OWNER,
+            **ansible_module.PURPOSE,
             "lifetime": {"type": "float", "default": 0},
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 3600},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
         supports_check_mode=True,
@@ -138,7 +138,7 @@ def main() -> None:
                 found = hive_claim.wait(client, spec, Path(given["dest"]), say)
             return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

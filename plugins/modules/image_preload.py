@@ -109,7 +109,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
@@ -119,7 +119,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "image": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -128,8 +128,8 @@ def main() -> None:
             "resources": {"type": "dict", "default": {}},
             "service_account": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 1800},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -161,7 +161,7 @@ def main() -> None:
             files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
         return {"changed": any(not (one["there"] or one["simulated"]) for one in rows), "nodes": rows, "summary": text}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     install_config,
@@ -140,8 +140,8 @@ def main() -> None:
             "flavour": {"type": "str", "choices": ["rosa", "osd"], "default": "rosa"},
             "run_id": {"type": "str", "required": True},
             "settings": {"type": "dict", "default": {}},
-            **common_options.OWNER,
-            **common_options.EXPIRES,
+            **ansible_module.OWNER,
+            **ansible_module.EXPIRES,
             **openshift_options.CLUSTER,
             "rosa": {"type": "str", "default": ""},
             "ocm": {"type": "str", "default": ""},
@@ -150,8 +150,8 @@ def main() -> None:
             **openshift_options.BUNDLE,
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
@@ -166,7 +166,7 @@ def main() -> None:
         with step.timed("cluster", f"{given['flavour']} {given['state']}"):
             return do(manager, given)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
@@ -131,17 +131,17 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.RUN_DIR,
+            **ansible_module.RUN_DIR,
             "queries": {"type": "list", "elements": "path", "required": True},
-            **common_options.PROMETHEUS,
-            **common_options.CA_FILE,
+            **ansible_module.PROMETHEUS,
+            **ansible_module.CA_FILE,
             "from_dump": {"type": "bool", "default": False},
             "program": {"type": "path"},
             "step": {"type": "float", "default": 0},
             "range": {"type": "float", "default": 0},
             "names": {"type": "dict", "default": {}},
-            **common_options.POINTS,
-            **common_options.STEP,
+            **ansible_module.POINTS,
+            **ansible_module.STEP,
         },
     )
 
@@ -160,7 +160,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, capture)
+    ansible_module.run(module, capture)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump, prometheus
 
@@ -115,15 +115,15 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.RUN_DIR,
-            **common_options.PROMETHEUS,
-            **common_options.CA_FILE,
+            **ansible_module.RUN_DIR,
+            **ansible_module.PROMETHEUS,
+            **ansible_module.CA_FILE,
             "matchers": {"type": "list", "elements": "str", "default": []},
             "queries": {"type": "list", "elements": "path", "default": []},
             "limit_bytes": {"type": "int", "default": 256 << 20},
             "seconds": {"type": "float", "default": 600},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     given = module.params
@@ -141,7 +141,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside import new_project
 
@@ -91,7 +91,7 @@ def main() -> None:
         project = new_project.NewProject(given["name"], given["collection"], Path(given["root"]))
         return new_project.write(project, Path(given["skeletons"]), module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import (
@@ -265,7 +265,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent", "dedicated"], "default": "present"},
             "snapshot": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -275,8 +275,8 @@ def main() -> None:
             "selector": {"type": "str", "default": ""},
             "dedicated": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "float", "default": 3600},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -309,7 +309,7 @@ def main() -> None:
                 result = {**result, "changed": result["changed"] or asked}
             return {**result, "diff": scaler.diff.shown()}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

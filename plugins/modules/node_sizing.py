@@ -143,7 +143,7 @@ by_limit:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_types, node_sizing
 
@@ -194,7 +194,7 @@ def main() -> None:
             node = machine_types.size_of(given["instance_type"], given["machine_types"])
         return {"changed": False, **node_sizing.nodes_for(given["users"], user, node)}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

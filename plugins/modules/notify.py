@@ -166,7 +166,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github, send_messages
 
@@ -205,9 +205,9 @@ def main() -> None:
             "run_dir": {"type": "path"},
             "text": TEXT,
             "key": {"type": "str", "default": "", "no_log": False},
-            **common_options.CA_FILE,
-            **common_options.PROGRESS,
-            **common_options.STEP,
+            **ansible_module.CA_FILE,
+            **ansible_module.PROGRESS,
+            **ansible_module.STEP,
         },
         required_if=[("state", state, ("run_dir",)) for state in ("started", "ended")],
     )
@@ -217,7 +217,7 @@ def main() -> None:
             result = send_messages.send(module.params)
         return log_result(step, module.warn, result)
 
-    module_main.run(module, notify)
+    ansible_module.run(module, notify)
 
 
 if __name__ == "__main__":

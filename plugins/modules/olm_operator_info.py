@@ -101,7 +101,7 @@ operators:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.installed_operators import capture, info
@@ -111,10 +111,10 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "packages": {"type": "list", "elements": "str", "default": []},
             "namespaces": {"type": "list", "elements": "str", "default": []},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -125,7 +125,7 @@ def main() -> None:
             capture(client, found, step, module.params["namespaces"])
             return {"changed": False, "operators": found}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

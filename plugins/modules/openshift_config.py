@@ -101,7 +101,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import provider_openshift
@@ -167,12 +167,12 @@ def main() -> None:
             "provider": {"type": "str", "choices": list(provider_openshift.PROVIDERS), "required": True},
             "settings": {"type": "dict", "required": True},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
-            **common_options.OWNER,
-            **common_options.EXPIRES,
+            **ansible_module.OWNER,
+            **ansible_module.EXPIRES,
             "pull_secret": {"type": "str", "required": True, "no_log": True},
             "ssh_key": {"type": "str", "default": "", "no_log": False},
             **openshift_options.CLUSTER,
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -191,7 +191,7 @@ def main() -> None:
         step.log(f"{', '.join(documents)} for {module.params['name']}")
         return {"changed": before != after, **results, "diff": diff}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

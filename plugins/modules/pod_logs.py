@@ -136,7 +136,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -146,7 +146,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "namespace": {"type": "str", "default": ""},
             "selector": {"type": "str", "default": ""},
             "dest": {"type": "path", "required": True},
@@ -156,8 +156,8 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 0},
             "tail_lines": {"type": "int", "default": 0},
             "parallel": {"type": "int", "default": 16},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     given = module.params
@@ -173,7 +173,7 @@ def main() -> None:
         # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ server_version:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
 
@@ -250,8 +250,8 @@ def main() -> None:
             **quads_options.SELECTION,
             **quads_options.SEARCH,
             **quads_options.OPTIONS,
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         mutually_exclusive=[tuple(quads_options.NAMED)],
         required_if=[
@@ -269,7 +269,7 @@ def main() -> None:
                     module.no_log_values.add(password)
         return {"changed": False, **result}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

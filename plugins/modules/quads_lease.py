@@ -244,7 +244,7 @@ leases:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
 
@@ -279,8 +279,8 @@ def main() -> None:
             "lease_file": {"type": "path"},
             "release_command": {"type": "str", "default": ""},
             **quads_options.OPTIONS,
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         required_if=[
             ("state", "present", ["lease_id"]),
@@ -292,7 +292,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         return lab_modules.change_lease(module.params, module.check_mode, step)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

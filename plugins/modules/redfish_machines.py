@@ -71,7 +71,7 @@ machines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
     machine_fleet,
@@ -86,8 +86,8 @@ def main() -> None:
             "state": {"type": "str", "choices": ["booted", "ejected", "off"], "required": True},
             "image": {"type": "str", "default": ""},
             **redfish_options.BMCS,
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         required_if=[("state", "booted", ["image"])],
     )
@@ -100,7 +100,7 @@ def main() -> None:
             found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)
         return {"changed": changed, "machines": found}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ machines:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
     machine_fleet,
@@ -65,7 +65,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfi
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**redfish_options.BMCS, **common_options.STEP, **common_options.PROGRESS},
+        argument_spec={**redfish_options.BMCS, **ansible_module.STEP, **ansible_module.PROGRESS},
         supports_check_mode=True,
     )
     given = module.params
@@ -74,7 +74,7 @@ def main() -> None:
         say = step.reporter(given["progress_file"], "redfish_machines_info")
         return {"changed": False, "machines": machine_fleet.read(redfish_options.bmcs(given), given, say)}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import RegistryAccess
@@ -121,7 +121,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "inventory": {"type": "path", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -138,8 +138,8 @@ def main() -> None:
             },
             "timeout": {"type": "float", "default": 3600},
             "settle": {"type": "float", "default": 60},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -157,7 +157,7 @@ def main() -> None:
                 return {"changed": access.back(check)}
             return {"changed": access.give(given["pull_secret"], given["mirrors"], check)}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

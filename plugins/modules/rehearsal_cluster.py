@@ -162,7 +162,7 @@ import signal
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
@@ -184,8 +184,8 @@ def main() -> None:
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -199,7 +199,7 @@ def main() -> None:
         with step.timed("cluster", f"rehearsal {given['state']}"):
             return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ kubectl:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.cluster_status import info
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
@@ -139,7 +139,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**SHARED_OPTIONS, **common_options.STEP, **common_options.PROGRESS},
+        argument_spec={**SHARED_OPTIONS, **ansible_module.STEP, **ansible_module.PROGRESS},
         supports_check_mode=True,
     )
 
@@ -147,7 +147,7 @@ def main() -> None:
         with step.timed("cluster", "rehearsal info"):
             return info(Options.of(module.params))
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -311,7 +311,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
@@ -373,7 +373,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.RUN_DIR,
+            **ansible_module.RUN_DIR,
             "stages": {"type": "list", "elements": "str", "choices": list(STAGES), "required": True},
             "head": {"type": "int", "default": 0},
             "tail": {"type": "int", "default": 0},
@@ -386,8 +386,8 @@ def main() -> None:
             "write_verdict": {"type": "bool", "default": True},
             "template": {"type": "path"},
             **history_settings.OPTIONS,
-            **common_options.POINTS,
-            **common_options.STEP,
+            **ansible_module.POINTS,
+            **ansible_module.STEP,
         },
     )
 
@@ -400,7 +400,7 @@ def main() -> None:
             results["changed"] |= result["changed"]
         return results
 
-    module_main.run(module, compute)
+    ansible_module.run(module, compute)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
@@ -133,7 +133,7 @@ def main() -> None:
         )
         return log_result(step, module.warn, result)
 
-    module_main.run(module, compare)
+    ansible_module.run(module, compare)
 
 
 if __name__ == "__main__":

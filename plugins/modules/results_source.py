@@ -92,7 +92,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options
@@ -130,7 +130,7 @@ def main() -> None:
             rows.append({**row, "migrated": found.migrated})
         return {"changed": True, "runs": rows}
 
-    module_main.run(module, fetch)
+    ansible_module.run(module, fetch)
 
 
 if __name__ == "__main__":

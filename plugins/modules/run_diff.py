@@ -89,7 +89,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import run_difference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -99,13 +99,13 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
-            **common_options.RUN_DIR,
+            **ansible_module.CLUSTER,
+            **ansible_module.RUN_DIR,
             "run_id": {"type": "str", "required": True},
             "moment": {"type": "str", "choices": ["before", "after"], "required": True},
             "timeout": {"type": "float", "default": 60},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     given = module.params
@@ -120,7 +120,7 @@ def main() -> None:
             say(result["summary"])
             return result
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai.runai_export import PLOTS
@@ -92,8 +92,8 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.RUN_DIR,
-            **common_options.STEP,
+            **ansible_module.RUN_DIR,
+            **ansible_module.STEP,
             "all_points": {"type": "bool", "default": False},
             "plots": {"type": "list", "elements": "str", "choices": ["general", "detailed"], "default": list(PLOTS)},
             "skip_errors": {"type": "bool", "default": True},
@@ -106,7 +106,7 @@ def main() -> None:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
         return runai_export.write_for_points(Path(module.params["run_dir"]), **options)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

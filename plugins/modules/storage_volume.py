@@ -192,7 +192,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, files, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -213,7 +213,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
+            **ansible_module.CLUSTER,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "namespace": {"type": "str", "required": True},
             "claim": {"type": "str", "required": True},
@@ -245,8 +245,8 @@ def main() -> None:
             "node_selector": {"type": "dict", "default": {}},
             "tolerations": {"type": "list", "elements": "dict", "default": []},
             "service_account": {"type": "str", "default": ""},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         supports_check_mode=True,
     )
@@ -277,7 +277,7 @@ def main() -> None:
             files.write_json(step.path / "downloads.json", document, "downloads/1")
         return result
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 def _spec(given: dict[str, Any]) -> DownloadSpec:

@@ -70,7 +70,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 
@@ -90,7 +90,7 @@ def main() -> None:
     def work(_step: Step) -> dict[str, Any]:
         return write_presets.write(Path(given["src"]), Path(given["dest"]), given["presets"], module.check_mode)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
     training_log,
@@ -142,8 +142,8 @@ def main() -> None:
             "simulated": {"type": "bool", "required": True},
             "real_nodes": {"type": "list", "elements": "str", "default": []},
             "settings": {"type": "dict", "default": {}},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
     )
     given = module.params
@@ -172,7 +172,7 @@ def main() -> None:
         found |= training_rows.summary(rows)
         return {"changed": changed, "summary": text, **found}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

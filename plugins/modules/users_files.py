@@ -97,7 +97,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
@@ -108,19 +108,19 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **common_options.CLUSTER,
-            **common_options.POINT,
+            **ansible_module.CLUSTER,
+            **ansible_module.POINT,
             "state": {"type": "str", "choices": ["prepared", "fetched", "absent"], "default": "fetched"},
-            **common_options.COLLECT_S3,
+            **ansible_module.COLLECT_S3,
             "namespace": {"type": "str", "required": True},
             "count": {"type": "int"},
             "required": {"type": "str", "default": "all"},
             "dest": {"type": "path", "required": True},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         required_if=[("state", "prepared", ["count"]), ("state", "fetched", ["count"])],
     )
-    module_main.run(module, lambda step: _work(module.params, step))
+    ansible_module.run(module, lambda step: _work(module.params, step))
 
 
 def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:

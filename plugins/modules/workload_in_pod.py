@@ -146,7 +146,7 @@ msg:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods
 
@@ -156,8 +156,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            **common_options.CLUSTER,
-            **common_options.POINT,
+            **ansible_module.CLUSTER,
+            **ansible_module.POINT,
             "point_dir": {"type": "path", "required": True},
             "request": {"type": "dict", "default": {}},
             "target_kubeconfig": {"type": "path"},
@@ -171,13 +171,13 @@ def main() -> None:
             "security_context": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 86400},
             "collect_bytes": {"type": "int", "default": 268435456},
-            **common_options.COLLECT_S3,
+            **ansible_module.COLLECT_S3,
             "restarts": {"type": "int", "default": 3},
             "start_timeout": {"type": "float", "default": 600},
             "reconnect": {"type": "float", "default": 600},
             "lock_dir": {"type": "path"},
-            **common_options.STEP,
-            **common_options.PROGRESS,
+            **ansible_module.STEP,
+            **ansible_module.PROGRESS,
         },
         required_if=[("state", "present", ["target_kubeconfig"])],
     )
@@ -187,7 +187,7 @@ def main() -> None:
             return load_in_pods.absent(module.params, step)
         return load_in_pods.present(module.params, step)
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

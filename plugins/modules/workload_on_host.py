@@ -94,7 +94,7 @@ found:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import detached_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
@@ -106,7 +106,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "root": {"type": "path", "default": "~/.local/state/seatrial/loads"},
-            **common_options.POINT,
+            **ansible_module.POINT,
             "point_dir": {"type": "path"},
             "request": {"type": "dict", "default": {}},
             "kubeconfig": {"type": "path"},
@@ -115,7 +115,7 @@ def main() -> None:
             "lock_dir": {"type": "path"},
             "interval": {"type": "float", "default": 10},
             "reconnect": {"type": "float", "default": 600},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         required_if=[("state", "present", ["kubeconfig_content"])],
     )
@@ -129,7 +129,7 @@ def main() -> None:
         new = detached_load.start(directory, request, given["kubeconfig_content"], given["lock"])
         return {"changed": new, "found": not new}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

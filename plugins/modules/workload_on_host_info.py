@@ -65,7 +65,7 @@ offset:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import detached_load
 
@@ -75,9 +75,9 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "root": {"type": "path", "default": "~/.local/state/seatrial/loads"},
-            **common_options.POINT,
+            **ansible_module.POINT,
             "offset": {"type": "int", "default": 0},
-            **common_options.STEP,
+            **ansible_module.STEP,
         },
         supports_check_mode=True,
     )
@@ -87,7 +87,7 @@ def main() -> None:
         directory = detached_load.LoadDirectory(given["root"], given["run_id"], given["point"])
         return {"changed": False, **detached_load.status(directory, given["offset"])}
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -147,9 +147,8 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_running_load import (
     RunningLoadSampler,
@@ -159,13 +158,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.samp
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={**load_spec.SAMPLE, **common_options.STEP, **common_options.PROGRESS})
+    module = AnsibleModule(argument_spec={**load_spec.SAMPLE, **ansible_module.STEP, **ansible_module.PROGRESS})
 
     def work(step: Step) -> dict[str, Any]:
         request = WatchSpec.of(module.params)
         return RunningLoadSampler(request, step, Progress(module.params["progress_file"], step)).run()
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -240,9 +240,8 @@ seconds:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, module_main
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -252,7 +251,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.subm
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**load_spec.SUBMIT, **common_options.STEP, **common_options.PROGRESS},
+        argument_spec={**load_spec.SUBMIT, **ansible_module.STEP, **ansible_module.PROGRESS},
         supports_check_mode=True,
     )
 
@@ -263,7 +262,7 @@ def main() -> None:
         load = Load(request, step, progress)
         return load.check() if module.check_mode else load.run()
 
-    module_main.run(module, work)
+    ansible_module.run(module, work)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 import wrong_clock_client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients

@@ -70,7 +70,7 @@ def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.S3
     s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
     found = contents(tmp_path)
     manifest = files.read_json(tmp_path / "manifest.json")
-    files.check("manifest/1", manifest)
+    files.check_schema("manifest/1", manifest)
     del found["manifest.json"]
     assert found == contents(run)
     assert {one["name"] for one in manifest["files"]} == set(found)

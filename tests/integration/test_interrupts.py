@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from load_world import World, group_is_gone, wait_until_created
 from playbook import begin, run_dirs
 from processes import blocked

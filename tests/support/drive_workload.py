@@ -47,8 +47,7 @@ def main(what: str, path: str) -> None:
     """Be the process."""
     sys.path.insert(0, str(COLLECTIONS))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "hive.openshift.io/claim"
@@ -131,7 +131,7 @@ class HiveSimulator(threading.Thread):
 
     def is_running(self, one: dict[str, Any]) -> bool:
         """Whether the claim has the condition ClusterRunning."""
-        return holds(one, "ClusterRunning")
+        return is_condition_true(one, "ClusterRunning")
 
     def conditions(self, path: str, reason: str, message: str, running: bool) -> None:
         """Set the claim's conditions."""

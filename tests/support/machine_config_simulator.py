@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import mirror_sets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.machine_config_pools import VERSION
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import (
@@ -60,7 +60,7 @@ class MachineConfigSimulator:
     def current(self) -> bool:
         """Return whether the machines have the configuration of what is on the cluster now."""
         pool = self.client.get(self.client.kind(VERSION, "MachineConfigPool"), POOL)
-        return at(pool, "status.configuration.name", "") == f"rendered-{POOL}-{self.content()}"
+        return field_at(pool, "status.configuration.name", "") == f"rendered-{POOL}-{self.content()}"
 
     def step(self) -> None:
         """Bring the pool a step on."""

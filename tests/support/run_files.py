@@ -36,12 +36,12 @@ def validated(run_dir: Path) -> Iterator[Path]:
     """Yield every file of the run that has a schema and fits it. Raises DataError for an invalid one."""
     for pattern, schema in DOCUMENTS.items():
         for path in sorted(run_dir.glob(pattern)):
-            files.check(schema, files.read_json(path) if path.suffix == ".json" else files.read_yaml(path))
+            files.check_schema(schema, files.read_json(path) if path.suffix == ".json" else files.read_yaml(path))
             yield path
     for pattern, schema in LINES.items():
         for path in sorted(run_dir.glob(pattern)):
             for record in files.read_lines(path):
-                files.check(schema, record)
+                files.check_schema(schema, record)
             yield path
 
 

@@ -45,10 +45,10 @@ def be_wrong(clock: WrongClock) -> None:
     """Replace the clocks of this process."""
     time.time = lambda: clock.shows(_wall())
     time.monotonic = lambda: 1e6 + _monotonic() * (1 + clock.drift)
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls_stream
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 
-    stream: Any = tls_stream
-    stream._TIMESTAMP = ShownTimes(tls_stream._TIMESTAMP, clock)
+    stream: Any = tls
+    stream._TIMESTAMP = ShownTimes(tls._TIMESTAMP, clock)
 
 
 def interpreter(path: Path, clock: WrongClock) -> str:

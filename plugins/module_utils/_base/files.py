@@ -1,27 +1,29 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write the files of a run directory.
+"""Read and write the files of a run directory, and definitions in YAML files.
 
 Documents (YAML, JSON) are replaced atomically: a reader sees the old or the new one, never a part.
-JSON-lines files are append-only; a truncated last line (the writer was killed) is not a record.
-With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, everything is validated against
-its JSON Schema before it is written.
+JSON-lines files are append-only: one process appends whole lines; a truncated last line (the writer was killed) is not
+a record. With the environment variable ``SEATRIAL_VALIDATE`` set, as in all tests, everything is validated against its
+JSON Schema before it is written.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import schemas
-from .errors import DataError
+from .clock import Clock
+from .errors import DataError, InputError, OwnershipError, nearest
 
 VALIDATE = "SEATRIAL_VALIDATE"
 
@@ -34,7 +36,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def check(name: str, value: Any) -> None:
+def check_schema(name: str, value: Any) -> None:
     """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
 
     Raises DataError with the location in the document.
@@ -107,7 +109,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
     """Write ``value`` as indented JSON, validated against ``schema`` if given."""
     if schema:
-        check(schema, value)
+        check_schema(schema, value)
     replace_text(path, json.dumps(plain(value), indent=2, sort_keys=False) + "\n")
 
 
@@ -116,7 +118,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
     import yaml
 
     if schema:
-        check(schema, value)
+        check_schema(schema, value)
     comment = "".join(f"# {line}\n" for line in head.splitlines())
     body = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
     replace_text(path, f"---\n{comment}{body}")
@@ -190,10 +192,10 @@ def _encoder() -> Callable[[Any], str]:
 encode = _encoder()
 
 
-def line(record: dict[str, Any], schema: str = "") -> bytes:
+def encode_line(record: dict[str, Any], schema: str = "") -> bytes:
     """Return ``record`` as one line of a JSON-lines file, newline included."""
     if schema:
-        check(schema, record)
+        check_schema(schema, record)
     return encode(record).encode() + b"\n"
 
 
@@ -206,7 +208,7 @@ def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]],
     try:
         with open(temporary, "wb") as stream:
             for record in records:
-                stream.write(line(record, checked))
+                stream.write(encode_line(record, checked))
                 count += 1
             stream.flush()
             os.fsync(stream.fileno())
@@ -215,3 +217,134 @@ def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]],
         temporary.unlink(missing_ok=True)
         raise
     return count
+
+
+def repair(handle: int) -> int:
+    """Cut a torn last line off the file ``handle`` (open for reading and writing); return the number of bytes cut."""
+    size = os.fstat(handle).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - 65536)
+        block = os.pread(handle, end - start, start)
+        at = block.rfind(b"\n")
+        if at >= 0:
+            end = start + at + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(handle, end)
+    return size - end
+
+
+class JsonlAppender:
+    """A JSON-lines file to which only this process appends, whole lines, from any thread.
+
+    Raises OwnershipError if another process has the file open.
+    """
+
+    def __init__(self, path: Path, schema: str, who: str) -> None:
+        self.path = path
+        self.schema = schema
+        self._validate = bool(os.environ.get(VALIDATE))
+        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._handle)
+            raise OwnershipError(
+                f"{path}: another {who} is writing to it; a point directory permits one at a time"
+            ) from error
+        self.repaired = repair(self._handle)
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one record. Raises DataError if it cannot be written whole."""
+        if self._validate:
+            check_schema(self.schema, record)
+        self._append(f"{encode(record)}\n".encode())
+
+    def write_row(self, row: str) -> None:
+        """Append a record that is JSON text."""
+        self.write_rows((row,))
+
+    def write_rows(self, rows: Sequence[str]) -> None:
+        """Append records that are JSON text, in one write."""
+        if self._validate:
+            for row in rows:
+                check_schema(self.schema, json.loads(row))
+        if rows:
+            self._append("\n".join((*rows, "")).encode())
+
+    def _append(self, data: bytes) -> None:
+        try:
+            # One write with O_APPEND: lines of several threads never mix.
+            written = os.write(self._handle, data)
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be written: {error.strerror}") from error
+        if written != len(data):
+            raise DataError(f"{self.path} cannot be written: only {written} of {len(data)} bytes were written")
+
+    def sync(self) -> None:
+        """Sync the file to disk."""
+        os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Close the file and release its lock (in a forked child, only the child's handle)."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def session_line(schema: str, run: str, point: str, clock: Clock, client: int | None = None) -> dict[str, Any]:
+    """Return the first line of a process in a file. ``client``: its number, if the load has several."""
+    of = {} if client is None else {"client": client}
+    return {
+        "type": "session",
+        "schema": schema,
+        "run": run,
+        "point": point,
+        "anchor": clock.anchor(),
+        "pid": os.getpid(),
+        **of,
+    }
+
+
+def read_definitions(
+    paths: Iterable[str],
+    noun: str,
+    plural: str,
+    schema: str,
+    required: Sequence[str],
+    optional: Sequence[str],
+    check: Callable[[Mapping[str, Any], str], None],
+) -> list[dict[str, Any]]:
+    """Read the files in order; a later entry replaces an earlier one of the same name.
+
+    check(entry, where) validates everything but the keys. Raises InputError naming file and entry.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        entries = read_yaml(path) or []
+        if not isinstance(entries, list):
+            raise InputError(f"{path}: a list of {plural} is expected, not {type(entries).__name__}")
+        for number, entry in enumerate(entries, start=1):
+            where = f"{path}: {noun} {number}"
+            if not isinstance(entry, Mapping):
+                raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
+            where = f"{where} ({entry.get('name', 'without name')})"
+            _check_definition_keys(entry, where, required, optional)
+            check(entry, where)
+            found[entry["name"]] = dict(entry)
+        check_schema(schema, entries)
+    return list(found.values())
+
+
+def _check_definition_keys(
+    entry: Mapping[str, Any], where: str, required: Sequence[str], optional: Sequence[str]
+) -> None:
+    for key in required:
+        if key not in entry:
+            raise InputError(f"{where}: '{key}' is missing")
+    known = (*required, *optional)
+    for key in entry:
+        if key not in known:
+            raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}")

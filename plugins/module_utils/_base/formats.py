@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Format figures for readers: three significant digits and a suitable unit; counts and lists."""
+"""Format figures for readers, and read them: numbers, durations, Kubernetes quantities, counts and lists.
+
+Figures have three significant digits and a suitable unit.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,7 @@ def count(amount: int, one: str, many: str = "") -> str:
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
+def format_list(names: Iterable[str], most: int = 5) -> str:
     """Return up to ``most`` names and the number of further ones."""
     all_ = list(names)
     more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
@@ -192,13 +195,13 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def joined(names: Iterable[str]) -> str:
+def join_with_and(names: Iterable[str]) -> str:
     """Return "a", "a and b", "a, b and c"."""
     *first, last = list(names) or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def unknown(what: str, given: object, known: Iterable[str]) -> InputError:
+def unknown_value(what: str, given: object, known: Iterable[str]) -> InputError:
     """Return the error for an unknown value, naming the known ones and the nearest."""
     names = [str(one) for one in known]
     return InputError(f"{what} '{given}' is none of {', '.join(names)}{nearest(str(given), names)}")
@@ -212,3 +215,41 @@ def setting_text(value: Any, longest: int = LONGEST_SETTING) -> str:
     """Return the value of a setting as text, cut after ``longest`` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+_GO_PART = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|us|µs|ns|m|s)")
+_GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def parse_go_duration(text: str) -> float | None:
+    """Return the seconds of a duration; None for an invalid one (time.ParseDuration)."""
+    found = list(_GO_PART.finditer(text or ""))
+    if not found or "".join(one.group() for one in found) != text:
+        return None
+    return sum(float(one["number"]) * _GO_UNITS[one["unit"]] for one in found)
+
+
+# The grammar of the Kubernetes API (apimachinery, resource.Quantity). 1E is 10**18, 1E3 is 1000.
+_KUBE_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<exponent>[eE][+-]?\d+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
+)
+_KUBE_FACTORS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
+_KUBE_FACTORS |= {suffix: 1000.0**power for power, suffix in enumerate("kMGTPE", start=1)}
+_KUBE_FACTORS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
+
+
+def is_kube_quantity(text: object) -> bool:
+    """Return whether an API server would take ``text`` as the request of a container, which is not negative."""
+    found = _KUBE_QUANTITY.fullmatch(str(text))
+    return found is not None and not found["number"].startswith("-")
+
+
+def parse_kube_quantity(text: object) -> float:
+    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30, ``1e3`` 1000), NaN for other text.
+
+    The server normalizes 1024Gi to 1Ti, so quantities must be compared as numbers.
+    """
+    found = _KUBE_QUANTITY.fullmatch(str(text))
+    if not found:
+        return float("nan")
+    return float(found["number"] + (found["exponent"] or "")) * _KUBE_FACTORS[found["suffix"] or ""]

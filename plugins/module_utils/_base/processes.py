@@ -170,7 +170,7 @@ def started(
     Raises OSError.
     """
     # Here, because tools/leftovers.py reads this file where there is no collection.
-    from .signal_blocking_threads import unblock_signals
+    from .signals import unblock_signals
 
     with open(log, "ab") as stream:
         stream.write(title.encode())

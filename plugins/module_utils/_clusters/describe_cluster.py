@@ -19,10 +19,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
 
 from .operator_versions import operator_versions
 
@@ -98,7 +98,7 @@ def gather(client: Client, run: str = "") -> Identity:
     found.nodes, found.cpus, found.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
     found.gpus, found.gpu_products = totals["gpus"], totals["gpu_products"]
     found.node_names = sorted(node["metadata"]["name"] for node in nodes)
-    found.nodes_ready = sum(holds(node, "Ready") for node in nodes)
+    found.nodes_ready = sum(is_condition_true(node, "Ready") for node in nodes)
     found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
     found.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
     operators = operator_versions(client)
@@ -151,7 +151,7 @@ def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _allocatable(node: Mapping[str, Any], resource: str) -> float:
-    found = amount(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    found = parse_kube_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
     return 0.0 if isnan(found) else found
 
 
@@ -210,7 +210,7 @@ def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         labels = node["metadata"].get("labels") or {}
         for resource, product in GPU_RESOURCES.items():
-            count = amount(allocatable.get(resource, "0"))
+            count = parse_kube_quantity(allocatable.get(resource, "0"))
             if count > 0:
                 products[labels.get(product) or resource] += int(count)
     return dict(products.most_common())

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, go_duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     DataError,
@@ -30,9 +30,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, is_condition_true
 
 VERSION = "hive.openshift.io/v1"
 
@@ -123,9 +123,9 @@ def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str],
         if found is None:
             raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
         state = conditions(found)
-        if holds(found, "ClusterDeleted"):
+        if is_condition_true(found, "ClusterDeleted"):
             raise DataError(f"Hive has deleted the cluster of claim {spec.name}: {_reason(state['ClusterDeleted'])}")
-        if holds(found, "ClusterRunning") and found["spec"].get("namespace"):
+        if is_condition_true(found, "ClusterRunning") and found["spec"].get("namespace"):
             return _taken(client, spec, found, kubeconfig), ""
         return None, _waiting(spec, state)
 
@@ -175,7 +175,9 @@ def _expires(found: Mapping[str, Any]) -> float | None:
 
     That is the effective lifetime, which the pool may limit, after the claim received a cluster.
     """
-    lifetime = go_duration.seconds((found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or "")
+    lifetime = formats.parse_go_duration(
+        (found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or ""
+    )
     since = conditions(found).get("Pending", {}).get("lastTransitionTime") or found["metadata"].get("creationTimestamp")
     try:
         return datetime.fromisoformat(str(since)).timestamp() + lifetime if lifetime else None

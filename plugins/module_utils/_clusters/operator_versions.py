@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
 
 _V1ALPHA1 = "operators.coreos.com/v1alpha1"
 #: OLM copies each ClusterServiceVersion to the namespaces that its operator serves; copies have this label.
@@ -49,9 +49,9 @@ def of(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
     versions: dict[str, set[str]] = {}
     namespaces = set()
     for csv in csvs:
-        if at(csv, "status.phase") in _OUTGOING:
+        if field_at(csv, "status.phase") in _OUTGOING:
             continue
-        versions.setdefault(_package(csv), set()).add(str(at(csv, "spec.version", "")) or csv["metadata"]["name"])
+        versions.setdefault(_package(csv), set()).add(str(field_at(csv, "spec.version", "")) or csv["metadata"]["name"])
         namespaces.add(csv["metadata"]["namespace"])
     joined = {package: ", ".join(sorted(found)) for package, found in sorted(versions.items())}
     return OperatorVersions(joined, tuple(sorted(namespaces)))

@@ -16,10 +16,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_fits_nodes import allocatable
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable
 
 from . import describe_cluster
 from .operator_versions import OperatorVersions, operator_versions
@@ -93,10 +93,10 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     known = {str(one["metadata"]["name"]): one for one in nodes}
     found: dict[str, dict[str, Any]] = {}
     for pod in pods:
-        node = known.get(str(at(pod, "spec.nodeName", "")))
+        node = known.get(str(field_at(pod, "spec.nodeName", "")))
         for resource, product in describe_cluster.GPU_RESOURCES.items():
-            limits = (at(one, "resources.limits", {}) for one in at(pod, "spec.containers", []))
-            held = int(sum(amount(one.get(resource, "0")) for one in limits))
+            limits = (field_at(one, "resources.limits", {}) for one in field_at(pod, "spec.containers", []))
+            held = int(sum(parse_kube_quantity(one.get(resource, "0")) for one in limits))
             if node is None or not held:
                 continue
             one = found.setdefault(
@@ -116,8 +116,8 @@ def images(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return repository and tag -> digest of the containers whose digest is known; several digests are joined."""
     found: dict[str, set[str]] = {}
     for pod in pods:
-        asked = {one["name"]: one.get("image") for one in at(pod, "spec.containers", [])}
-        for status in at(pod, "status.containerStatuses", []):
+        asked = {one["name"]: one.get("image") for one in field_at(pod, "spec.containers", [])}
+        for status in field_at(pod, "status.containerStatuses", []):
             digest = _DIGEST.search(str(status.get("imageID") or ""))
             name = asked.get(status.get("name")) or status.get("image")
             if digest and name:

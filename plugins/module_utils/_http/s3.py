@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     InputError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20

@@ -21,19 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from . import discovery
-from .api_credentials import Access
-from .connection import (
-    JSON,
-    METADATA,
-    METADATA_LIST,
-    Broken,
-    Connection,
-    Reply,
-    request_bytes,
-    request_head,
-)
+from .connection import JSON, METADATA, METADATA_LIST, Broken, Connection, Reply, request_bytes, request_head
 from .discovery import Kind
 from .kubeconfig import load
+from .server import Access
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"

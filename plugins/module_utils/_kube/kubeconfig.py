@@ -27,10 +27,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest,
 )
 
-from . import exec_plugin, http1_codec, oauth_login
-from .api_credentials import Access, Credentials
-from .proxy_tunnel import proxy_of
-from .tls_context import make_context
+from . import http1, login
+from .server import Access, Credentials, proxy_of
+from .tls import make_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
 IN_CLUSTER = "in-cluster"
@@ -149,7 +148,7 @@ def service_address() -> tuple[str, str]:
 def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
-        "server": f"https://{http1_codec.authority(*service_address())}",
+        "server": f"https://{http1.authority(*service_address())}",
         "certificate-authority": str(access / "ca.crt"),
     }
     return document(name, cluster, {"tokenFile": str(access / "token")}, namespace)
@@ -167,7 +166,7 @@ def in_cluster() -> Access:
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
     access = Access(
-        server=f"https://{http1_codec.authority(host, port)}",
+        server=f"https://{http1.authority(host, port)}",
         host=host,
         port=int(port),
         prefix="",
@@ -192,7 +191,7 @@ def _credentials(
 ) -> Credentials:
     """Return the first credentials, and set the access's reader; a token has precedence over a token file."""
     if user.get("exec"):
-        access.reader = partial(exec_plugin.credentials, user["exec"], cluster, where, access.source)
+        access.reader = partial(login.run_exec_plugin, user["exec"], cluster, where, access.source)
         return access.reader()
     if user.get("auth-provider"):
         access.reader = partial(_from_package, where, chosen, access.source)
@@ -206,7 +205,7 @@ def _credentials(
         access.reader = partial(_from_file, _beside(where, user["tokenFile"]), access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
-        access.reader = partial(oauth_login.login, access, str(user["username"]), str(user.get("password") or ""))
+        access.reader = partial(login.log_in, access, str(user["username"]), str(user.get("password") or ""))
     return Credentials(authorization, certificate, key)
 
 

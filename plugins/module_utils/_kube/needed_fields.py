@@ -50,7 +50,7 @@ def decoder(shape: Shape | None) -> Decoder:
     def decode(text: bytes) -> Any:
         try:
             return read(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):  # json.loads reads lone surrogates
             return json.loads(text)
 
     return decode

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
 from .client import Client
 
@@ -40,7 +40,9 @@ class Right:
         return f"{what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
 
 
-def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]) -> list[Right]:
+def required_rights(
+    entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]
+) -> list[Right]:
     """Return the permissions of the chosen phases, each once.
 
     namespaces: name -> whether it exists. An existing one is neither created nor deleted. Raises InputError for an
@@ -70,7 +72,7 @@ def wanted(entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespac
     return sorted(right for key, right in found.items() if not key[3] or key[:3] not in everywhere)
 
 
-def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
+def missing_rights(client: Client, rights: Iterable[Right]) -> list[Right]:
     """Return the permissions that we lack according to the API server. Raises AccessError, ApiError."""
     asked = list(rights)
     with ThreadPool(8) as pool:
@@ -78,7 +80,7 @@ def refused(client: Client, rights: Iterable[Right]) -> list[Right]:
     return [right for right, granted in zip(asked, allowed, strict=True) if not granted]
 
 
-def texts(rights: Iterable[Right]) -> list[str]:
+def format_rights(rights: Iterable[Right]) -> list[str]:
     """Return permissions for people: one text for all verbs on one resource."""
     by: dict[str, list[Right]] = {}
     for one in rights:
@@ -106,7 +108,7 @@ def _allowed(client: Client, right: Right) -> bool:
     return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
 
 
-def manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
+def rbac_manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
     """Return minimal RBAC: a ClusterRole and a Role per namespace, with bindings to the user ``subject``."""
     found: list[dict[str, Any]] = []
     for place in sorted({one.namespace for one in rights}):

@@ -128,7 +128,7 @@ class LeaseFile:
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
             self.known["updated"] = times.stamp(time.time())
-            files.check("lease/1", self.known)
+            files.check_schema("lease/1", self.known)
             # The command must stay on one line to be copied.
             text = yaml.safe_dump(files.plain(self.known), sort_keys=False, width=10_000)
             files.replace_text(self.path, f"---\n# {_HEAD}\n{text}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.interrupt import noticed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import interrupt_recorded
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
 
 from . import host_search, lease_file, times
@@ -91,7 +91,7 @@ def client(
 @contextmanager
 def heeding_signals(client: QuadsClient) -> Iterator[None]:
     """Raise Interrupted in a waiting client at once on Ctrl-C or a kill, so that acquired machines are released."""
-    with noticed() as interrupt:
+    with interrupt_recorded() as interrupt:
 
         def sleep(seconds: float) -> None:
             interrupt.event.wait(max(0.0, seconds))

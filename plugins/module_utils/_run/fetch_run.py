@@ -147,7 +147,7 @@ def run_in(folder: Path, source: str) -> Path:
         runs = [one for one in sorted(inner.iterdir()) if one.is_dir() and not one.name.startswith(".")]
         several = [one.name for one in runs if is_run(one)]
         if len(several) > 1:
-            names = formats.listed(several)
+            names = formats.format_list(several)
             raise InputError(f"source {source}: it contains {len(several)} runs, name one of: {names}")
         if not several and len(runs) != 1:
             break

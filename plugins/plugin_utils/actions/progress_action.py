@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
 
 from .in_place_module import InPlaceAction
 

@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import VERDICT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration

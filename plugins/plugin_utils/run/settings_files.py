@@ -37,8 +37,8 @@ def write(
     """
     hidden = set(secrets)
     document = request.document()
-    files.check("request/1", document)
-    files.check("settings/1", found.settings)
+    files.check_schema("request/1", document)
+    files.check_schema("settings/1", found.settings)
     files.replace_text(directory / "request.yml", "---\n" + unsafe_text.dump(document))
     dump(directory / "settings.yml", found.settings, hidden)
     provenance = settings_display.provenance(found, request, given)

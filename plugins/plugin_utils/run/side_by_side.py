@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 #: Seconds between two looks at what the members say.
@@ -137,7 +137,7 @@ def run(
             now = time.monotonic() - began
             lost = [name for name in member.after if name in ended and ended[name].state != PASSED]
             if lost:
-                why = f"not started, because {formats.listed(lost)} failed"
+                why = f"not started, because {formats.format_list(lost)} failed"
                 ended[member.name] = MemberOutcome(LEFT_OUT, now, now, {"msg": why})
             elif all(name in ended for name in member.after):
                 receiver, sender = fork.Pipe(duplex=False)
@@ -159,7 +159,7 @@ def run(
                 del running[name]
                 if left := [*running, *waiting]:
                     failed = "failed: " if state == FAILED else ""
-                    say(f"{failed}{ended[name].text(name)}; still to end: {formats.listed(left)}")
+                    say(f"{failed}{ended[name].text(name)}; still to end: {formats.format_list(left)}")
     look()
     return {one.name: ended[one.name] for one in given}
 

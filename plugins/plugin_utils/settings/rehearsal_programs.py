@@ -46,7 +46,7 @@ def check(
     lacking = component_binaries.missing(components, options.sources)
     if lacking:
         minutes = sum(one.build.minutes for one in lacking)
-        names = formats.joined([one.name for one in lacking])
+        names = formats.join_with_and([one.name for one in lacking])
         raise InputError(
             f"cluster_provider is rehearsal{set_by('cluster_provider') or ' (the default)'}, and this job of AWX has"
             f" no programs for {names}: building them takes up to {minutes:.0f} min and is lost with the job's"

@@ -91,7 +91,7 @@ class RequestedSettings:
         """Read the content of request.yml. Raises DataError for another schema version."""
         if document.get("schema") != "request/1":
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
-        files.check("request/1", document)
+        files.check_schema("request/1", document)
         layers = tuple(
             SettingsLayer(str(one["kind"]), str(one["source"]), dict(one["values"]), dict(one.get("origins") or {}))
             for one in document["layers"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import joined
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import join_with_and
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 
@@ -209,7 +209,9 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
         raise SettingsError(f"over: '{plan.over}' is no setting{nearest(name, catalogue.settings)}", "bisect", "-e")
     others = [word for word in ("matrix", "matrix_points", "matrix_skip_if") if resolved.settings[word]]
     if others:
-        message = f"a bisection varies {plan.over} alone, and {joined(others)} is set too: choose a preset without it"
+        message = (
+            f"a bisection varies {plan.over} alone, and {join_with_and(others)} is set too: choose a preset without it"
+        )
         raise SettingsError(message, others[0], others[0])
     return replace(resolved, settings={**resolved.settings, "matrix": {plan.over: list(plan.values)}})
 

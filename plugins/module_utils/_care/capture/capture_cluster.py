@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import what_ran, write_what_ran
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, event_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at
 
 from . import chosen_workloads, cluster_state, dynamic_objects
 from .capture_files import CaptureFiles
@@ -273,7 +273,7 @@ def _versions(client: Client, stack: Iterable[Mapping[str, Any]]) -> dict[str, s
     found = {"kubernetes": str(client.request("GET", "/version")["gitVersion"])}
     for one in stack:
         if one["kind"] == "ClusterVersion":
-            found["openshift"] = str(at(one, "status.desired.version", ""))
+            found["openshift"] = str(field_at(one, "status.desired.version", ""))
     return found
 
 
@@ -282,23 +282,23 @@ def _status(pod: Mapping[str, Any]) -> dict[str, Any]:
     meta = pod["metadata"]
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp", "labels") if name in meta}
     status = {name: one for name, one in (pod.get("status") or {}).items() if name not in ("podIPs", "hostIPs")}
-    return {"kind": "Pod", "metadata": kept, "node": at(pod, "spec.nodeName", ""), "status": status}
+    return {"kind": "Pod", "metadata": kept, "node": field_at(pod, "spec.nodeName", ""), "status": status}
 
 
 def _failed_containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """Return the containers of a pod that failed, each with whether the failed one is the previous."""
     found = []
     for place in ("initContainerStatuses", "containerStatuses"):
-        for one in at(pod, f"status.{place}", []):
-            ended = at(one, "state.terminated.exitCode", 0)
-            before = at(one, "lastState.terminated.exitCode", 0)
+        for one in field_at(pod, f"status.{place}", []):
+            ended = field_at(one, "state.terminated.exitCode", 0)
+            before = field_at(one, "lastState.terminated.exitCode", 0)
             if ended or before:
                 found.append((str(one["name"]), not ended))
     return found
 
 
 def _containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    return [(str(one["name"]), False) for one in at(pod, "spec.containers", [])]
+    return [(str(one["name"]), False) for one in field_at(pod, "spec.containers", [])]
 
 
 def _log(client: Client, namespace: str, name: str, container: str, previous: bool) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
-    at,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions,
-    holds,
+    field_at,
+    is_condition_true,
     title,
 )
 
@@ -40,17 +40,17 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _node(one: Mapping[str, Any]) -> dict[str, Any]:
-    allocatable = {name: str(value) for name, value in at(one, "status.allocatable", {}).items()}
-    gpus = sum(amount(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
+    allocatable = {name: str(value) for name, value in field_at(one, "status.allocatable", {}).items()}
+    gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
     return {
-        "ready": holds(one, "Ready"),
-        "schedulable": not at(one, "spec.unschedulable", False),
+        "ready": is_condition_true(one, "Ready"),
+        "schedulable": not field_at(one, "spec.unschedulable", False),
         "conditions": sorted(
             name for name, each in conditions(one).items() if name != "Ready" and each.get("status") == "True"
         ),
-        "kubelet": str(at(one, "status.nodeInfo.kubeletVersion", "")),
-        "system": str(at(one, "status.nodeInfo.osImage", "")),
-        "runtime": str(at(one, "status.nodeInfo.containerRuntimeVersion", "")),
+        "kubelet": str(field_at(one, "status.nodeInfo.kubeletVersion", "")),
+        "system": str(field_at(one, "status.nodeInfo.osImage", "")),
+        "runtime": str(field_at(one, "status.nodeInfo.containerRuntimeVersion", "")),
         "gpus": int(gpus) if gpus > 0 else 0,
         "allocatable": allocatable,
     }
@@ -66,7 +66,7 @@ def _restarts(pod: Mapping[str, Any]) -> int:
     return sum(
         int(one.get("restartCount") or 0)
         for place in ("containerStatuses", "initContainerStatuses")
-        for one in at(pod, f"status.{place}", [])
+        for one in field_at(pod, f"status.{place}", [])
     )
 
 
@@ -79,20 +79,22 @@ def is_ready(one: Mapping[str, Any]) -> bool:
     """Return whether an object says that it is ready. One that says nothing is ready."""
     said = conditions(one)
     if one.get("kind") == "ClusterOperator":
-        return holds(one, "Available") and not holds(one, "Degraded")
-    word = at(one, "status.phase") or at(one, "status.state")
+        return is_condition_true(one, "Available") and not is_condition_true(one, "Degraded")
+    word = field_at(one, "status.phase") or field_at(one, "status.state")
     if isinstance(word, str):
         return word.lower() in _READY
     return next((said[name].get("status") == "True" for name in _CONDITIONS if name in said), True)
 
 
 def _state(one: Mapping[str, Any]) -> str:
-    word = at(one, "status.phase") or at(one, "status.state")
+    word = field_at(one, "status.phase") or field_at(one, "status.state")
     if isinstance(word, str):
         return word
     return ", ".join(sorted(name for name, each in conditions(one).items() if each.get("status") == "True"))
 
 
 def _version(one: Mapping[str, Any]) -> str:
-    version = at(one, "status.desired.version") or at(one, "spec.version") or at(one, "status.installedCSV")
+    version = (
+        field_at(one, "status.desired.version") or field_at(one, "spec.version") or field_at(one, "status.installedCSV")
+    )
     return version if isinstance(version, str) else ""

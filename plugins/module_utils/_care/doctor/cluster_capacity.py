@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods
 
 from .load_duration_estimate import PointLoad
 
@@ -32,12 +32,12 @@ def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, s
 def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(pod_fits_nodes.allocatable(node, name) for node in nodes for name in names)
+    return sum(pods.allocatable(node, name) for node in nodes for name in names)
 
 
 def lacking(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
-    found = pod_fits_nodes.never(plan.requests, plan.selector, nodes)
+    found = pods.why_unschedulable(plan.requests, plan.selector, nodes)
     if found:
         return found.replace("it asks", "a pod asks", 1)
     there = gpus(plan, nodes)

@@ -11,11 +11,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
 
 from . import cluster_capacity, load_duration_estimate
 
@@ -76,9 +76,9 @@ def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     has_nodes = nodes is not None and _nodes(nodes, spec, found)
     _kinds(client, spec, found)
     there = {name: _there(client, name, spec.run_id) for name in spec.namespaces}
-    needed = rbac.wanted(spec.permissions, spec.phases, there)
-    lacking = rbac.refused(client, needed)
-    for text in rbac.texts(lacking):
+    needed = rbac.required_rights(spec.permissions, spec.phases, there)
+    lacking = rbac.missing_rights(client, needed)
+    for text in rbac.format_rights(lacking):
         found.add(MISSING, "permission", text)
     if not lacking:
         found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
@@ -92,7 +92,7 @@ def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
         "checks": found.checks,
         "missing": found.missing,
         "estimates": [vars(one) for one in estimates],
-        "rbac": rbac.manifests(needed, "seatrial-run", spec.subject),
+        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
     }
 
 
@@ -109,12 +109,12 @@ def foresee(spec: ExaminationSpec) -> dict[str, Any]:
         if one is not None:
             estimates.append(one)
     _plan(estimates, found, some=len(estimates))
-    needed = rbac.wanted(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
+    needed = rbac.required_rights(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
     return {
         "checks": found.checks,
         "missing": found.missing,
         "estimates": [vars(one) for one in estimates],
-        "rbac": rbac.manifests(needed, "seatrial-run", spec.subject),
+        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
     }
 
 
@@ -129,7 +129,7 @@ def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
 
 def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, found: Findings) -> bool:
     """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
-    ready = sum(holds(one, "Ready") for one in nodes)
+    ready = sum(is_condition_true(one, "Ready") for one in nodes)
     gpus = sum(describe_cluster.gpu_products(nodes).values())
     detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
     if spec.nodes:
@@ -232,7 +232,7 @@ def _later(client: Client, spec: ExaminationSpec) -> str:
         return f"phase prepare installs {spec.installs} before it is needed"
     if any(not one.get("allocatable") for one in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
-    scaler = pod_fits_nodes.autoscaler(client)
+    scaler = pods.autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
 
 
@@ -259,7 +259,7 @@ def _quotas(
         hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
         for resource, wanted in most.items():
             if resource in hard:
-                left = amount(hard[resource]) - amount(used.get(resource, 0))
+                left = parse_kube_quantity(hard[resource]) - parse_kube_quantity(used.get(resource, 0))
                 detail = (
                     f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
                 )
@@ -289,4 +289,4 @@ def _others(client: Client, spec: ExaminationSpec, found: Findings) -> None:
 
 def _gpus(pod: Mapping[str, Any]) -> float:
     limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(amount(one.get(name, 0)) for one in limits for name in describe_cluster.GPU_RESOURCES)
+    return sum(parse_kube_quantity(one.get(name, 0)) for one in limits for name in describe_cluster.GPU_RESOURCES)

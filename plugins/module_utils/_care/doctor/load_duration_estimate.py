@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
@@ -95,7 +95,7 @@ def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
         if given.get(name) is not None and float(given[name]) < least:
             return name, f"{name} is {given[name]}, it must be {least} or more"
     for resource, value in dict(given.get("requests") or {}).items():
-        if not kube_quantity.is_valid(value):
+        if not formats.is_kube_quantity(value):
             return "requests", f"the request of {resource} is '{value}', it must be a quantity such as 500m, 2 or 4Gi"
     return None
 

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import pr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_event import SignalEvent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import held_lock_file, lock_lease, lock_protocol

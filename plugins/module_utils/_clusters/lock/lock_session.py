@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import ChangeReporter, Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import ChangeReporter, Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..describe_cluster import api_host
@@ -83,7 +83,7 @@ def take(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str,
             message = lock_protocol.queue_text(contender.look(), spec.who.run, where)
             return {"changed": True, "waited": 0.0, "lock": None, "msg": message}
         began = time.monotonic()
-        with interrupt.noticed() as stop:
+        with signals.interrupt_recorded() as stop:
             try:
                 holding = _wait(contender, spec, where, say, stop)
             finally:
@@ -115,7 +115,7 @@ def _is_held(record: dict[str, Any] | None, caller: Process) -> bool:
 
 
 def _wait(
-    contender: lock_protocol.LockContender, spec: LockSpec, where: str, say: Say, stop: interrupt.Interrupt
+    contender: lock_protocol.LockContender, spec: LockSpec, where: str, say: Say, stop: signals.Interrupt
 ) -> lock_protocol.HeldLock:
     deadline = time.monotonic() + spec.timeout
     progress, trouble = ChangeReporter(say), ChangeReporter(say)

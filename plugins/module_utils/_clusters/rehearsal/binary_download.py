@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 

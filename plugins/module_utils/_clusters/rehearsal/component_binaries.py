@@ -177,7 +177,7 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
     published = [one.name for one in lacking if sources.publishers and one.build.published]
     return [
-        *([f"fetching {formats.joined(published)}, or if that fails:"] if published else []),
+        *([f"fetching {formats.join_with_and(published)}, or if that fails:"] if published else []),
         f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
         " most of it in Go's caches; much less if Go has built them before",
         f"the programs are kept in {sources.cache / 'rehearsal'}",

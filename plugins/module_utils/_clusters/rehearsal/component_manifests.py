@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, is_condition_true
 
 from .component_binaries import Programs
 from .component_spec import Component
@@ -103,7 +103,7 @@ def _await_established(client: Client, definition: dict[str, Any], timeout: floa
 
     def look() -> tuple[bool | None, str]:
         found = client.get(kind, name)
-        if holds(found, "Established"):
+        if is_condition_true(found, "Established"):
             return True, ""
         states = [f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()]
         return None, "; ".join(states) or "no conditions yet"

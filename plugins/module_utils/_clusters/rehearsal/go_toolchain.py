@@ -28,7 +28,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, Thread
 
 from .instance_dir import locked
 

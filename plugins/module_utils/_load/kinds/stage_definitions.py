@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
     Shape,
@@ -240,7 +240,7 @@ def gpus(thing: dict[str, Any]) -> float:
     for container in (thing.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):
-                count += amount(asked)
+                count += parse_kube_quantity(asked)
     return count
 
 

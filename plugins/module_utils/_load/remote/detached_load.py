@@ -29,10 +29,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.exit_with_parent import ended_with_parent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import exit_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     held_lock_file,
     lock_renewer,
@@ -208,7 +207,7 @@ def main(folder: str) -> int:
             _take_over(given["lock"], directory, lock_path)
         request, progress = LoadSpec.of(given["request"]), Progress(str(directory.progress), Step(None))
         load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
-        with ended_with_parent() if given["tied"] else contextlib.nullcontext():
+        with exit_with_parent() if given["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
         outcome = {"ok": False, "error": error.cause, "msg": str(error)}

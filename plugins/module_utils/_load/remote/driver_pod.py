@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -29,8 +29,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, holds, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions,
+    is_condition_true,
+    label,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 from ..send.load_spec import LoadSpec
 from . import client_results, pod_manifests, remote_load, result_store, result_sync, result_upload
@@ -109,12 +113,14 @@ class PodsState:
 def words_of(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp")))
-    return {int(label(one, INDEX) or 0): waits(one) for one in ordered}
+    return {int(label(one, INDEX) or 0): why_waiting(one) for one in ordered}
 
 
 def lost(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
     """Return the clients whose pods are not made again, and why."""
-    over = [one for kind, one in conditions(job).items() if kind in ("Failed", "Complete") and holds(job, kind)]
+    over = [
+        one for kind, one in conditions(job).items() if kind in ("Failed", "Complete") and is_condition_true(job, kind)
+    ]
     failed = indexes(str((job.get("status") or {}).get("failedIndexes") or ""))
     why = "; ".join(str(one.get("message") or one["type"]) for one in over)
     return {
@@ -221,7 +227,7 @@ class DriverPod:
             deleted = found is not None and "deletionTimestamp" in found["metadata"]
             return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
 
-        wait_until.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+        waiting.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
 
     def _create(self, manifest: dict[str, Any]) -> None:
         """Create an object; an interrupted start may have created it before."""
@@ -259,7 +265,7 @@ class DriverPod:
             left = [one for one in self._listed(POD) if one["status"].get("phase") in ("Pending", "Running")]
             return not left or None, f"waits for the end of {len(left)} pods"
 
-        wait_until.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+        waiting.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
 
     # End
 

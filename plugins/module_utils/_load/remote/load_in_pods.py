@@ -310,7 +310,9 @@ def _unready(why: Mapping[int, str]) -> str:
     alike: dict[str, list[str]] = {}
     for number, reason in sorted(why.items()):
         alike.setdefault(reason, []).append(str(number))
-    return "; ".join(f"client {formats.listed(numbers)} was not ready: {reason}" for reason, numbers in alike.items())
+    return "; ".join(
+        f"client {formats.format_list(numbers)} was not ready: {reason}" for reason, numbers in alike.items()
+    )
 
 
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:

@@ -14,10 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -73,7 +72,7 @@ def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progr
         if one.state() == detached_load.ENDED and not files.read_json(one.result)["ok"]:
             one.result.unlink()  # interrupted: it goes on
     try:
-        with interrupt.noticed(request.lock_lost) as stop:
+        with signals.interrupt_recorded(request.lock_lost) as stop:
             outcomes = _follow(given, request, plan, stop, progress, began)
     finally:
         for one in found:
@@ -97,7 +96,7 @@ def _follow(
     given: Mapping[str, Any],
     request: LoadSpec,
     plan: Plan,
-    stop: interrupt.Interrupt,
+    stop: signals.Interrupt,
     progress: Progress,
     began: float,
 ) -> dict[int, dict[str, Any]]:

@@ -28,7 +28,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, rbac_manifests
 
 from ..kinds.stage_definitions import compile_kinds
 from ..plan import templates
@@ -335,7 +335,7 @@ def _on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Ri
 def grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
-    found = manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
+    found = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
     for one in found:
         one["metadata"] = {**one["metadata"], "labels": spec.labels}
     return found

@@ -22,8 +22,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
@@ -34,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, Shape, decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 #: Timeout for the response to one request, seconds.
 _TIMEOUT = 10.0

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind

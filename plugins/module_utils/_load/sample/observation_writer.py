@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
     Shape,
     decoder,
     merged,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
 
 from ..kinds.stage_definitions import KindStages, Value, gpus, hindrance, why
 from .workload_index import AdoptedWorkloads, OwnerIndex

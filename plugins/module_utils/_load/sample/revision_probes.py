@@ -26,7 +26,6 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, with_query
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
@@ -37,6 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 from ..kinds.sampling_spec import SamplingSpec
 from . import kind_follower

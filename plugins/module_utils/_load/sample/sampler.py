@@ -21,10 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import (
-    JsonlAppender,
-    session_line,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import library

@@ -22,10 +22,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ENDING, Thread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_event import SignalEvent
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalEvent, Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 from ..kinds.sampling_spec import SamplingSpec
 from .sampler import Sampler

@@ -24,12 +24,12 @@ from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_fits_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods as pod_fits_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 from ..kinds.sampling_spec import SamplingSpec
 from ..sample.workload_tally import grouped
@@ -210,10 +210,10 @@ def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str
     for pod in pods:
         if conditions(pod).get("PodScheduled", {}).get("status") != "False" or pod["spec"].get("schedulingGates"):
             return ""  # it has a node, was not considered yet, or has a scheduling gate
-        wanted, selector = pod_fits_nodes.requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
+        wanted, selector = pod_fits_nodes.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
         key = f"{wanted} {selector}"
         if key not in known:
-            known[key] = pod_fits_nodes.never(wanted, selector, nodes)
+            known[key] = pod_fits_nodes.why_unschedulable(wanted, selector, nodes)
         index = label(pod, run_labels.INDEX)
         name = pod["metadata"]["name"]
         workloads[index] = workloads.get(index) or (

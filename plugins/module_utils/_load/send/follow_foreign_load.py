@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import SamplingSpec, Selection
@@ -120,7 +119,7 @@ class ForeignLoadSampler:
         self.end_file.unlink(missing_ok=True)
         client = Client.from_kubeconfig(request.kubeconfig, request.context)
         spec = request.sampling(client.access.namespace)
-        with client, interrupt.noticed() as stop, self.step.timed("wait", f"point {request.point}"):
+        with client, signals.interrupt_recorded() as stop, self.step.timed("wait", f"point {request.point}"):
             sampler = Sampler(client, spec, _clock(spec.path))
             reason = "failed"
             try:
@@ -128,9 +127,9 @@ class ForeignLoadSampler:
                 sampler.watching(stop.event.is_set)
                 self.progress.say(self._beginning())
                 reason = self._sample(sampler, stop)
-            except interrupt.Interrupted as error:
+            except signals.Interrupted as error:
                 reason = str(error)
-                raise interrupt.Interrupted(f"{error}: {self._line(sampler)}") from error
+                raise signals.Interrupted(f"{error}: {self._line(sampler)}") from error
             finally:
                 sampler.close(reason)
         result = self._result(sampler, reason)
@@ -138,7 +137,7 @@ class ForeignLoadSampler:
             require_answer(client.access, spec.canary_namespace, result["msg"])
         return {**result, **({"warnings": [client.access.insecure_warning()]} if client.access.insecure else {})}
 
-    def _sample(self, sampler: Sampler, stop: interrupt.Interrupt) -> str:
+    def _sample(self, sampler: Sampler, stop: signals.Interrupt) -> str:
         """Sample until an end; return which it was."""
         deadline = time.monotonic() + self.request.duration if self.request.duration else float("inf")
         next_look, last_change, events = 0.0, time.monotonic(), -1
@@ -171,7 +170,9 @@ class ForeignLoadSampler:
 
     def _beginning(self) -> str:
         request = self.request
-        where = f"in {formats.listed(request.selection.namespaces)}" if request.selection.namespaces else "everywhere"
+        where = (
+            f"in {formats.format_list(request.selection.namespaces)}" if request.selection.namespaces else "everywhere"
+        )
         chosen = [one for one in (request.selection.labels, request.selection.fields) if one]
         matching = f" with {' and '.join(chosen)}" if chosen else ""
         kind = request.kinds[0].kind

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 
 SCHEMA = "ledger/1"
 CREATED, ALREADY_MINE, REFUSED, RETRY, AMBIGUOUS = "created", "already_mine", "refused", "retry", "ambiguous"

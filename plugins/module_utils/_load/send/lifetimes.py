@@ -21,7 +21,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, Broken, Reply
 

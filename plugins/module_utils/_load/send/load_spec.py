@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
@@ -28,8 +28,8 @@ from ..plan.templates import Template
 from ..plan.workload_plan import Part
 
 SAMPLE: dict[str, Any] = {
-    **common_options.CLUSTER,
-    **common_options.POINT,
+    **ansible_module.CLUSTER,
+    **ansible_module.POINT,
     "point_dir": {"type": "path", "required": True},
     "namespace": {"type": "str", "default": ""},
     "stages": {"type": "list", "elements": "raw", "default": []},
@@ -40,8 +40,8 @@ SAMPLE: dict[str, Any] = {
     "lock_dir": {"type": "path"},
 }
 FOLLOW: dict[str, Any] = {
-    **common_options.CLUSTER,
-    **common_options.POINT,
+    **ansible_module.CLUSTER,
+    **ansible_module.POINT,
     **{name: SAMPLE[name] for name in ("point_dir", "stages", "simulated_writers", "canary_rate", "settle")},
     "canary_namespace": {"type": "str", "default": ""},
     "namespaces": {"type": "list", "elements": "str", "default": []},

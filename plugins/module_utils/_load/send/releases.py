@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Reply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 from ..plan import arrivals
 from ..plan.templates import workload_name
@@ -231,7 +231,7 @@ class Releases(RequestThread):
         states: dict[int, str] = {}
         try:
             pods = self._client.list(POD, self._namespace, run_labels.selector(settings.run, settings.point))[0]
-            states = {int(one["metadata"]["labels"][run_labels.INDEX]): waits(one) for one in pods}
+            states = {int(one["metadata"]["labels"][run_labels.INDEX]): why_waiting(one) for one in pods}
         except (AccessError, ApiError):
             pass  # the names matter more than the reasons
         lacking = [one for one in range(self.count) if one not in self.ready or one in self._ended]

@@ -10,10 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import definitions_for
@@ -56,7 +55,7 @@ class RunningLoadSampler:
         namespace = request.namespace or client.access.namespace
         spec = request.sampling(kinds, own, namespace, namespace)
         warnings = [client.access.insecure_warning()] if client.access.insecure else []
-        with client, interrupt.noticed(request.lock_lost) as stop:
+        with client, signals.interrupt_recorded(request.lock_lost) as stop:
             sampler = Sampler(client, spec, Clock.resume(past.anchor or {}))
             self.stall = StalledLoad(client.access, spec)
             reason = "failed"
@@ -66,9 +65,9 @@ class RunningLoadSampler:
                 self._sample(sampler, stop, header["count"])
                 reason = "timed out" if self.timed_out else "done"
                 reason = f"stopped: {self.stall.hopeless}" if self.stall.hopeless else reason
-            except interrupt.Interrupted as error:
+            except signals.Interrupted as error:
                 reason = str(error)
-                raise interrupt.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
+                raise signals.Interrupted(f"{error}: {self._line(sampler, header['count'])}") from error
             finally:
                 sampler.close(reason)
         result = self._result(sampler, header["count"])
@@ -76,7 +75,7 @@ class RunningLoadSampler:
             require_answer(client.access, namespace, result["msg"])
         return {**result, **({"warnings": warnings} if warnings else {})}
 
-    def _sample(self, sampler: Sampler, stop: interrupt.Interrupt, planned: int) -> None:
+    def _sample(self, sampler: Sampler, stop: signals.Interrupt, planned: int) -> None:
         deadline = time.monotonic() + self.request.timeout
         next_look = 0.0
         over = False

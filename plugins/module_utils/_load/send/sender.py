@@ -23,7 +23,6 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import refused_credentials, status_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
@@ -34,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_head,
     with_body,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 from ..plan.templates import Document
 from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY

@@ -10,15 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import (
-    JsonlAppender,
-    session_line,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.progress import Progress
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
@@ -113,7 +109,7 @@ class Load:
         rendered: list[templates.Rendered],
     ) -> dict[str, Any]:
         request = self.request
-        with interrupt.noticed(request.lock_lost) as stop:
+        with signals.interrupt_recorded(request.lock_lost) as stop:
             sampler = self._start_sampler(client, sampling, clock, log)
             raise_priority(any(one.offset is not None for one in todo[:1]))
             try:
@@ -144,9 +140,9 @@ class Load:
                     self._wait(sampler, stop, state)
                     stopped = state.stopped or state.hopeless()
                     reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
-                except interrupt.Interrupted as error:
+                except signals.Interrupted as error:
                     reason = str(error)
-                    raise interrupt.Interrupted(f"{error}: {state.line()}") from error
+                    raise signals.Interrupted(f"{error}: {state.line()}") from error
                 finally:
                     dispatcher.stop(_PATIENCE)
                     if lifetimes is not None:
@@ -176,7 +172,7 @@ class Load:
 
         return SamplerProcess(client.access, sampling, clock, log.close)
 
-    def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt) -> None:
+    def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt) -> None:
         """Wait until every watch is established. Nothing is sent before."""
         while not sampler.watching:
             stop.check()
@@ -186,7 +182,7 @@ class Load:
         self,
         dispatcher: Dispatcher,
         sampler: SamplerProcess | NoSampler,
-        stop: interrupt.Interrupt,
+        stop: signals.Interrupt,
         state: load_state.LoadState,
         log: JsonlAppender,
         clock: Clock,
@@ -223,7 +219,7 @@ class Load:
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
 
     def _common_start(
-        self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt, clock: Clock, past: ledger.ResumeState
+        self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt, clock: Clock, past: ledger.ResumeState
     ) -> float | None:
         """Wait for the start of all clients; return it (time.monotonic()), None if it was missed on another machine."""
         request = self.request
@@ -241,9 +237,7 @@ class Load:
             return past.started - clock.wall + clock.monotonic
         return begin
 
-    def _wait(
-        self, sampler: SamplerProcess | NoSampler, stop: interrupt.Interrupt, state: load_state.LoadState
-    ) -> None:
+    def _wait(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt, state: load_state.LoadState) -> None:
         """Wait until every created workload has ended, or without wait has been seen; then settle.
 
         The timeout is for the ends; a lifetime that is longer still passes.

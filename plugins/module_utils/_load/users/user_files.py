@@ -23,9 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     InputError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 from ..plan.templates import workload_name
 from ..remote import result_sync
@@ -136,7 +136,7 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
             report = found
             del ended["message"]  # the report of the helper says nothing about why the user failed
     if user.phase != "Succeeded":
-        user.why = waits(pod)
+        user.why = why_waiting(pod)
     user.moments = {key: float(value) for key, value in (report.get("moments") or {}).items()}
     reported = dict(report.get("files") or {})
     if report.get("files_error"):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
@@ -189,4 +189,4 @@ def _end_pods(client: Client, uploads: UserUploads) -> None:
 
     for name in left():
         client.delete(POD, name, uploads.namespace)
-    wait_until.wait_until_gone(left, _GONE)
+    waiting.wait_until_gone(left, _GONE)

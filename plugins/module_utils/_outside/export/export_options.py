@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
 #: The run, and the secrets that must not be exported with it (doc fragment _export).
 GATE: dict[str, Any] = {
-    **common_options.RUN_DIR,
+    **ansible_module.RUN_DIR,
     "invalid": {"type": "str", "default": "label", "choices": ["label", "skip"]},
     "secrets": {"type": "dict", "default": {}, "no_log": True},
     "kubeconfigs": {"type": "list", "elements": "path", "default": []},
 }
 
 #: How to reach an S3 server (doc fragments _export.s3 and _export.ca_file).
-S3: dict[str, Any] = {**common_options.S3_SERVER, **common_options.CA_FILE}
+S3: dict[str, Any] = {**ansible_module.S3_SERVER, **ansible_module.CA_FILE}
 
 
 def location_of(given: Mapping[str, Any], url: str, **more: Any) -> s3.S3Location:

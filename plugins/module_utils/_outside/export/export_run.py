@@ -43,7 +43,7 @@ def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
         return INVALID, f"its verdict is {verdict.get('verdict')}"
     unread = [point.number for point in counted_attempts(run.points) if point.kpis is None and point.status != SKIPPED]
     if unread:
-        return INVALID, f"point {formats.listed(unread)} could not be parsed"
+        return INVALID, f"point {formats.format_list(unread)} could not be parsed"
     if not run.points:
         return INVALID, "it has no test point"
     return VALID, ""

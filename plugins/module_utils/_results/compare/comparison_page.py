@@ -79,7 +79,7 @@ def groups(document: Mapping[str, Any]) -> list[str]:
     lines = []
     for place, one in enumerate(document.get("groups") or []):
         what = f", {one['what']}" if one["what"] else ", with the same labels" if place else ", the baseline"
-        lines.append(f"{one['letter']} is {formats.listed(one['runs'], 10)}{what}")
+        lines.append(f"{one['letter']} is {formats.format_list(one['runs'], 10)}{what}")
     return lines
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.point_schemas import NODES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.result_schemas import LABELS
@@ -76,7 +76,7 @@ OPTIONS: dict[str, Any] = {
     "history_runs": {"type": "int", "default": USED},
     "compare_on": _NAMES,
     "ignore": _NAMES,
-    "history_s3": {"type": "dict", "options": common_options.S3_SERVER},
+    "history_s3": {"type": "dict", "options": ansible_module.S3_SERVER},
     "history_opensearch": {
         "type": "dict",
         "options": {
@@ -87,7 +87,7 @@ OPTIONS: dict[str, Any] = {
             "token": _SECRET,
         },
     },
-    **common_options.CA_FILE,
+    **ansible_module.CA_FILE,
     "judged": {"type": "list", "elements": "str", "default": [HEADLINE]},
     "method": {"choices": list(METHODS), "default": GROUPS},
     "level": {"type": "float", "default": HistorySettings.level},

@@ -139,7 +139,7 @@ def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules) -> str:
         f"{matching.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
         for name in matching.differing(ours, theirs)
     ]
-    return formats.listed(texts, _NAMED)
+    return formats.format_list(texts, _NAMED)
 
 
 def judge(groups: Sequence[RunGroup], rules: ComparisonRules, notes: list[str]) -> dict[str, Any]:

@@ -201,4 +201,4 @@ def _baseline(history: History, names: Iterable[str]) -> str | None:
     if len(old) < LEAST_HISTORY:
         return None
     known = dict.fromkeys(name for name in names if name)
-    return formats.count(len(old), "run") + (f" of {formats.listed(known, 2)}" if known else "")
+    return formats.count(len(old), "run") + (f" of {formats.format_list(known, 2)}" if known else "")

@@ -118,7 +118,9 @@ def _reason(other: Sequence[str], past: PastRun) -> str:
     if SIMULATED in other:
         simulated = any(point.labels.get(SIMULATED) for point in past.points)
         return "simulated" if simulated else "not simulated"
-    return f"other {formats.listed([display_name(one) for one in other], _NAMED)}" if other else "no comparable point"
+    return (
+        f"other {formats.format_list([display_name(one) for one in other], _NAMED)}" if other else "no comparable point"
+    )
 
 
 def differing(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
@@ -179,4 +181,4 @@ def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules
     for point in old:
         values = [(display_name(name), point.labels.get(name, "none")) for name in names]
         texts.append(", ".join(str(value) if single else f"{name} {value}" for name, value in values[:_NAMED]))
-    return formats.listed(dict.fromkeys(one for one in texts if one), 2)
+    return formats.format_list(dict.fromkeys(one for one in texts if one), 2)

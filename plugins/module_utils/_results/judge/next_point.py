@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import listed
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import attempt_folder, counted_attempts
 
@@ -141,7 +141,7 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
     """
     waiting = _open_attempts(state)
     if state.stop_on_error and (failed := state.failed_now()):
-        more = f"; not measured: {listed(attempt.name for attempt in waiting)}" if waiting else ""
+        more = f"; not measured: {format_list(attempt.name for attempt in waiting)}" if waiting else ""
         return Finished(f"Point {failed[0].name} failed, and run_stop_on_error is set{more}.")
     if waiting:
         first = waiting[0]
@@ -171,7 +171,7 @@ def _outcome(state: ScheduleState) -> str:
     parts = []
     for status in (PASSED, FAILED):
         points = [attempt.of for attempt in state.counted() if attempt.status == status]
-        parts += [f"{listed(points)} {status}"] if points else []
+        parts += [f"{format_list(points)} {status}"] if points else []
     return f"Each point has been measured: {'; '.join(parts)}." if parts else "There is no point to measure."
 
 

@@ -167,11 +167,11 @@ def _nothing_open(points: Sequence[RepeatedPoint]) -> str:
         f"no further attempt can decide {stuck[0].kpi}{_others(stuck)}" if stuck else "every judged figure is decided"
     )
     failed = [f"point {point.point}" for point in points if point.failed]
-    return f"{text}, but the last attempt failed at {formats.joined(failed)}" if failed else text
+    return f"{text}, but the last attempt failed at {formats.join_with_and(failed)}" if failed else text
 
 
 def _left(points: Sequence[RepeatedPoint]) -> str:
-    return f"not decided: {formats.listed(f'point {point.point}' for point in points)}"
+    return f"not decided: {formats.format_list(f'point {point.point}' for point in points)}"
 
 
 def _attempts(amount: int) -> str:

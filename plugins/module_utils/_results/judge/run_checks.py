@@ -124,7 +124,7 @@ def objects(point: str, table: Table | None, allowed: float | None = 0.0, max_er
         subject = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
         return check("objects", PASS, f"{subject} succeeded.", point)
     bad = "; ".join(
-        f"{counts[outcome]:,} {text} ({formats.listed(_names(table, outcome), 3)})"
+        f"{counts[outcome]:,} {text} ({formats.format_list(_names(table, outcome), 3)})"
         for outcome, text in OUTCOMES.items()
         if counts[outcome]
     )
@@ -191,7 +191,7 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     cut += [name for _started, name in running[:-1]]
     if failed:
         name, one = next(iter(failed.items()))
-        more = f" So did {formats.listed(list(failed)[1:])}." if len(failed) > 1 else ""
+        more = f" So did {formats.format_list(list(failed)[1:])}." if len(failed) > 1 else ""
         measuring = [failed[each] for each in failed if each != REPORT]
         if set(failed) & set(BEFORE) or any(is_infrastructure(each.get("cause")) for each in measuring):
             grave = ERROR
@@ -200,7 +200,7 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
         error = _sentence(one.get("error") or "no reason was recorded")
         return check(PHASES, grave, f"Phase {name} failed: {error}{more}")
     if cut:
-        return check(PHASES, grave, f"The run was interrupted in phase {formats.listed(cut)}.")
+        return check(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
     if run.failures and not recorded:
         return check(PHASES, grave, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
     if not run.record and foreign:
@@ -241,7 +241,7 @@ def points(run: Run) -> list[dict[str, Any]]:
     there = {point.of for point in run.points}
     absent = [number for number in run.record.get("points") or [] if number not in there]
     if absent:
-        text = f"{formats.count(len(absent), 'planned test point')} did not run: {formats.listed(absent)}."
+        text = f"{formats.count(len(absent), 'planned test point')} did not run: {formats.format_list(absent)}."
         checks.append(check("points", INVALID, text))
     for point in run.points:
         status = point.record.get("status")

@@ -33,7 +33,7 @@ def interrupted(run: Run) -> list[str]:
     if not names:
         return []
     again = f"-e redo={','.join(names)} measures {'it' if len(names) == 1 else 'them'} again"
-    return [f"Interrupted while measured, so times include the interruption: {formats.listed(names)}. {again}."]
+    return [f"Interrupted while measured, so times include the interruption: {formats.format_list(names)}. {again}."]
 
 
 def busy_machine(points: Iterable[Point]) -> list[str]:
@@ -82,7 +82,7 @@ def unchecked_trainings(points: Iterable[Point]) -> list[str]:
             by_reason.setdefault(reason, []).append(f"test point {point.number}")
     return [
         "Whether the processes of a training worked together, or each on all data, was not checked at "
-        f"{formats.listed(names, 3)}: {reason}."
+        f"{formats.format_list(names, 3)}: {reason}."
         for reason, names in by_reason.items()
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 
 from .next_point import Finished, PlannedPoint

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as definition_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
@@ -57,7 +57,9 @@ def load(paths: Iterable[str], functions: Functions | None = None) -> list[dict[
     """
     files = [file for path in paths for file in _files_of(path)]
     check = partial(_check, functions=functions)
-    return definition_files.load(files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check)
+    return definition_files.read_definitions(
+        files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check
+    )
 
 
 def _files_of(path: str) -> list[str]:

@@ -15,7 +15,7 @@ from math import inf, isfinite, isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
 from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, middle, whole_since
 from .estimators import Sample, probability
@@ -41,9 +41,15 @@ class Gangs:
         self.queue = [str(one.get("queue") or NONE) for one in of]
         self.priority = [str(one.get("priority") or NONE) for one in of]
         self.size = [int(one.get("pods") or 1) for one in of]
-        self.request = [{name: amount(text) for name, text in (one.get("requests") or {}).items()} for one in of]
+        self.request = [
+            {name: parse_kube_quantity(text) for name, text in (one.get("requests") or {}).items()} for one in of
+        ]
         first: Mapping[str, Any] = next((one for one in of if one), {})
-        self.capacity = {name: amount(text) for name, text in (first.get("capacity") or {}).items() if amount(text) > 0}
+        self.capacity = {
+            name: parse_kube_quantity(text)
+            for name, text in (first.get("capacity") or {}).items()
+            if parse_kube_quantity(text) > 0
+        }
         self.weights = {str(name): float(weight) for name, weight in (first.get("weights") or {}).items()}
         self.horizon = max(data.end - data.start, 0.0)
         row_of = {index: row for row, index in enumerate(data.table.index)}
@@ -282,7 +288,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     default the one with the largest requested share.
     """
     if part not in PARTS:
-        raise formats.unknown("part", part, PARTS)
+        raise formats.unknown_value("part", part, PARTS)
     gangs = _needed_gangs(data)
     name = resource or gangs.bottleneck()
     if name is None:
@@ -386,7 +392,7 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     """
     known = ("preempted", "evicted", "lost")
     if what not in known:
-        raise formats.unknown("what", what, known)
+        raise formats.unknown_value("what", what, known)
     gangs = _needed_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
     if lives is None:

@@ -190,7 +190,7 @@ def concurrency(
     name, last = data.needed_stage(begin), data.needed_stage(until)
     known = {"max": _most, "mean": _mean}
     if statistic not in known:
-        raise formats.unknown("statistic", statistic, known)
+        raise formats.unknown_value("statistic", statistic, known)
     first, second = data.span(name), data.span(last)
     n = int((~data.np.isnan(first[1])).sum())
     value = known[statistic](data, (first[0] + first[1]) / 2, (second[0] + second[1]) / 2)

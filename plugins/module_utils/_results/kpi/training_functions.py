@@ -45,9 +45,9 @@ def training(
     the job. template: name of the template whose workloads count; all of them without it.
     """
     if statistic not in STATISTICS:
-        raise formats.unknown("statistic", statistic, STATISTICS)
+        raise formats.unknown_value("statistic", statistic, STATISTICS)
     if per not in ("", "gpu"):
-        raise formats.unknown("per", per, ["gpu"])
+        raise formats.unknown_value("per", per, ["gpu"])
     names = [figure] if isinstance(figure, str) else list(figure)
     rows, values = printed_figures(data, names, template)
     labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
@@ -148,9 +148,9 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
     """
     statistics = ("mean", "median", "min", "max", "last", "increase")
     if statistic not in statistics:
-        raise formats.unknown("statistic", statistic, statistics)
+        raise formats.unknown_value("statistic", statistic, statistics)
     if across not in ("sum", "mean", "max", "min"):
-        raise formats.unknown("across", across, ["sum", "mean", "max", "min"])
+        raise formats.unknown_value("across", across, ["sum", "mean", "max", "min"])
     labels = {"metric": name, "statistic": statistic, "across": across}
     captured = data.extras.metrics.get(name)
     if not captured:

@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import definition_files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
@@ -31,7 +31,7 @@ RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 def load(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
-    return definition_files.load(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
+    return files.read_definitions(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
 
 
 def _check(entry: Mapping[str, Any], where: str) -> None:

@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from . import capture_metrics
@@ -215,7 +215,7 @@ def _warnings(left: Sequence[Mapping[str, str]], histograms: int) -> list[str]:
     found = []
     if left:
         whys = ", ".join(dict.fromkeys(one["why"] for one in left[:3]))
-        names = formats.listed(one["name"] for one in left)
+        names = formats.format_list(one["name"] for one in left)
         found.append(f"{formats.count(len(left), 'metric')} not dumped ({whys}): {names}")
     if histograms:
         found.append(f"native histograms of {histograms} series are not dumped: OpenMetrics text cannot hold them")

@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
 
 #: In the run directory: the ConfigMap before it was changed (schema monitoring/1).
 FILE, SCHEMA = "monitoring.json", "monitoring/1"

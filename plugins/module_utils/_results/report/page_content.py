@@ -251,7 +251,7 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
                 "name": formats.stage(name),
                 "writer": formats.writer(stage["writer"]),
                 "simulated": stage["simulated"],
-                "after": formats.joined(
+                "after": formats.join_with_and(
                     [formats.stage(one) for one in stage.get("needs", ()) if one in table.latest] or ["sending"]
                 ),
                 "n": table.seen(name),
@@ -283,7 +283,7 @@ def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
         "text": figure_texts.value_text(kpi),
         "interval": figure_texts.measured_text(kpi),
         "confidence": figure_texts.confidence_text(kpi),
-        "writers": formats.joined([formats.writer(one) for one in kpi.get("writers") or []])
+        "writers": formats.join_with_and([formats.writer(one) for one in kpi.get("writers") or []])
         if kpi.get("writers")
         else "",
         "note": kpi.get("note", ""),

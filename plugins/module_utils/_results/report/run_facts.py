@@ -117,7 +117,9 @@ def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
             same.append(host)
         else:
             hosts.append(([host], cluster))
-    return [{"host": formats.joined(names) if len(hosts) > 1 else "", "facts": _cluster(one)} for names, one in hosts]
+    return [
+        {"host": formats.join_with_and(names) if len(hosts) > 1 else "", "facts": _cluster(one)} for names, one in hosts
+    ]
 
 
 def _cluster(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -199,7 +201,7 @@ def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     rows.sort(key=lambda one: not one["ours"])  # what is the run's first
     return {
         "objects": found["objects"],
-        "unlisted": formats.listed(found["unlisted"], 2 * _SOME),
+        "unlisted": formats.format_list(found["unlisted"], 2 * _SOME),
         "count": len(rows),
         "ours": sum(one["ours"] for one in rows),
         "rows": rows[:_MOST],
@@ -247,7 +249,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     }
     if restarts:
         most = sorted(restarts.items(), key=lambda pair: (-pair[1], pair[0]))
-        names = formats.listed((f"{name} ({count})" for name, count in most), _SOME)
+        names = formats.format_list((f"{name} ({count})" for name, count in most), _SOME)
         found.append(f"{formats.count(sum(restarts.values()), 'restart')} of containers: {names}")
     images = sorted(name for name, digest in after["images"].items() if before["images"].get(name, digest) != digest)
     found += _named("with another digest", "image", images)
@@ -275,7 +277,7 @@ def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 def _named(how: str, what: str, names: Iterable[str]) -> list[str]:
     found = sorted(names)
-    return [f"{formats.count(len(found), what)} {how}: {formats.listed(found, _SOME)}"] if found else []
+    return [f"{formats.count(len(found), what)} {how}: {formats.format_list(found, _SOME)}"] if found else []
 
 
 def prepared_rows(top: Path) -> list[tuple[str, str]]:

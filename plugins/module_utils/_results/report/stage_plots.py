@@ -92,7 +92,9 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
         axis.scatter(
             places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
         )
-    after = formats.joined([formats.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT])
+    after = formats.join_with_and(
+        [formats.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT]
+    )
     axis.set_title(stage_title(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
     room = ROOM - 1.25 * len(stage_title(stage, simulated))  # in letters of the small title
     subtitles = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ProcessPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ProcessPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     schema_migration,

@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
 
 GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.
@@ -91,7 +91,7 @@ def _patch(client: Client, name: str, count: str | None) -> None:
 def offers(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether a node has these labels, and the GPUs that they state in its status."""
     status = node.get("status") or {}
-    there = [amount((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
+    there = [parse_kube_quantity((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
     return (
         all(label(node, name) == value for name, value in labels.items())
         and there == [float(labels[f"{GPU}.count"])] * 2
@@ -106,7 +106,7 @@ def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
     if owner and owner != (run_id or NO_RUN):
         whose = "no run" if owner == NO_RUN else f"run {owner}"
         raise OwnershipError(f"node {name} has simulated GPUs of {whose}: they are not changed")
-    there = amount(((node.get("status") or {}).get("capacity") or {}).get(GPU, "0"))
+    there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(GPU, "0"))
     marks = [one for one in node["metadata"].get("labels") or {} if one.startswith(f"{GPU}.")]
     if not owner and (there or marks):
         raise OwnershipError(f"node {name} has GPUs or labels of GPUs ({GPU}: {there:g}): simulated ones are not added")
@@ -120,5 +120,5 @@ def _await(client: Client, selector: str, labels: Mapping[str, str], timeout: fl
         if not lacking:
             return
         if time.monotonic() > deadline:
-            raise WaitTimeout(f"after {timeout:.0f} s {formats.listed(lacking, 3)} do not offer the added GPUs")
+            raise WaitTimeout(f"after {timeout:.0f} s {formats.format_list(lacking, 3)} do not offer the added GPUs")
         time.sleep(_PAUSE)

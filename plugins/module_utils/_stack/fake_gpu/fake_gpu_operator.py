@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
 
 from . import added_gpus
 
@@ -262,7 +262,7 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     if deleted and not check:
         say("removing the fake-gpu-operator")
         name = f"Namespace {NAME}"
-        wait_until.wait_until_gone(lambda: [name] if client.get(namespaces, NAME) else [], timeout, _PAUSE)
+        waiting.wait_until_gone(lambda: [name] if client.get(namespaces, NAME) else [], timeout, _PAUSE)
     return deleted
 
 
@@ -288,7 +288,7 @@ def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
     """Raise OwnershipError on a cluster with GPUs, whose operator would use the same labels of nodes."""
     for node in client.list(client.kind("v1", "Node"))[0]:
         name = node["metadata"]["name"]
-        there = amount(((node.get("status") or {}).get("capacity") or {}).get(added_gpus.GPU, "0"))
+        there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(added_gpus.GPU, "0"))
         simulated = label(node, run_labels.SIMULATED) == "true" or label(node, run_labels.FAKE_GPUS)
         if there and name not in ours and not simulated:
             raise OwnershipError(
@@ -335,7 +335,7 @@ def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePo
             for name, (_node, pool) in nodes.items()
             if name not in found or not added_gpus.offers(found[name], pool.labels())
         ]
-        return (None if lacking else True), formats.listed(lacking, 3)
+        return (None if lacking else True), formats.format_list(lacking, 3)
 
     def late(names: str) -> str:
         return (
@@ -343,7 +343,7 @@ def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePo
             f" see the pods of namespace {NAME}"
         )
 
-    wait_until.wait_until(look, timeout, _quiet, late, _PAUSE)
+    waiting.wait_until(look, timeout, _quiet, late, _PAUSE)
 
 
 def _quiet(_text: str) -> None:

@@ -21,13 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, watch_events
 
 from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
 from .fake_gpu_operator import NODE_LABELS, OperatorSpec
@@ -122,14 +122,14 @@ def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
     if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != run_labels.RUN):
         return False
     room = (found.get("status") or {}).get("capacity") or {}
-    return {name: amount(value) for name, value in room.items()} == {
-        name: amount(value) for name, value in wanted["status"]["capacity"].items()
+    return {name: parse_kube_quantity(value) for name, value in room.items()} == {
+        name: parse_kube_quantity(value) for name, value in wanted["status"]["capacity"].items()
     }
 
 
 def is_ready(found: dict[str, Any]) -> bool:
     """Return whether pods can be scheduled on a node: it is Ready, without the taint of a new node."""
-    return holds(found, "Ready") and not any(
+    return is_condition_true(found, "Ready") and not any(
         one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
     )
 
@@ -268,7 +268,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
             return
         watch = Watch(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
         try:
-            for event in events(watch):
+            for event in watch_events(watch):
                 if event["type"] != "BOOKMARK" and is_ready(event["object"]):
                     waiting.discard(event["object"]["metadata"]["name"])
                 if not waiting:

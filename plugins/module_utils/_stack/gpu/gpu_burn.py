@@ -16,15 +16,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import (
-    Say,
-    wait_until,
-    wait_until_gone,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 PART = {run_labels.PART: "gpu-burn"}
@@ -93,7 +89,7 @@ def run(client: Client, burn: Burn, say: Say) -> list[dict[str, Any]]:
     nodes = gpu_nodes(client)
     real = [one for one in nodes if not is_simulated(one)]
     if real and not burn.image:
-        names = formats.listed(one["metadata"]["name"] for one in real)
+        names = formats.format_list(one["metadata"]["name"] for one in real)
         raise InputError(f"gpu_operator_burn_image is not set, and {names} have GPUs that are not simulated")
     logs: dict[str, str] = {}
     if real:
@@ -117,7 +113,7 @@ def gpu_nodes(client: Client) -> list[dict[str, Any]]:
 
 def gpus_of(node: Mapping[str, Any]) -> int:
     """Return the number of GPUs that a node advertises; with time-slicing, each counts as several."""
-    return int(amount(at(node, "status.allocatable", {}).get(RESOURCE, "0")))
+    return int(parse_kube_quantity(field_at(node, "status.allocatable", {}).get(RESOURCE, "0")))
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
@@ -157,11 +153,14 @@ def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]
 
     def look() -> tuple[dict[str, str] | None, str]:
         pods = client.list(kind, burn.namespace, burn.selector)[0]
-        ended = [one for one in pods if at(one, "status.phase") in ("Succeeded", "Failed")]
+        ended = [one for one in pods if field_at(one, "status.phase") in ("Succeeded", "Failed")]
         if len(ended) >= number:
             return {one["spec"]["nodeName"]: _log(client, one) for one in ended}, ""
-        others = [f"{one['metadata']['name']} ({waits(one)})" for one in pods if one not in ended]
-        return None, f"burn-in ended on {len(ended)} of {formats.count(number, 'node')}; {formats.listed(others, 3)}"
+        others = [f"{one['metadata']['name']} ({why_waiting(one)})" for one in pods if one not in ended]
+        return (
+            None,
+            f"burn-in ended on {len(ended)} of {formats.count(number, 'node')}; {formats.format_list(others, 3)}",
+        )
 
     return wait_until(look, burn.timeout, say, lambda text: f"not complete after {burn.timeout:g} s: {text}", LOOK)
 

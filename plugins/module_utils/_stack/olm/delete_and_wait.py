@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, title
 
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
@@ -60,7 +60,7 @@ def delete_all(
         now = time.monotonic()
         if force_finalizers and now >= patience:
             patience = deadline
-            done.finalizers += [_free(client, one, say) for one in left if at(one, "metadata.finalizers")]
+            done.finalizers += [_free(client, one, say) for one in left if field_at(one, "metadata.finalizers")]
             continue
         if now >= deadline:
             raise WaitTimeout(
@@ -93,12 +93,12 @@ def _free(client: Client, one: dict[str, Any], say: Say) -> str:
 
 def blocked(one: dict[str, Any]) -> str:
     """Return an object's title and what blocks its deletion."""
-    finalizers = at(one, "metadata.finalizers", [])
+    finalizers = field_at(one, "metadata.finalizers", [])
     if finalizers:
         return f"{title(one)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
     remaining = [
         condition.get("message", "")
-        for condition in at(one, "status.conditions", [])
+        for condition in field_at(one, "status.conditions", [])
         if condition.get("status") == "True" and "Remaining" in str(condition.get("type"))
     ]
     return f"{title(one)}{f' ({remaining[0]})' if remaining else ''}"

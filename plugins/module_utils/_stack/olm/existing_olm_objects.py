@@ -16,11 +16,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import manifests
 from .operator_specs import Offer, Operator, choose
-from .watch_cache import WatchCache
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"
@@ -64,12 +64,12 @@ def offered(client: Client, one: Operator) -> list[dict[str, Any]]:
         item
         for item in items
         if item["metadata"]["name"] == one.package
-        and at(item, "status.catalogSource") == (one.catalog or _source(item))
+        and field_at(item, "status.catalogSource") == (one.catalog or _source(item))
     ]
 
 
 def _source(item: dict[str, Any]) -> Any:
-    return at(item, "status.catalogSource")
+    return field_at(item, "status.catalogSource")
 
 
 def existing_subscription(cache: WatchCache, one: Operator, run_id: str) -> ExistingSubscription | None:
@@ -77,7 +77,7 @@ def existing_subscription(cache: WatchCache, one: Operator, run_id: str) -> Exis
 
     Raises OwnershipError if several exist in other namespaces.
     """
-    found = [each for each in cache.all("Subscription") if at(each, "spec.name") == one.package]
+    found = [each for each in cache.all("Subscription") if field_at(each, "spec.name") == one.package]
     here = [each for each in found if each["metadata"]["namespace"] == one.namespace]
     if not here and len(found) > 1:
         places = ", ".join(each["metadata"]["namespace"] for each in found)
@@ -97,23 +97,23 @@ def check_existing(one: Operator, existing: ExistingSubscription, offer: Offer |
         return
     found = existing.subscription
     whose = f"{title(found)}, which this run did not create,"
-    channel = at(found, "spec.channel", "")
+    channel = field_at(found, "spec.channel", "")
     if one.channel and one.channel != channel:
         raise OwnershipError(f"{one.package}: {whose} follows channel '{channel}', not '{one.channel}': left unchanged")
-    installed = at(found, "status.installedCSV", "")
+    installed = field_at(found, "status.installedCSV", "")
     if one.version and installed and offer is not None and offer.csv != installed:
         raise OwnershipError(f"{one.package}: {whose} has installed {installed}, not {offer.csv}: left unchanged")
-    if one.brings_catalog and at(found, "spec.source") != one.catalog:
+    if one.brings_catalog and field_at(found, "spec.source") != one.catalog:
         raise OwnershipError(
-            f"{one.package}: {whose} takes it from catalog '{at(found, 'spec.source')}', not '{one.catalog}':"
+            f"{one.package}: {whose} takes it from catalog '{field_at(found, 'spec.source')}', not '{one.catalog}':"
             " left unchanged"
         )
 
 
 def _check_direction(one: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
     """Raise InputError if OLM would have to downgrade, which it never does."""
-    has = str(at(existing.subscription, "status.installedCSV", ""))
-    asked = one.version or (one.channel and one.channel != at(existing.subscription, "spec.channel", ""))
+    has = str(field_at(existing.subscription, "status.installedCSV", ""))
+    asked = one.version or (one.channel and one.channel != field_at(existing.subscription, "spec.channel", ""))
     if asked and offer is not None and has and older(offer.csv, has):
         raise InputError(
             f"operators: {one.package}: {has} is installed, and OLM does not downgrade to {offer.csv}. Remove it first"
@@ -150,7 +150,7 @@ def check_namespace(cache: WatchCache, one: Operator, offer: Offer | None, run_i
             " exactly one. Remove the others, or choose another namespace"
         )
     if groups and offer is not None and not manifests.fits(groups[0], one, offer):
-        targets = at(groups[0], "spec.targetNamespaces") or ["all namespaces"]
+        targets = field_at(groups[0], "spec.targetNamespaces") or ["all namespaces"]
         wanted = one.namespace if offer.watches == "own" else "all namespaces"
         raise OwnershipError(
             f"{one.package}: {title(groups[0])}"
@@ -166,7 +166,7 @@ def check_other_providers(cache: WatchCache, one: Operator, offer: Offer) -> Non
         package = package_of(cache, csv)
         if package == one.package:
             continue
-        owned = {each["name"] for each in at(csv, "spec.customresourcedefinitions.owned", [])}
+        owned = {each["name"] for each in field_at(csv, "spec.customresourcedefinitions.owned", [])}
         both = sorted(owned & set(offer.kinds))
         if both:
             raise OwnershipError(
@@ -180,10 +180,10 @@ def package_of(cache: WatchCache, csv: dict[str, Any]) -> str:
     name, namespace = csv["metadata"]["name"], csv["metadata"]["namespace"]
     for each in cache.all("Subscription"):
         if each["metadata"]["namespace"] == namespace and name in (
-            at(each, "status.installedCSV"),
-            at(each, "status.currentCSV"),
+            field_at(each, "status.installedCSV"),
+            field_at(each, "status.currentCSV"),
         ):
-            return str(at(each, "spec.name", ""))
+            return str(field_at(each, "spec.name", ""))
     return ""
 
 
@@ -231,7 +231,7 @@ def offer_of(client: Client, cache: WatchCache, one: Operator) -> Offer | None:
         if each["metadata"]["namespace"] == one.catalog_namespace
         and (not one.catalog or each["metadata"]["name"] == one.catalog)
     ]
-    if sources and all(at(each, "status.connectionState.lastObservedState") == "READY" for each in sources):
+    if sources and all(field_at(each, "status.connectionState.lastObservedState") == "READY" for each in sources):
         kind = client.kind(PACKAGES, "PackageManifest")
         known = [each["metadata"]["name"] for each in client.list(kind, one.catalog_namespace, metadata_only=True)[0]]
         raise InputError(

@@ -13,14 +13,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_files import cleaned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
-    at,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions,
     event_time,
+    field_at,
     title,
 )
-
-from .watch_cache import WatchCache
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 if TYPE_CHECKING:
     from .operator_installation import OperatorInstallation
@@ -90,11 +89,11 @@ def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]
     found = cache.get("CatalogSource", namespace, name)
     if found is None:
         return [f"catalog {namespace}/{name} does not exist"]
-    state = at(found, "status.connectionState.lastObservedState", "not checked yet")
-    message = at(found, "status.message", "")
+    state = field_at(found, "status.connectionState.lastObservedState", "not checked yet")
+    message = field_at(found, "status.message", "")
     if state == "READY":
         return []
-    return [f"catalog {name} is {state} at {at(found, 'status.connectionState.address', '?')} {message}".strip()]
+    return [f"catalog {name} is {state} at {field_at(found, 'status.connectionState.address', '?')} {message}".strip()]
 
 
 def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
@@ -105,7 +104,7 @@ def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
         for one in conditions(plan).values():
             if one.get("status") == "False" and one.get("message"):
                 lines.append(f"{title(plan)}: {one['message']}")
-        for look in at(plan, "status.bundleLookups", []):
+        for look in field_at(plan, "status.bundleLookups", []):
             for one in look.get("conditions") or []:
                 if one.get("message") and one.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
                     lines.append(f"{title(plan)}: {one['message']}")
@@ -116,7 +115,7 @@ def requirements(csv: dict[str, Any] | None) -> list[str]:
     """Return up to three requirements that a ClusterServiceVersion reports as not met."""
     bad = [
         f"{one.get('kind')} {one.get('name')}: {one.get('message') or one.get('status')}"
-        for one in at(csv, "status.requirementStatus", [])
+        for one in field_at(csv, "status.requirementStatus", [])
         if one.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
         or (one.get("status") == "PresentNotSatisfied" and one.get("kind") != "ServiceAccount")
     ]
@@ -127,11 +126,13 @@ def workload(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any
     """Return messages of unavailable Deployments and of pods that do not run, six at most."""
     lines: list[str] = []
     for one in deployments:
-        wanted = at(one, "spec.replicas", 1)
-        if at(one, "status.availableReplicas", 0) < wanted:
+        wanted = field_at(one, "spec.replicas", 1)
+        if field_at(one, "status.availableReplicas", 0) < wanted:
             message = conditions(one).get("Available", {}).get("message", "")
             lines.append(
-                f"{title(one)} has {at(one, 'status.availableReplicas', 0)} of {wanted} pods: {message}".rstrip(": ")
+                f"{title(one)} has {field_at(one, 'status.availableReplicas', 0)} of {wanted} pods: {message}".rstrip(
+                    ": "
+                )
             )
     for one in pods:
         lines += [f"{title(one)}: {text}" for text in pod_trouble(one)]
@@ -144,8 +145,8 @@ def pod_trouble(pod: dict[str, Any]) -> list[str]:
     if scheduled.get("status") == "False":
         return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
     found = []
-    for one in at(pod, "status.containerStatuses", []) + at(pod, "status.initContainerStatuses", []):
-        waiting, ended = at(one, "state.waiting"), at(one, "state.terminated")
+    for one in field_at(pod, "status.containerStatuses", []) + field_at(pod, "status.initContainerStatuses", []):
+        waiting, ended = field_at(one, "state.waiting"), field_at(one, "state.terminated")
         if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
             found.append(f"container {one['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": "))
         elif ended and ended.get("exitCode"):
@@ -160,8 +161,9 @@ def warnings(events: Iterable[dict[str, Any]]) -> list[str]:
     bad = [one for one in events if one.get("type") == "Warning"]
     bad.sort(key=event_time)
     return [
-        f"event of {at(one, 'involvedObject.kind')} {at(one, 'involvedObject.name')}: {one.get('message', '')}".rstrip()
-        for one in bad[-2:]
+        f"event of {field_at(event, 'involvedObject.kind')} {field_at(event, 'involvedObject.name')}: "
+        f"{event.get('message', '')}".rstrip()
+        for event in bad[-2:]
     ]
 
 

@@ -16,15 +16,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing_olm_objects, failure_causes
 from .object_writer import Say
 from .operator_installation import OperatorInstallation
 from .operator_specs import Operator
-from .watch_cache import WatchCache
 
 #: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
 _POLL = 2.0
@@ -139,7 +139,9 @@ def _advance_all(
             if not waits:
                 left.remove(installation)
                 if installation.writer.changes:
-                    say(f"{installation.operator.package}: {at(installation.csv(), 'metadata.name')} is installed")
+                    say(
+                        f"{installation.operator.package}: {field_at(installation.csv(), 'metadata.name')} is installed"
+                    )
         if not left:
             return failures
         if time.monotonic() >= deadline:
@@ -183,13 +185,13 @@ def described(installation: OperatorInstallation) -> dict[str, Any]:
     return {
         "package": installation.operator.package,
         "namespace": installation.namespace,
-        "channel": at(subscription, "spec.channel", offer.channel if offer else ""),
-        "catalog": at(subscription, "spec.source", offer.catalog if offer else ""),
-        "csv": at(csv, "metadata.name", ""),
-        "version": at(csv, "spec.version", ""),
-        "phase": at(csv, "status.phase", ""),
+        "channel": field_at(subscription, "spec.channel", offer.channel if offer else ""),
+        "catalog": field_at(subscription, "spec.source", offer.catalog if offer else ""),
+        "csv": field_at(csv, "metadata.name", ""),
+        "version": field_at(csv, "spec.version", ""),
+        "phase": field_at(csv, "status.phase", ""),
         "foreign": installation.foreign,
         "created": list(installation.writer.created),
         "changes": list(installation.writer.changes),
-        "operand": at(installation.operand, "metadata.name", ""),
+        "operand": field_at(installation.operand, "metadata.name", ""),
     }

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_files import cleaned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
 
 from . import existing_olm_objects, failure_causes, manifests
 
@@ -28,11 +28,13 @@ def info(client: Client, packages: Sequence[str] = ()) -> list[dict[str, Any]]:
     by_place = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in csvs}
     found = []
     for one in subscriptions:
-        name = str(at(one, "spec.name", ""))
+        name = str(field_at(one, "spec.name", ""))
         if packages and name not in packages:
             continue
         namespace = one["metadata"]["namespace"]
-        csv = by_place.get((namespace, str(at(one, "status.installedCSV") or at(one, "status.currentCSV") or "")))
+        csv = by_place.get(
+            (namespace, str(field_at(one, "status.installedCSV") or field_at(one, "status.currentCSV") or ""))
+        )
         found.append(_entry(name, namespace, one, csv))
     return sorted(found, key=lambda each: (each["package"], each["namespace"]))
 
@@ -57,7 +59,7 @@ def capture(client: Client, found: Sequence[dict[str, Any]], step: Step, more: S
         pods, _version = client.list(client.kind("v1", "Pod"), namespace)
         failure_causes.keep(client, namespace, pods, step)
         for pod in pods:
-            for status in at(pod, "status.containerStatuses", []):
+            for status in field_at(pod, "status.containerStatuses", []):
                 images[status.get("image", "")] = status.get("imageID", "")
     files.write_yaml(folder / "images.yml", images, head="image: image id (digest) that runs")
 
@@ -66,7 +68,7 @@ def _operands(client: Client, one: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the custom resources of the kinds that an operator provides."""
     items: list[dict[str, Any]] = []
     csv = client.get(client.kind(manifests.V1ALPHA1, "ClusterServiceVersion"), one["csv"], one["namespace"])
-    for owned in at(csv, "spec.customresourcedefinitions.owned", []):
+    for owned in field_at(csv, "spec.customresourcedefinitions.owned", []):
         group = owned["name"].partition(".")[2]
         try:
             items += client.list(client.kind(f"{group}/{owned['version']}", owned["kind"]))[0]
@@ -80,17 +82,17 @@ def _list(client: Client, kind: str, selector: str = "") -> list[dict[str, Any]]
 
 
 def _entry(package: str, namespace: str, one: dict[str, Any], csv: dict[str, Any] | None) -> dict[str, Any]:
-    images = [each.get("image", "") for each in at(csv, "spec.relatedImages", [])]
+    images = [each.get("image", "") for each in field_at(csv, "spec.relatedImages", [])]
     return {
         "package": package,
         "namespace": namespace,
-        "catalog": at(one, "spec.source", ""),
-        "channel": at(one, "spec.channel", ""),
-        "approval": at(one, "spec.installPlanApproval", ""),
-        "csv": at(csv, "metadata.name", ""),
-        "version": at(csv, "spec.version", ""),
-        "phase": at(csv, "status.phase", ""),
-        "message": at(csv, "status.message", ""),
+        "catalog": field_at(one, "spec.source", ""),
+        "channel": field_at(one, "spec.channel", ""),
+        "approval": field_at(one, "spec.installPlanApproval", ""),
+        "csv": field_at(csv, "metadata.name", ""),
+        "version": field_at(csv, "spec.version", ""),
+        "phase": field_at(csv, "status.phase", ""),
+        "message": field_at(csv, "status.message", ""),
         "images": sorted(filter(None, images)),
         "run": label(one, run_labels.RUN),
         "trouble": [

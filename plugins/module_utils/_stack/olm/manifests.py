@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
 
 from .operator_specs import Offer, Operator
 
@@ -119,5 +119,5 @@ def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
     have, want = found.get("spec") or {}, wanted["spec"]
     names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})
     return [name for name in names if have.get(name) != want[name]] + (
-        ["config"] if "config" not in want and at(dict(found), "spec.config.env") else []
+        ["config"] if "config" not in want and field_at(dict(found), "spec.config.env") else []
     )

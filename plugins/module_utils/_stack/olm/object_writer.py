@@ -10,15 +10,15 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import manifests
 from .operator_specs import Operator
 from .readiness import covers
-from .watch_cache import WatchCache
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Writer:
     def ensure_namespace(self, name: str) -> str:
         """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
         found = self.cache.get("Namespace", "", name)
-        if found is not None and at(found, "metadata.deletionTimestamp"):
+        if found is not None and field_at(found, "metadata.deletionTimestamp"):
             return f"namespace {name} to be deleted completely"
         monitoring = self.operator.monitoring and name == self.operator.namespace
         if found is None:
@@ -50,7 +50,7 @@ class Writer:
         elif (
             monitoring
             and manifests.ours(found, self.run_id)
-            and not at(found, "metadata.labels").get(manifests.MONITORING)
+            and not field_at(found, "metadata.labels").get(manifests.MONITORING)
         ):
             self.patch(found, {"metadata": {"labels": {manifests.MONITORING: "true"}}}, "monitoring of")
         return ""

@@ -9,13 +9,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import manifests, served_metrics
 from .object_writer import Writer
 from .operator_specs import Operand, Operator, appended, example
 from .readiness import covers, is_meant, is_ready, not_ready
-from .watch_cache import WatchCache
 
 
 def ensure(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) -> tuple[dict[str, Any] | None, str]:
@@ -36,7 +36,7 @@ def ensure(writer: Writer, asked: Operand, csv: dict[str, Any], operators: str) 
     if asked.single:
         others = [one for one in cache.all(wanted["kind"]) if not manifests.ours(one, run_id)]
         found = found or next(iter(others), None)
-    if found is not None and at(found, "metadata.deletionTimestamp"):
+    if found is not None and field_at(found, "metadata.deletionTimestamp"):
         return None, f"{title(found)} to be deleted completely"
     if found is not None and not manifests.ours(found, run_id):
         _check_theirs(writer.operator, found, asked)

@@ -10,13 +10,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing_olm_objects, manifests, operand
 from .existing_olm_objects import ExistingSubscription
 from .object_writer import Say, Writer
 from .operator_specs import Offer, Operator, choose
-from .watch_cache import WatchCache
 
 #: Reasons for which a ClusterServiceVersion fails permanently.
 HOPELESS = frozenset(
@@ -86,7 +86,7 @@ class OperatorInstallation:
         """
         for part in (self._catalog, self._choice, self._place, self._subscribed):
             part()
-        installed = at(self.csv(), "status.phase") == "Succeeded"
+        installed = field_at(self.csv(), "status.phase") == "Succeeded"
         if installed:
             self._operand()
         return bool(self.writer.changes) or not (installed or self.foreign)
@@ -108,7 +108,7 @@ class OperatorInstallation:
         elif other := manifests.differences(found, wanted):
             self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
         found = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
-        state = at(found, "status.connectionState.lastObservedState", "not checked yet")
+        state = field_at(found, "status.connectionState.lastObservedState", "not checked yet")
         if state == "READY":
             return ""
         return f"catalog {self.operator.catalog} ({state}) to be READY"
@@ -166,30 +166,30 @@ class OperatorInstallation:
 
         A Subscription of somebody else may stay at the version that is installed.
         """
-        if self.foreign and at(subscription, "status.installedCSV"):
-            return str(at(subscription, "status.installedCSV"))
+        if self.foreign and field_at(subscription, "status.installedCSV"):
+            return str(field_at(subscription, "status.installedCSV"))
         if self.operator.version and self.offer is not None:
             return self.offer.csv
-        return str(at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
+        return str(field_at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
 
     def _plan(self) -> str:
         found = self._subscription()
         target = self._target(found)
-        if at(found, "status.installedCSV") == target and target:
+        if field_at(found, "status.installedCSV") == target and target:
             return ""
-        wanted = at(found, "status.currentCSV")
+        wanted = field_at(found, "status.currentCSV")
         if not wanted:
             return f"OLM to resolve {title(found)}{self._trouble(found)}"
-        name = at(found, "status.installPlanRef.name") or at(found, "status.installplan.name")
+        name = field_at(found, "status.installPlanRef.name") or field_at(found, "status.installplan.name")
         plan = self.cache.get("InstallPlan", self.namespace, name or "")
         if plan is None:
             return f"an InstallPlan for {target}"
-        if at(plan, "status.phase") == "Failed":
+        if field_at(plan, "status.phase") == "Failed":
             message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
             raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
-        if not at(plan, "spec.approved", False):
+        if not field_at(plan, "spec.approved", False):
             return self._approve(plan, target)
-        return f"{title(plan)} ({at(plan, 'status.phase', 'not begun')}) to install {target}"
+        return f"{title(plan)} ({field_at(plan, 'status.phase', 'not begun')}) to install {target}"
 
     def _trouble(self, subscription: dict[str, Any]) -> str:
         """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
@@ -201,19 +201,19 @@ class OperatorInstallation:
 
     def _approve(self, plan: dict[str, Any], target: str) -> str:
         """Approve the InstallPlan of the requested version, unless it would upgrade an operator of somebody else."""
-        brings = at(plan, "spec.clusterServiceVersionNames", [])
+        brings = field_at(plan, "spec.clusterServiceVersionNames", [])
         if target not in brings:
             return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
         if self.foreign:
             return f"the owner of {self.operator.package} to approve {title(plan)} for {target}"
         for each in self.cache.all("Subscription"):
-            if each["metadata"]["namespace"] != self.namespace or at(each, "spec.name") in self.mine:
+            if each["metadata"]["namespace"] != self.namespace or field_at(each, "spec.name") in self.mine:
                 continue
-            if at(each, "status.currentCSV") in brings and at(each, "status.installedCSV"):
+            if field_at(each, "status.currentCSV") in brings and field_at(each, "status.installedCSV"):
                 raise OwnershipError(
                     f"{self.operator.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
-                    f" create, from {at(each, 'status.installedCSV')} to {at(each, 'status.currentCSV')}. It was not"
-                    " approved. Install into another namespace"
+                    f" create, from {field_at(each, 'status.installedCSV')} to {field_at(each, 'status.currentCSV')}."
+                    " It was not approved. Install into another namespace"
                 )
         self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
         return f"{title(plan)} to install {target}"
@@ -223,21 +223,21 @@ class OperatorInstallation:
         if self.existing is None:
             return None
         found = self._subscription()
-        name = at(found, "status.installedCSV") or at(found, "status.currentCSV") or ""
+        name = field_at(found, "status.installedCSV") or field_at(found, "status.currentCSV") or ""
         return self.cache.get("ClusterServiceVersion", self.namespace, name)
 
     def _csv(self) -> str:
         found = self.csv()
         if found is None:
             return f"ClusterServiceVersion {self._target(self._subscription())}"
-        phase, reason = at(found, "status.phase", "not started"), at(found, "status.reason", "")
+        phase, reason = field_at(found, "status.phase", "not started"), field_at(found, "status.reason", "")
         if phase == "Succeeded":
             return ""
         if phase == "Failed" and reason in HOPELESS:
             raise SeatrialError(
-                f"{self.operator.package}: {title(found)} failed: {reason}: {at(found, 'status.message', '')}"
+                f"{self.operator.package}: {title(found)} failed: {reason}: {field_at(found, 'status.message', '')}"
             )
-        return f"{title(found)} ({phase}: {at(found, 'status.message', reason)}) to succeed"
+        return f"{title(found)} ({phase}: {field_at(found, 'status.message', reason)}) to succeed"
 
     def _operand(self) -> str:
         asked, csv = self.operator.operand, self.csv()

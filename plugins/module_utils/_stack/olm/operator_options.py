@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import common_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 
 READY: dict[str, Any] = {
     "condition": {"type": "str"},
@@ -58,7 +58,7 @@ OPERATOR: dict[str, Any] = {
 
 OPTIONS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    **common_options.CLUSTER,
+    **ansible_module.CLUSTER,
     "run_id": {"type": "str", "required": True},
     "operators": {"type": "list", "elements": "dict", "default": [], "options": OPERATOR},
     "pull_secrets": {"type": "dict", "default": {}, "no_log": True},

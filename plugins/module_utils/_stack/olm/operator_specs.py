@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
 
 #: Where OpenShift keeps the catalogs that serve all namespaces.
 MARKETPLACE = "openshift-marketplace"
@@ -143,7 +143,7 @@ def _expected(values: Mapping[str, Any], package: str) -> ExpectedObjects:
 
 
 def _name_of(one: Operand) -> str:
-    return one.name or str(at(one.manifest, "metadata.name", ""))
+    return one.name or str(field_at(one.manifest, "metadata.name", ""))
 
 
 def _check(one: Operator) -> None:
@@ -187,7 +187,7 @@ def choose(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
 
     Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
     """
-    names = [str(at(dict(each), "status.catalogSource", "")) for each in manifests]
+    names = [str(field_at(dict(each), "status.catalogSource", "")) for each in manifests]
     if len(manifests) > 1:
         raise InputError(
             f"operators: {one.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
@@ -203,7 +203,7 @@ def choose(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
     csv = _csv_of(one, channel, described)
-    owned = at(described, "customresourcedefinitions.owned", [])
+    owned = field_at(described, "customresourcedefinitions.owned", [])
     return Offer(
         package=one.package,
         catalog=names[0],
@@ -253,7 +253,7 @@ def _watches(one: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
 
 def example(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the example of a kind in a ClusterServiceVersion (alm-examples). Raises InputError naming its kinds."""
-    text = at(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
+    text = field_at(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
         examples = [each for each in json.loads(text) if isinstance(each, dict)]
     except ValueError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
 
 from .operator_specs import ExpectedObjects, ReadyCondition
 
@@ -38,8 +38,10 @@ def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
         return conditions(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:
         has, wants = pods(item)
-        return at(item, "status.observedGeneration", 0) >= at(item, "metadata.generation", 0) and has >= wants
-    value = str(at(item, ready.field, ""))
+        return (
+            field_at(item, "status.observedGeneration", 0) >= field_at(item, "metadata.generation", 0) and has >= wants
+        )
+    value = str(field_at(item, ready.field, ""))
     return value == ready.equals if ready.equals else value not in ("", "0")
 
 
@@ -47,8 +49,8 @@ def pods(item: dict[str, Any]) -> tuple[int, int]:
     """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
     if item.get("kind") == "DaemonSet":
         # The field is missing until the controller has seen the object.
-        return int(at(item, "status.numberAvailable", 0)), int(at(item, "status.desiredNumberScheduled", 1))
-    return int(at(item, "status.availableReplicas", 0)), int(at(item, "spec.replicas", 1))
+        return int(field_at(item, "status.numberAvailable", 0)), int(field_at(item, "status.desiredNumberScheduled", 1))
+    return int(field_at(item, "status.availableReplicas", 0)), int(field_at(item, "spec.replicas", 1))
 
 
 def not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
@@ -61,4 +63,4 @@ def not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
         has, wants = pods(item)
         return f" ({has} of {wants} pods are available)"
     wanted = f", not {ready.equals}" if ready.equals else ""
-    return f" ({ready.field} is {at(item, ready.field, 'not set')}{wanted})"
+    return f" ({ready.field} is {field_at(item, ready.field, 'not set')}{wanted})"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
 
 from .manifests import V1, V1ALPHA1
 
@@ -70,7 +70,7 @@ class RecreatedObjects:
         """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist."""
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
-        used = {(each["metadata"]["namespace"], at(each, "status.installedCSV")) for each in subscriptions}
+        used = {(each["metadata"]["namespace"], field_at(each, "status.installedCSV")) for each in subscriptions}
         versions = [one["metadata"] for one in self.owners if one["kind"] == kind.kind]
         places = {(one["namespace"], one["name"]) for one in versions} - used
         return self._delete_found([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
@@ -99,7 +99,7 @@ class RecreatedObjects:
         labelled = False
         for one in self.staying:
             found = current(self.client, one)
-            if found is not None and (wrong := names.intersection(at(found, "metadata.labels") or {})):
+            if found is not None and (wrong := names.intersection(field_at(found, "metadata.labels") or {})):
                 patch_labels(self.client, found, dict.fromkeys(wrong))
                 labelled = True
         return labelled
@@ -112,7 +112,7 @@ class RecreatedObjects:
             return False
         found = [one for one in (self.client.get(kind, name) for name in self.components) if one is not None]
         for one in found:
-            if not at(one, "status.components.refs"):
+            if not field_at(one, "status.components.refs"):
                 self.client.delete(kind, one["metadata"]["name"])
         return bool(found)
 

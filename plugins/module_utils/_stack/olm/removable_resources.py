@@ -15,10 +15,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from .manifests import ours
-from .watch_cache import WatchCache
 
 CRD = "apiextensions.k8s.io/v1"
 
@@ -49,7 +49,7 @@ class OwnedSubscription:
     @property
     def package(self) -> str:
         """Its package."""
-        return str(at(self.subscription, "spec.name", ""))
+        return str(field_at(self.subscription, "spec.name", ""))
 
     @property
     def namespace(self) -> str:
@@ -70,7 +70,7 @@ class OwnedSearch:
         """Return the Subscriptions to remove; those of others are added to ``kept``."""
         found = []
         for each in self.cache.all("Subscription"):
-            name = at(each, "spec.name", "")
+            name = field_at(each, "spec.name", "")
             if self.spec.packages and name not in self.spec.packages:
                 continue
             if ours(each, self.spec.run_id):
@@ -84,7 +84,7 @@ class OwnedSearch:
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
         part = OwnedSubscription(subscription)
-        names = {at(subscription, "status.installedCSV"), at(subscription, "status.currentCSV")}
+        names = {field_at(subscription, "status.installedCSV"), field_at(subscription, "status.currentCSV")}
         part.csvs = [
             each
             for each in self.cache.all("ClusterServiceVersion")
@@ -97,14 +97,14 @@ class OwnedSearch:
 
     def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
         """Return the CustomResourceDefinitions that its ClusterServiceVersions own."""
-        names = {one["name"] for csv in part.csvs for one in at(csv, "spec.customresourcedefinitions.owned", [])}
+        names = {one["name"] for csv in part.csvs for one in field_at(csv, "spec.customresourcedefinitions.owned", [])}
         kind = self.client.kind(CRD, "CustomResourceDefinition")
         return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
 
     def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
-        version = next(one["name"] for one in at(crd, "spec.versions", []) if one.get("storage"))
+        version = next(one["name"] for one in field_at(crd, "spec.versions", []) if one.get("storage"))
         try:
-            kind = self.client.kind(f"{at(crd, 'spec.group')}/{version}", at(crd, "spec.names.kind"))
+            kind = self.client.kind(f"{field_at(crd, 'spec.group')}/{version}", field_at(crd, "spec.names.kind"))
         except InputError:
             return []
         return self.client.list(kind)[0]

@@ -20,19 +20,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_blocking_threads import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing_olm_objects
 from .delete_and_wait import Deletion, delete_all
 from .manifests import V1ALPHA1, ours
 from .recreated_objects import RecreatedObjects, patch_labels
 from .removable_resources import OwnedSearch, OwnedSubscription, RemovalSpec
-from .watch_cache import WatchCache
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 #: List requests in flight.
@@ -60,20 +60,20 @@ class Removal(OwnedSearch):
         self._delete(self.loose)
         namespaces = self._label_all(parts)
         for part in parts:
-            self._delete([one for one in part.operands if not at(one, "metadata.ownerReferences")])
+            self._delete([one for one in part.operands if not field_at(one, "metadata.ownerReferences")])
         plans = [
             each
             for each in self.cache.all("InstallPlan")
             for part in parts
             if any(
                 owner["uid"] == part.subscription["metadata"]["uid"]
-                for owner in at(each, "metadata.ownerReferences", [])
+                for owner in field_at(each, "metadata.ownerReferences", [])
             )
         ]
         self._delete([part.subscription for part in parts])
         # Before the versions: OLM recreates what an InstallPlan in execution lists. The garbage collector deletes the
         # plans too; this waits for it.
-        shared = [each for each in plans if len(at(each, "metadata.ownerReferences", [])) > 1]
+        shared = [each for each in plans if len(field_at(each, "metadata.ownerReferences", [])) > 1]
         self._delete([each for each in plans if each not in shared])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
@@ -128,7 +128,7 @@ class Removal(OwnedSearch):
         """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
         left = self._subscriptions()
         used = {each["metadata"]["namespace"] for each in left}
-        sources = {(at(each, "spec.sourceNamespace"), at(each, "spec.source")) for each in left}
+        sources = {(field_at(each, "spec.sourceNamespace"), field_at(each, "spec.source")) for each in left}
         going = [each for each in self.cache.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
         going += [
             each
@@ -141,7 +141,7 @@ class Removal(OwnedSearch):
         secrets = [
             self.client.get(kind, name, each["metadata"]["namespace"])
             for each in going
-            for name in at(each, "spec.secrets", [])
+            for name in field_at(each, "spec.secrets", [])
         ]
         self._delete([each for each in secrets if each is not None and ours(each, self.spec.run_id)])
         return [each for each in going if each["kind"] == "OperatorGroup"]
@@ -154,7 +154,7 @@ class Removal(OwnedSearch):
                 self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
                 label_selector=f"!{existing_olm_objects.COPIED}",
             )[0]
-            for one in at(csv, "spec.customresourcedefinitions.owned", [])
+            for one in field_at(csv, "spec.customresourcedefinitions.owned", [])
         }
         going = []
         for crd in {one["metadata"]["name"]: one for part in parts for one in part.crds}.values():
@@ -183,7 +183,7 @@ class Removal(OwnedSearch):
         """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
-        names |= {at(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        names |= {field_at(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [
             found
             for found in self.cache.all("Namespace")

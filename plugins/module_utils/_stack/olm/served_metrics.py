@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, label
 
 from .operator_specs import ReadyCondition
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
-    at,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions,
-    holds,
+    field_at,
+    is_condition_true,
     title,
 )
 
@@ -28,11 +28,11 @@ def refuse_unable(client: Client) -> None:
     """Raise ProcessError if a pool could not take over a change, InputError on a cluster without pools."""
     for one in _pools(client):
         _refuse_degraded(one)
-        if at(one, "spec.paused", False):
+        if field_at(one, "spec.paused", False):
             raise ProcessError(f"{title(one)} is paused: its machines would not take over a changed configuration")
 
 
-def wait(client: Client, timeout: float, settle: float, say: wait_until.Say) -> None:
+def wait(client: Client, timeout: float, settle: float, say: waiting.Say) -> None:
     """Wait until every pool has its configuration on all machines, at least ``settle`` seconds.
 
     Within these seconds the operator makes a new configuration of what was changed; it makes none if nothing of the
@@ -47,10 +47,10 @@ def wait(client: Client, timeout: float, settle: float, say: wait_until.Say) -> 
         for one in pools:
             _refuse_degraded(one)
         late = [_progress(one) for one in pools if not _updated(one)]
-        return (None, f"waiting for {formats.listed(late)}") if late else (True, "")
+        return (None, f"waiting for {formats.format_list(late)}") if late else (True, "")
 
     limit = settle + timeout
-    wait_until.wait_until(look, limit, say, lambda text: f"after {limit:g} s still {text}", PAUSE)
+    waiting.wait_until(look, limit, say, lambda text: f"after {limit:g} s still {text}", PAUSE)
 
 
 def _pools(client: Client) -> list[dict[str, Any]]:
@@ -61,18 +61,20 @@ def _pools(client: Client) -> list[dict[str, Any]]:
 
 
 def _refuse_degraded(pool: Mapping[str, Any]) -> None:
-    if holds(pool, "Degraded"):
+    if is_condition_true(pool, "Degraded"):
         why = conditions(pool)["Degraded"].get("message") or "its condition gives no reason"
         raise ProcessError(f"{title(pool)} is degraded: {why}")
 
 
 def _updated(pool: Mapping[str, Any]) -> bool:
     """Return whether all machines have the configuration: the condition alone may be that of the last one."""
-    wanted, reached = (at(pool, f"{part}.configuration.name", "") for part in ("spec", "status"))
-    return holds(pool, "Updated") and wanted == reached
+    wanted, reached = (field_at(pool, f"{part}.configuration.name", "") for part in ("spec", "status"))
+    return is_condition_true(pool, "Updated") and wanted == reached
 
 
 def _progress(pool: Mapping[str, Any]) -> str:
-    done, count = (at(pool, f"status.{name}", 0) for name in ("updatedMachineCount", "machineCount"))
-    why = conditions(pool).get("Updating", {}).get("message") or ("it is paused" if at(pool, "spec.paused") else "")
+    done, count = (field_at(pool, f"status.{name}", 0) for name in ("updatedMachineCount", "machineCount"))
+    why = conditions(pool).get("Updating", {}).get("message") or (
+        "it is paused" if field_at(pool, "spec.paused") else ""
+    )
     return f"{title(pool)} ({done} of {count} machines updated{f': {why}' if why else ''})"

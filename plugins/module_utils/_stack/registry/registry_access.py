@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     InputError,
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import title
 
 from . import machine_config_pools, mirror_sets, pull_secret
 
@@ -36,7 +36,7 @@ class RegistryAccess:
     """The access of one cluster. path: of the inventory. timeout: in seconds. settle: see machine_config_pools.wait."""
 
     def __init__(
-        self, client: Client, path: Path, run_id: str, timeout: float, settle: float, say: wait_until.Say
+        self, client: Client, path: Path, run_id: str, timeout: float, settle: float, say: waiting.Say
     ) -> None:
         self.client, self.path, self.run_id, self.say = client, path, run_id, say
         self.timeout, self.settle = timeout, settle
@@ -136,7 +136,7 @@ class RegistryAccess:
             return False
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
         self.client.delete_seen(kind, wanted["metadata"]["name"], "", found["metadata"]["uid"])
-        wait_until.wait_until_gone(lambda: [title(found)] if self._mirror_set(wanted) else [], _DELETION)
+        waiting.wait_until_gone(lambda: [title(found)] if self._mirror_set(wanted) else [], _DELETION)
         self.say(f"removed {title(found)}")
         return True
 
@@ -181,8 +181,8 @@ def _changed_since(entry: Mapping[str, Any], text: str) -> str:
     there = set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}"))
     ours = _ours(entry)
     more, fewer = sorted(there - set(entry["known"]) - ours), sorted(set(entry["known"]) - there)
-    how = [f"{what} {formats.listed(names)}" for what, names in (("added", more), ("removed", fewer)) if names]
-    still = f"; it still has this run's {formats.listed(sorted(ours & there))}" if ours & there else ""
+    how = [f"{what} {formats.format_list(names)}" for what, names in (("added", more), ("removed", fewer)) if names]
+    still = f"; it still has this run's {formats.format_list(sorted(ours & there))}" if ours & there else ""
     return f"somebody changed Secret {NAMESPACE}/{NAME} ({' and '.join(how) or 'other content'}){still}"
 
 

@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     nearest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import (
-    at,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions,
+    field_at,
     parts_of,
     title,
 )
@@ -27,10 +27,10 @@ MANAGED, REMOVED = "Managed", "Removed"
 
 def known(definition: Mapping[str, Any]) -> list[str]:
     """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
-    versions = at(dict(definition), "spec.versions", [])
+    versions = field_at(dict(definition), "spec.versions", [])
     stored: Mapping[str, Any] = next((one for one in versions if one.get("storage")), {})
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
-    return sorted(at(stored, path, {}))
+    return sorted(field_at(stored, path, {}))
 
 
 def check(asked: Sequence[str], there: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
 
 def missing(found: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
     """Return the requested components that a DataScienceCluster does not manage, with their state ("" if unset)."""
-    states = {name: str(at(dict(found), f"spec.components.{name}.managementState", "")) for name in asked}
+    states = {name: str(field_at(dict(found), f"spec.components.{name}.managementState", "")) for name in asked}
     return {name: state for name, state in states.items() if state != MANAGED}
 
 
@@ -81,8 +81,8 @@ def check_adoption(found: dict[str, Any], lacking: Mapping[str, str], settings: 
             f"{title(found)}, which this run did not create, does not manage {', '.join(sorted(lacking))}:"
             " left unchanged. rhoai_adopt=true adds them for the duration of the run"
         )
-    wanted = with_settings(at(found, "spec", {}), settings)
-    if wanted != at(found, "spec", {}):
+    wanted = with_settings(field_at(found, "spec", {}), settings)
+    if wanted != field_at(found, "spec", {}):
         raise OwnershipError(
             f"{title(found)}, which this run did not create, does not have the requested {', '.join(sorted(settings))}:"
             " left unchanged. Components can be added to it (rhoai_adopt), settings cannot"
@@ -96,7 +96,7 @@ def note_key(run_id: str) -> str:
 
 def noted(found: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
-    text = (at(dict(found), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
+    text = (field_at(dict(found), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
     return dict(json.loads(text))
 
 
@@ -116,8 +116,8 @@ def taking_back(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
 def trouble(found: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
     """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
     item = dict(found)
-    seen = at(item, "status.observedGeneration")
-    if seen is not None and seen < at(item, "metadata.generation", 0):
+    seen = field_at(item, "status.observedGeneration")
+    if seen is not None and seen < field_at(item, "metadata.generation", 0):
         return ["its operator has not processed the last change yet"]
     by_name = {kind.lower(): one for kind, one in conditions(item).items()}
     bad = []
@@ -125,10 +125,10 @@ def trouble(found: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
         one = by_name.get(f"{name}ready".lower())
         if one is not None and one.get("status") != "True":
             bad.append(f"{name}: {one.get('reason', '')}: {one.get('message', '')}".rstrip(": "))
-    phase = at(item, "status.phase", "not set")
+    phase = field_at(item, "status.phase", "not set")
     if phase != "Ready":
         bad = bad or [
-            str(at(item, "status.errorMessage") or by_name.get("ready", {}).get("message") or "no reason given")
+            str(field_at(item, "status.errorMessage") or by_name.get("ready", {}).get("message") or "no reason given")
         ]
         return [f"phase {phase}", *bad]
     return bad

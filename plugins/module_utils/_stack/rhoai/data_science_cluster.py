@@ -17,17 +17,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from ..olm import failure_causes
 from ..olm.delete_and_wait import Deletion, delete_all
 from ..olm.manifests import V1ALPHA1, ours
 from ..olm.readiness import covers, pods
 from ..olm.removable_resources import CRD
-from ..olm.watch_cache import WatchCache
 from . import component_states
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
@@ -71,8 +71,8 @@ class DataScience:
         self.definition = self._definition(DSC_NAME)
         for name in (DSC_NAME, DSCI_NAME):
             crd = self._definition(name)
-            stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
-            cache.follow(f"{at(crd, 'spec.group')}/{stored}", at(crd, "spec.names.kind"))
+            stored = next(one["name"] for one in field_at(crd, "spec.versions") if one.get("storage"))
+            cache.follow(f"{field_at(crd, 'spec.group')}/{stored}", field_at(crd, "spec.names.kind"))
         cache.follow(V1ALPHA1, "Subscription")
 
     def _definition(self, name: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class DataScience:
             return True
         return not label(item, run_labels.RUN) and any(
             ours(one, self.wanted.run_id)
-            and at(one, "spec.name") in PACKAGES
+            and field_at(one, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
             for one in self.cache.all("Subscription")
         )
@@ -178,7 +178,7 @@ class DataScience:
 
     def _applications(self) -> str:
         found = self._one("DSCInitialization")
-        return str(at(found, "spec.applicationsNamespace", self.wanted.applications_namespace))
+        return str(field_at(found, "spec.applicationsNamespace", self.wanted.applications_namespace))
 
     def _why(self, bad: Sequence[str], step: Step) -> str:
         namespace = self._applications()
@@ -224,9 +224,9 @@ class DataScience:
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
         group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
         crd = self._definition(group)
-        stored = next(one["name"] for one in at(crd, "spec.versions") if one.get("storage"))
+        stored = next(one["name"] for one in field_at(crd, "spec.versions") if one.get("storage"))
         manifest = {
-            "apiVersion": f"{at(crd, 'spec.group')}/{stored}",
+            "apiVersion": f"{field_at(crd, 'spec.group')}/{stored}",
             "kind": kind,
             "metadata": {"name": name, "labels": {run_labels.RUN: self.wanted.run_id}},
             "spec": spec,
@@ -274,7 +274,7 @@ def ensure(
         found = one.wait(step) if not check else {}
         managed = [
             name
-            for name, value in at(found, "spec.components", {}).items()
+            for name, value in field_at(found, "spec.components", {}).items()
             if value.get("managementState") == component_states.MANAGED
         ]
         result = {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}

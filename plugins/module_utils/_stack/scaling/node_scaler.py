@@ -11,14 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import (
-    Say,
-    wait_until,
-    wait_until_gone,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
 
 from . import machine_sets, scaling_snapshot
 from .machine_sets import NAMESPACE, RUN, SET, VERSION
@@ -144,7 +140,7 @@ class NodeScaler:
         return self.client.list(self.client.kind(VERSION, "Machine"), NAMESPACE, f"{SET}={name}")[0]
 
     def _is_ready(self, name: str) -> bool:
-        return holds(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
+        return is_condition_true(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
 
     def restore(self, timeout: float, check: bool = False) -> dict[str, Any]:
         """Restore the state before scaling. A set that somebody else has changed since is left unchanged and reported.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
 from .sources import Source
@@ -83,7 +83,7 @@ def check(claim: Mapping[str, Any], wanted: VolumeClaim) -> None:
     if claim["metadata"].get("deletionTimestamp"):
         raise InputError(f"{where} is being deleted: wait until it is gone, or set another storage_claim")
     size = claim["spec"]["resources"]["requests"]["storage"]
-    if amount(size) < amount(wanted.size):
+    if parse_kube_quantity(size) < parse_kube_quantity(wanted.size):
         raise InputError(f"{where} has {size}, storage_size is {wanted.size}: expand the claim or lower the setting")
     modes = claim["spec"].get("accessModes") or []
     if wanted.access_mode not in modes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
 
 from . import claim, download_job
 from .claim import VolumeClaim
@@ -119,4 +119,4 @@ def absent(client: Client, namespace: str, name: str, timeout: float, say: Say, 
         gone = client.get(kind, name, namespace, metadata_only=True) is None
         return (True if gone else None), f"claim {namespace}/{name} is still there; a pod may use it"
 
-    return wait_until.wait_until(look, timeout, say, lambda message: f"after {timeout:g} s {message}")
+    return waiting.wait_until(look, timeout, say, lambda message: f"after {timeout:g} s {message}")

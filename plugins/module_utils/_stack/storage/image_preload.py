@@ -16,17 +16,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
-    formats,
-    go_duration,
-    run_labels,
-    wait_until,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import at, conditions, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_fits_nodes import allocatable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable, why_waiting
 
 Say = Callable[[str], None]
 
@@ -139,7 +133,7 @@ def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
 
     found = [one for one in labelled if has(one)]
     if not found:
-        needs = formats.listed(f"{number:g} {name}" for name, number in wanted.resources.items())
+        needs = formats.format_list(f"{number:g} {name}" for name, number in wanted.resources.items())
         lacks = f", and none of {formats.count(len(labelled), 'node')} with them has {needs}" if labelled else ""
         raise InputError(f"image_preload: no node has the labels '{selector}'{lacks}: nothing would be pulled")
     return found
@@ -156,7 +150,7 @@ def remove(client: Client, wanted: Preload) -> None:
         names = [f"Pod {wanted.namespace}/{one['metadata']['name']}" for one in pods]
         return names + ([f"DaemonSet {wanted.namespace}/{wanted.name}"] if there else [])
 
-    wait_until.wait_until_gone(left, _DELETION)
+    waiting.wait_until_gone(left, _DELETION)
 
 
 def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
@@ -164,9 +158,9 @@ def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
 
     def look() -> tuple[list[dict[str, Any]] | None, str]:
         found = client.get(kind, wanted.name, wanted.namespace) or {}
-        if at(found, "status.observedGeneration", 0) < at(found, "metadata.generation", 1):
+        if field_at(found, "status.observedGeneration", 0) < field_at(found, "metadata.generation", 1):
             return None, "waits for the DaemonSet controller"
-        number = at(found, "status.desiredNumberScheduled", 0)
+        number = field_at(found, "status.desiredNumberScheduled", 0)
         if not number:
             raise InputError(
                 "image_preload: each node with these labels has a taint that image_preload_tolerations lacks"
@@ -177,14 +171,14 @@ def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
             return _figures(client, wanted, done), ""
         for one in pods:
             if (reason := _waiting(one)) in _NEVER:
-                raise InputError(f"image_preload: {wanted.image}: {waits(one) or reason}")
-        lacking = [f"{at(one, 'spec.nodeName', '?')} ({waits(one)})" for one in pods if one not in done]
-        return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.listed(lacking, _SOME)}"
+                raise InputError(f"image_preload: {wanted.image}: {why_waiting(one) or reason}")
+        lacking = [f"{field_at(one, 'spec.nodeName', '?')} ({why_waiting(one)})" for one in pods if one not in done]
+        return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.format_list(lacking, _SOME)}"
 
     def late(text: str) -> str:
         return f"image_preload: not everywhere after {wanted.timeout:g} s: {text}"
 
-    return wait_until.wait_until(look, wanted.timeout, say, late, _LOOK)
+    return waiting.wait_until(look, wanted.timeout, say, late, _LOOK)
 
 
 def _pods(client: Client, wanted: Preload) -> list[dict[str, Any]]:
@@ -192,16 +186,16 @@ def _pods(client: Client, wanted: Preload) -> list[dict[str, Any]]:
 
 
 def _has_image(pod: Mapping[str, Any]) -> bool:
-    state = at(_container(pod), "state", {})
+    state = field_at(_container(pod), "state", {})
     return "running" in state or "terminated" in state or _waiting(pod) in _NOT_THE_IMAGE
 
 
 def _waiting(pod: Mapping[str, Any]) -> str:
-    return str(at(_container(pod), "state.waiting.reason", ""))
+    return str(field_at(_container(pod), "state.waiting.reason", ""))
 
 
 def _container(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    statuses: list[dict[str, Any]] = at(pod, "status.containerStatuses", [])
+    statuses: list[dict[str, Any]] = field_at(pod, "status.containerStatuses", [])
     return statuses[0] if statuses else {}
 
 
@@ -212,14 +206,14 @@ def _figures(client: Client, wanted: Preload, pods: list[dict[str, Any]]) -> lis
     except ApiError:  # without permission, the states of the containers have to do
         said = []
     for one in said:
-        events.setdefault(at(one, "involvedObject.uid", ""), []).append(str(one.get("message") or ""))
+        events.setdefault(field_at(one, "involvedObject.uid", ""), []).append(str(one.get("message") or ""))
     found = [_figure(one, events.get(one["metadata"]["uid"], [])) for one in pods]
     return sorted(found, key=lambda one: str(one["node"]))
 
 
 def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "node": at(pod, "spec.nodeName", ""),
+        "node": field_at(pod, "spec.nodeName", ""),
         "there": False,
         "seconds": None,
         "waited": None,
@@ -227,8 +221,8 @@ def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
     }
     pulled = next((found for text in messages if (found := _PULLED.search(text))), None)
     if pulled:
-        row["seconds"] = go_duration.seconds(pulled["duration"])
-        row["waited"] = go_duration.seconds(pulled["waited"]) if pulled["waited"] else row["seconds"]
+        row["seconds"] = formats.parse_go_duration(pulled["duration"])
+        row["waited"] = formats.parse_go_duration(pulled["waited"]) if pulled["waited"] else row["seconds"]
         row["bytes"] = int(pulled["bytes"]) if pulled["bytes"] else None
     elif any(_PRESENT.search(text) for text in messages):
         row |= {"there": True, "seconds": 0.0, "waited": 0.0}
@@ -239,7 +233,7 @@ def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
 
 def _from_states(pod: Mapping[str, Any]) -> float | None:
     begun = conditions(pod).get("PodScheduled", {}).get("lastTransitionTime")
-    state = at(_container(pod), "state", {})
+    state = field_at(_container(pod), "state", {})
     started = (state.get("terminated") or state.get("running") or {}).get("startedAt")
     if not begun or not started:
         return None

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_fields import holds
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 Say = Callable[[str], None]
 Event = dict[str, Any]
@@ -144,7 +144,7 @@ def remove(client: Client, job: VolumeJob) -> None:
         there = [one.kind for one in kinds if client.get(one, job.name, job.namespace, metadata_only=True)]
         return [f"{one} {job.namespace}/{job.name}" for one in there]
 
-    wait_until.wait_until_gone(left, _DELETION)
+    waiting.wait_until_gone(left, _DELETION)
 
 
 def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[Event]], str] | None) -> list[Event]:
@@ -153,8 +153,8 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
     def look() -> tuple[list[Event] | None, str]:
         there = client.get(job_kind, job.name, job.namespace)
         pods = client.list(pod_kind, job.namespace, f"job-name={job.name}")[0]
-        state = "; ".join(waits(one) for one in pods) or "its pod does not exist yet"
-        complete, failed = holds(there, "Complete"), there is None or holds(there, "Failed")
+        state = "; ".join(why_waiting(one) for one in pods) or "its pod does not exist yet"
+        complete, failed = is_condition_true(there, "Complete"), there is None or is_condition_true(there, "Failed")
         log = _log(client, job, pods) if complete or failed or progress else ""
         found = _events(log)
         if failed:
@@ -167,7 +167,7 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
     def late(text: str) -> str:
         return f"{job.purpose}: not done after {job.timeout:g} s: {text}"
 
-    return wait_until.wait_until(look, job.timeout, say, late, _LOOK)
+    return waiting.wait_until(look, job.timeout, say, late, _LOOK)
 
 
 def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:

@@ -41,7 +41,7 @@ def action_of(module: str) -> str:
     return ROUTES.get(module, module)
 
 
-@pytest.mark.parametrize("name", [path.stem for path in MODULES if "_common_options.PROGRESS" in path.read_text()])
+@pytest.mark.parametrize("name", [path.stem for path in MODULES if "ansible_module.PROGRESS" in path.read_text()])
 def test_a_module_that_reports_progress_has_an_action_that_shows_it(name: str) -> None:
     assert issubclass(importlib.import_module(f"{ACTIONS}.{action_of(name)}").ActionModule, ProgressAction)
 

@@ -12,20 +12,20 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import exit_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 
 MODULE = """
 import signal, sys, time
 from pathlib import Path
 sys.path[:0] = {path!r}
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import exit_with_parent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 folder = Path({folder!r})
 def end(number, frame):
     (folder / "ending").write_text(signal.Signals(number).name)
     (folder / "ending").rename(folder / "ended")  # whoever sees it finds it written
     sys.exit(1)
 signal.signal(signal.SIGTERM, end)
-with exit_with_parent.ended_with_parent(0.05):
+with signals.exit_with_parent(0.05):
     (folder / "started").touch()
     time.sleep(30)
 """
@@ -70,6 +70,6 @@ def test_nothing_is_sent_while_the_caller_lives(worker: subprocess.Popen[bytes],
 
 def test_a_process_lives_until_it_was_waited_for() -> None:
     one = subprocess.Popen([sys.executable, "-c", ""])
-    assert exit_with_parent.lives(one.pid)
+    assert signals.lives(one.pid)
     one.wait()
-    assert not exit_with_parent.lives(one.pid)
+    assert not signals.lives(one.pid)

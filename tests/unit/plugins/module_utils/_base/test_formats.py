@@ -42,7 +42,7 @@ def test_a_duration_is_never_empty_and_has_a_unit(value):
 
 @pytest.mark.parametrize(("names", "text"), [([], "none"), (["a"], "a"), (["a", "b", "c"], "a, b and 1 more")])
 def test_long_lists_say_how_many_more(names, text):
-    assert (formats.listed(names, 2) or "none") == text
+    assert (formats.format_list(names, 2) or "none") == text
 
 
 @pytest.mark.parametrize(

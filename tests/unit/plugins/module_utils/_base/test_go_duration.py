@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import go_duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 
 @pytest.mark.parametrize(
@@ -16,9 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import go
     ],
 )
 def test_a_duration_is_read(text: str, seconds: float) -> None:
-    assert go_duration.seconds(text) == pytest.approx(seconds)
+    assert formats.parse_go_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "3", "h", "3 h", "3x", "-3s", "1h and 2m"])
 def test_another_text_is_no_duration(text: str) -> None:
-    assert go_duration.seconds(text) is None
+    assert formats.parse_go_duration(text) is None

@@ -7,7 +7,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount, is_valid
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import (
+    is_kube_quantity,
+    parse_kube_quantity,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,22 +38,22 @@ DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"]
     ],
 )
 def test_a_quantity_is_a_number(text: object, number: float) -> None:
-    assert amount(text) == pytest.approx(number, rel=1e-12)
-    assert is_valid(text)
+    assert parse_kube_quantity(text) == pytest.approx(number, rel=1e-12)
+    assert is_kube_quantity(text)
 
 
 @pytest.mark.parametrize("text", ["", ".", "e3", "1K", "1ki", "10Gigs", "1 Gi", "0x10", "1e", "1e3Gi", "nan", "1mi"])
 def test_other_text_is_no_quantity(text: str) -> None:
-    assert math.isnan(amount(text))
-    assert not is_valid(text)
+    assert math.isnan(parse_kube_quantity(text))
+    assert not is_kube_quantity(text)
 
 
 def test_a_request_is_not_negative() -> None:
-    assert amount("-1") == -1
-    assert not is_valid("-1")
+    assert parse_kube_quantity("-1") == -1
+    assert not is_kube_quantity("-1")
 
 
 @given(st.integers(0, 10**9), st.sampled_from(DECIMAL))
 def test_a_decimal_suffix_is_a_power_of_a_thousand(number: int, suffix: str) -> None:
     power = 3 * (DECIMAL.index(suffix) - DECIMAL.index(""))
-    assert amount(f"{number}{suffix}") == pytest.approx(amount(f"{number}e{power}"))
+    assert parse_kube_quantity(f"{number}{suffix}") == pytest.approx(parse_kube_quantity(f"{number}e{power}"))

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
-    exit_with_parent,
-    signal_blocking_threads,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import go_toolchain
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import exec_plugin
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import login
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import progress_action
 from processes import blocked
 
@@ -36,7 +33,7 @@ STARTERS = {
     "Process",
 }
 LIBRARIES = {"threading", "concurrent", "multiprocessing", "_thread", "asyncio", "socketserver", "http"}
-ENDING = set(signal_blocking_threads.ENDING)
+ENDING = set(signals.ENDING)
 
 
 def starts_of(tree: ast.Module) -> list[str]:
@@ -56,7 +53,7 @@ def test_every_thread_is_started_by_the_one_helper() -> None:
         for path in PLUGINS.rglob("*.py")
         if (starts := starts_of(ast.parse(path.read_text(encoding="utf-8"))))
     }
-    assert set(found) == {"module_utils/_base/signal_blocking_threads.py"}, found
+    assert set(found) == {"module_utils/_base/signals.py"}, found
 
 
 @pytest.mark.parametrize(
@@ -83,24 +80,24 @@ def new_threads(start: Callable[[Callable[[], None]], None]) -> list[set[int]]:
 
 
 def by_thread(look: Callable[[], None]) -> None:
-    one = signal_blocking_threads.Thread(target=look)
+    one = signals.Thread(target=look)
     one.start()
     one.join()
 
 
 def by_pool(look: Callable[[], None]) -> None:
-    with signal_blocking_threads.ThreadPool(2) as threads:
+    with signals.ThreadPool(2) as threads:
         threads.submit(look).result()
 
 
 def by_pool_of_processes(look: Callable[[], None]) -> None:
-    with signal_blocking_threads.ProcessPool(2) as processes:
+    with signals.ProcessPool(2) as processes:
         processes.submit(int).result()
         look()
 
 
 def by_caller(look: Callable[[], None]) -> None:
-    with exit_with_parent.ended_with_parent():
+    with signals.exit_with_parent():
         look()
 
 
@@ -135,7 +132,7 @@ def own_mask() -> set[int]:
 
 
 def test_processes_of_a_pool_can_be_ended() -> None:
-    with signal_blocking_threads.ProcessPool(2) as processes:
+    with signals.ProcessPool(2) as processes:
         assert not ENDING & processes.submit(own_mask).result()
 
 
@@ -147,9 +144,9 @@ def test_a_program_that_a_thread_asks_for_credentials_can_be_ended(tmp_path: Pat
         """echo '{"status": {"token": "'$mask'"}}'\n"""
     )
     program.chmod(0o755)
-    entry = {"apiVersion": exec_plugin.VERSIONS[0], "command": str(program)}
-    with signal_blocking_threads.ThreadPool(1) as threads:
-        given = threads.submit(exec_plugin.credentials, entry, {}, tmp_path / "kubeconfig", "here").result()
+    entry = {"apiVersion": login.VERSIONS[0], "command": str(program)}
+    with signals.ThreadPool(1) as threads:
+        given = threads.submit(login.run_exec_plugin, entry, {}, tmp_path / "kubeconfig", "here").result()
     assert given.authorization == f"Bearer {0:016x}"
 
 
@@ -157,7 +154,7 @@ def test_a_signal_that_came_while_a_thread_was_started_is_not_lost() -> None:
     got: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: got.append(number))
     try:
-        with signal_blocking_threads.signals_blocked():
+        with signals.signals_blocked():
             signal.raise_signal(signal.SIGTERM)
             assert not got
         assert got == [signal.SIGTERM]

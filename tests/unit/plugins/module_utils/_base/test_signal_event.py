@@ -8,12 +8,12 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signal_event import SignalEvent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 
 #: Receives pairs of signals, up to 80 µs apart as Ctrl-C and Ansible's own signal are, in the midst of short waits.
 PAIRS = """
 import faulthandler, os, random, signal, time
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.interrupt import Interrupt
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Interrupt
 
 current, over = Interrupt(), []
 for number in (signal.SIGINT, signal.SIGTERM):

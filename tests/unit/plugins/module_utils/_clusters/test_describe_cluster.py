@@ -73,7 +73,7 @@ def test_the_record_names_the_real_nodes_of_a_cluster_with_simulated_ones() -> N
     found = describe_cluster.Identity("127.0.0.1:1", "v1", nodes=3, nodes_simulated=2, real_nodes=["real-0"]).record()
     assert found["simulated"] is True and found["real_nodes"] == ["real-0"]
     cluster = {"provider": "rehearsal", "state": "acquired", "owned": True}
-    files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
+    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
     assert "3 nodes (2 simulated)" in describe_cluster.line({**cluster, **found}, ["sutest"])
     real = describe_cluster.Identity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
     assert "real_nodes" not in real.record()
@@ -87,7 +87,7 @@ def test_the_record_has_the_operators_only_where_they_are_known() -> None:
     known = describe_cluster.Identity("h", "v1", nodes=1, cpus=7.9, memory_gib=62, operators={"nfd": "4.18.1"}).record()
     assert (known["cpus"], known["memory_gib"], known["operators"]) == (7.9, 62, {"nfd": "4.18.1"})
     cluster = {"provider": "existing", "state": "acquired", "owned": False, "simulated": False, "simulated_writers": []}
-    files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
+    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
     assert "operators" not in describe_cluster.Identity("h", "v1").record()
 
 

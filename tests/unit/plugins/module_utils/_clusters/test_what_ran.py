@@ -121,7 +121,7 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
     said = "point 001-2 ran with 2 nodes, 2 operators, 2 images"
     assert results == [(True, said), (False, said)]
     document = files.read_json(tmp_path / "points/001-2/ran.json")
-    files.check("ran/1", document)
+    files.check_schema("ran/1", document)
     assert document["operators"]["nfd"] == "4.18.1"
 
 
@@ -162,4 +162,4 @@ def test_the_gpus_that_pods_of_the_run_have_held_are_recorded_by_node(tmp_path: 
     found = gathered(tmp_path, server_of({"/api/v1/nodes": NODES, "/api/v1/pods": pods}))
     assert found["gpus"] == {"a": {"product": "NVIDIA-L40S", "allocatable": 4, "held": 4, "pods": 2}}
     document = {"schema": "ran/1", "run": RUN, "point": "000", "at": "2026-11-21T05:00:00Z", **found}
-    files.check("ran/1", document)
+    files.check_schema("ran/1", document)

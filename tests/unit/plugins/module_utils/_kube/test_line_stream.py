@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls_stream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
+    LineStream,
     request_bytes,
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls_stream import TlsStream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import TlsStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_server import RESET, Asked, ScriptedServer
@@ -163,7 +163,7 @@ def test_bytes_that_are_received_late_are_dated_by_their_arrival(dated: tuple[Tl
         time.sleep(0.01)
         at, data = channel.receive()
         assert data == b"x" and began <= at
-        found.append(at <= arrived + tls_stream._SAME)
+        found.append(at <= arrived + tls._SAME)
     assert any(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_diff import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 
 
 def deployment(**spec: Any) -> dict[str, Any]:

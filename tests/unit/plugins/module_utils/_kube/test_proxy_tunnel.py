@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.proxy_tunnel import Proxy, proxy_of, tunnel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Proxy, proxy_of, tunnel
 
 OPEN = Proxy("socks5", "p", 1080)
 NAMED = Proxy("socks5", "p", 1080, "me", "p@ss")

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import manifests, refused, texts, wanted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import (
+    format_rights,
+    missing_rights,
+    rbac_manifests,
+    required_rights,
+)
 from scripted_server import ScriptedServer
 
 ENTRIES: list[dict[str, Any]] = [
@@ -20,39 +25,41 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def test_only_chosen_phases_count_and_each_right_stands_once() -> None:
-    found = wanted(ENTRIES, ["cluster", "test"], {"mine": True})
+    found = required_rights(ENTRIES, ["cluster", "test"], {"mine": True})
     assert [(one.verb, one.what(), one.phase) for one in found] == [
         ("list", "nodes in the whole cluster", "cluster"),
         ("create", "jobs.batch in namespace mine", "test"),
         ("delete", "jobs.batch in namespace mine", "test"),
         ("list", "jobs.batch in namespace mine", "test"),
     ]
-    assert texts(found)[1] == "create, delete, list jobs.batch in namespace mine (phase test)"
+    assert format_rights(found)[1] == "create, delete, list jobs.batch in namespace mine (phase test)"
 
 
 def test_in_a_namespace_that_is_not_there_yet_they_must_hold_everywhere() -> None:
-    found = wanted(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
+    found = required_rights(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
     assert {one.namespace for one in found} == {""}
 
 
 def test_a_namespace_that_is_there_is_looked_at_and_neither_made_nor_deleted() -> None:
     entry = {"phases": ["prepare"], "resources": ["namespaces"], "verbs": ["get", "create"], "scope": "cluster"}
-    assert texts(wanted([entry], ["prepare"], {"mine": True})) == ["get namespaces in namespace mine (phase prepare)"]
-    assert texts(wanted([entry], ["prepare"], {"mine": True, "new": False})) == [
+    assert format_rights(required_rights([entry], ["prepare"], {"mine": True})) == [
+        "get namespaces in namespace mine (phase prepare)"
+    ]
+    assert format_rights(required_rights([entry], ["prepare"], {"mine": True, "new": False})) == [
         "create, get namespaces in the whole cluster (phase prepare)"
     ]
-    assert texts(wanted([{**entry, "own": True}], ["prepare"], {"mine": True})) == [
+    assert format_rights(required_rights([{**entry, "own": True}], ["prepare"], {"mine": True})) == [
         "create, get namespaces in the whole cluster (phase prepare)"
     ], "the namespace of a load is another one"
 
 
 def test_a_right_in_a_namespace_that_is_not_the_runs_is_asked_there() -> None:
     entry = {"phases": ["cluster"], "resources": ["leases"], "verbs": ["list"], "namespace": "locks"}
-    assert [one.namespace for one in wanted([entry], ["cluster"], {"mine": True})] == ["locks"]
+    assert [one.namespace for one in required_rights([entry], ["cluster"], {"mine": True})] == ["locks"]
 
 
 def test_the_least_rbac_has_these_rights_and_no_more() -> None:
-    found = manifests(wanted(ENTRIES, ["cluster", "test"], {"mine": True}), "seatrial-run", "ada")
+    found = rbac_manifests(required_rights(ENTRIES, ["cluster", "test"], {"mine": True}), "seatrial-run", "ada")
     assert [(one["kind"], one["metadata"].get("namespace")) for one in found] == [
         ("ClusterRole", None),
         ("ClusterRoleBinding", None),
@@ -67,7 +74,7 @@ def test_the_least_rbac_has_these_rights_and_no_more() -> None:
 @pytest.mark.parametrize("entry", [{"phases": ["test"]}, {**ENTRIES[0], "verb": "x"}])
 def test_an_entry_that_is_none_is_refused(entry: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="requires phases, resources and verbs"):
-        wanted([entry], ["test"], {})
+        required_rights([entry], ["test"], {})
 
 
 def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
@@ -75,5 +82,5 @@ def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
         return 201, {"status": {"allowed": b'"delete"' not in asked.body}}
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        found = refused(client, wanted(ENTRIES, ["test"], {"mine": True}))
-    assert texts(found) == ["delete jobs.batch in namespace mine (phase test)"]
+        found = missing_rights(client, required_rights(ENTRIES, ["test"], {"mine": True}))
+    assert format_rights(found) == ["delete jobs.batch in namespace mine (phase test)"]

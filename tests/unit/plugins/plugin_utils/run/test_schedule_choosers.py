@@ -191,7 +191,7 @@ def test_a_bisection_names_the_step_and_leaves_values_out(tmp_path: Path) -> Non
     made = bisect_until_done(top, stepped, Clock())
     assert made[:4] == ["001", "006", "001-2", "006-2"]
     found = files.read_json(top / "bisection.json")
-    files.check("bisection/1", found)
+    files.check_schema("bisection/1", found)
     assert (found["verdict"], found["step"]["before"], found["step"]["after"]) == ("pass", 2, 3)
     assert found["step"]["probability"] >= 0.95
     assert [one["point"] for one in found["measurements"]] == made

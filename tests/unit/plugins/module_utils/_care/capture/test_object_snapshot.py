@@ -66,7 +66,7 @@ def test_the_sentence_counts_the_objects_of_the_run() -> None:
     document = {"objects": 2, "left": [row, {**row, "ours": False}], "gone": [], "changed": []}
     assert run_difference.sentence(document) == "2 objects after the run: 2 left (1 of the run)"
     assert run_difference.sentence({**document, "left": []}) == "2 objects after the run: as before it"
-    files.check(
+    files.check_schema(
         "run_diff/1",
         {"schema": "run_diff/1", "run": "t1121-abcdef", "at": "2026-11-23T00:00:00Z", "unlisted": [], **document},
     )

@@ -146,7 +146,7 @@ def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) ->
 def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
     made(data, "run-1")
     found = cluster_lifecycle.info(support.options(data, owner="run-1"))["cluster"]
-    files.check("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
+    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
     assert found["owned"] and found["simulated"] and found["simulated_writers"] == ["node"]
     assert not cluster_lifecycle.info(support.options(data, owner="run-2"))["cluster"]["owned"]
 

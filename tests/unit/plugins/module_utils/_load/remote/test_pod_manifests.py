@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_state import waits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -176,4 +176,4 @@ def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
     ],
 )
 def test_what_a_pod_waits_for_is_said_in_its_own_words(status: dict[str, Any], said: str) -> None:
-    assert waits({"status": status}) == said
+    assert why_waiting({"status": status}) == said

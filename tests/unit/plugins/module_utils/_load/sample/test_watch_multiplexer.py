@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
+    LineStream,
     request_bytes,
     request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.line_stream import LineStream
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import watch_multiplexer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.watch_multiplexer import (
     Item,

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_credentials import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Planned
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState

@@ -11,10 +11,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.jsonl_appender import (
-    JsonlAppender,
-    session_line,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -33,7 +33,7 @@ class Trial:
 
         def write(text: str) -> None:
             row = json.loads(text)
-            files.check("ledger/1", row)
+            files.check_schema("ledger/1", row)
             self.rows.append(row)
 
         access = load(server.kubeconfig(folder / "kubeconfig"))

@@ -60,7 +60,7 @@ class Trial:
 
         def write(text: str) -> None:
             row = json.loads(text)
-            files.check("ledger/1", row)
+            files.check_schema("ledger/1", row)
             self.rows.append(row)
 
         self.settings = sender.SenderSettings(access, Clock.start(), write, 2.0, retry_time, "test-run", "001")

@@ -78,7 +78,7 @@ def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path:
     tops = [written(tmp_path, number, 8.0 if number < 3 else 12.0) for number in range(6)]
     found = compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE))
     document = files.read_json(tmp_path / "out" / "comparison.json")
-    files.check("comparison/2", document)
+    files.check_schema("comparison/2", document)
     assert (found["verdict"], found["code"], found["exit_status"]) == ("regression", 4, 1)
     assert [one["runs"] for one in document["groups"]] == [
         ["t1121-aaaaa0", "t1121-aaaaa1", "t1121-aaaaa2"],

@@ -49,7 +49,7 @@ def judged(run, *tables, most=0.0, max_errors=0.01):
         point.kpis = point.kpis or [kpi(0.0, "workloads", name="workloads_failed")]
     by_point = {point.number: one for point, one in zip(run.points, tables, strict=True)}
     document = judge_run.judge(run, by_point, JudgingRules(0.5, limits if most is not None else {}, max_errors))
-    files.check("verdict/2", document)
+    files.check_schema("verdict/2", document)
     return document
 
 
@@ -185,7 +185,7 @@ def test_a_limit_decides_and_its_figure_is_named(tmp_path):
     run.points[0].kpis = [kpi(3.0)]
     given = {"000": [Limit("m", None, 2.0, "max 2 s", "s"), Limit("absent", None, 2.0, "max 2 s", "s")]}
     document = judge_run.judge(run, {"000": table()}, JudgingRules(0.5, given))
-    files.check("verdict/2", document)
+    files.check_schema("verdict/2", document)
     assert (document["verdict"], document["exit_status"]) == ("regression", 1)
     assert [(one["name"], one["limit"]["result"]) for one in document["kpis"]] == [
         ("m", "outside"),

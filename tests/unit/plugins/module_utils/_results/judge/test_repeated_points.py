@@ -31,7 +31,7 @@ def run_of(tmp_path, *attempts, schedule=REPEATED):
 def judged(run, limits=(MOST,)):
     rules = JudgingRules(limits={point.number: list(limits) for point in run.points})
     document = judge_run.judge(run, {point.number: None for point in run.points}, rules)
-    files.check("verdict/2", document)
+    files.check_schema("verdict/2", document)
     return document["kpis"]
 
 

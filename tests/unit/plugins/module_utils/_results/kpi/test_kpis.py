@@ -76,7 +76,7 @@ def written(tmp_path, *entries):
 def test_the_shipped_definitions_give_valid_documents(of_good, of_mixed):
     for found in (of_good, of_mixed):
         document = {"schema": "kpis/1", "run": RUN, "point": "000", "labels": {}, "kpis": list(found.values())}
-        files.check("kpis/1", document)
+        files.check_schema("kpis/1", document)
 
 
 def test_makespan_is_from_the_start_to_the_last_end(good, of_good):
@@ -151,7 +151,7 @@ def test_measured_and_simulated_figures_of_one_point_are_kept_apart(tmp_path, de
     write_timeline(str(top))
     write_kpis(str(top), [definitions])
     document = files.read_json(top / "points/000/kpis.json")
-    files.check("kpis/2", document)
+    files.check_schema("kpis/2", document)
     assert document["labels"]["ran"]["workload_nodes"] == "mixed" and document["labels"]["ran"]["simulated"] is True
     found = {one["name"]: one for one in document["kpis"]}
     measured, played = found["time_to_running_p95"], found["time_to_running_p95_simulated"]

@@ -34,7 +34,7 @@ def check(one: dict[str, Any]) -> dict[str, Any]:
     """Return a figure that fits the schema of the verdict."""
     document = {"schema": "verdict/2", "run": "t1121-abcdef", "verdict": "pass", "code": 0, "exit_status": 0}
     rest = {"checks": [], "kpis": [one], "baseline": None, "headline": [], "answer": [], "warnings": []}
-    files.check("verdict/2", {**document, **rest})
+    files.check_schema("verdict/2", {**document, **rest})
     return one
 
 

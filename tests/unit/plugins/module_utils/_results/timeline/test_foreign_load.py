@@ -126,12 +126,12 @@ class Cluster:
     def build(self, folder: Path) -> Table:
         self.rows.append({"type": "end", "at": EPOCH + 1000, "reason": "done"})
         for row in {row["type"]: row for row in self.rows}.values():
-            files.check("observations/1", row)
+            files.check_schema("observations/1", row)
         folder.mkdir(exist_ok=True)
         lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows]
         (folder / "observations.jsonl").write_text("".join(lines), encoding="utf-8")
         table = timeline_builder.build(folder, RUN, "001")
-        files.check("timeline/1", {"type": "header", **table.header})
+        files.check_schema("timeline/1", {"type": "header", **table.header})
         return table
 
     def outside(self, table: Table) -> list[tuple[str, str]]:

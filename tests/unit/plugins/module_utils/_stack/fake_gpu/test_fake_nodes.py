@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from hypothesis import given
@@ -140,11 +140,11 @@ def test_a_node_is_ready_when_pods_can_be_scheduled_on_it(status: dict, spec: di
     ],
 )
 def test_quantities_are_compared_as_numbers(text: str, number: float) -> None:
-    assert kube_quantity.amount(text) == number
+    assert formats.parse_kube_quantity(text) == number
 
 
 def test_what_is_no_quantity_equals_nothing() -> None:
-    assert kube_quantity.amount("many") != kube_quantity.amount("many")
+    assert formats.parse_kube_quantity("many") != formats.parse_kube_quantity("many")
 
 
 @pytest.mark.parametrize(

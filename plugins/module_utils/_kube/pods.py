@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a pod could be scheduled at all, on the nodes without any other pod.
+"""Why a pod waits or how it ended, and whether a pod could be scheduled at all, on nodes without any other pod.
 
-Only properties that do not change while a run waits count: allocatable resources and labels. Taints and affinity do not
-count, because those of a node that starts or is drained change.
+Of a node, only properties that do not change while a run waits count: allocatable resources and labels. Taints and
+affinity do not count, because those of a node that starts or is drained change.
 """
 
 from __future__ import annotations
@@ -13,10 +13,48 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.kube_quantity import amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
 from .client import Client
-from .object_fields import at
+from .fields import field_at
+
+
+def why_waiting(pod: Mapping[str, Any]) -> str:
+    """Return why a pod waits, or how it ended: the message of its container, else of the scheduler.
+
+    An init container that waits or has failed comes first: its pod's containers only say that it is not done.
+    """
+    status = pod.get("status") or {}
+    for one in status.get("initContainerStatuses") or []:
+        state = one.get("state") or {}
+        ended = state.get("terminated") or {}
+        if (state.get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
+            return f"init container {one.get('name')}: {_waiting(state['waiting'])}"
+        if ended.get("exitCode"):
+            return f"init container {one.get('name')}: exit code {ended['exitCode']}, {_reason_and_message(ended)}"
+    for one in status.get("containerStatuses") or []:
+        state = one.get("state") or {}
+        if state.get("waiting"):
+            return _waiting(state["waiting"])
+        if state.get("terminated"):
+            ended = state["terminated"]
+            return f"exit code {ended.get('exitCode')}, {_reason_and_message(ended)}"
+    for one in status.get("conditions") or []:
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return _reason_and_message(one)
+    return _reason_and_message(status) or str(status.get("phase") or "Pending")
+
+
+def _waiting(one: Mapping[str, Any]) -> str:
+    """Return why a container waits: the same text for an image between two pulls as after a pull that failed."""
+    words = _reason_and_message(one)
+    between, pull, why = words.partition("ErrImagePull: ")
+    return pull + why if pull and between.startswith("ImagePullBackOff") else words
+
+
+def _reason_and_message(one: Mapping[str, Any]) -> str:
+    return ": ".join(str(one[name]).strip() for name in ("reason", "message") if one.get(name))
+
 
 #: Kinds whose objects add nodes when pods wait.
 _AUTOSCALERS = (("autoscaling.openshift.io/v1beta1", "MachineAutoscaler"), ("karpenter.sh/v1", "NodePool"))
@@ -24,7 +62,7 @@ _AUTOSCALERS = (("autoscaling.openshift.io/v1beta1", "MachineAutoscaler"), ("kar
 _AUTOSCALER_STATUS = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
 
 
-def requests(spec: Mapping[str, Any]) -> dict[str, str]:
+def pod_requests(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the requests of a pod with this spec, by resource: the sum of its containers.
 
     An init container that requests more than all others together counts instead.
@@ -34,7 +72,7 @@ def requests(spec: Mapping[str, Any]) -> dict[str, str]:
         for name, number in _sum([one]).items():
             found[name] = max(found.get(name, 0.0), number)
     for name, text in (spec.get("overhead") or {}).items():
-        found[name] = found.get(name, 0.0) + amount(text)
+        found[name] = found.get(name, 0.0) + parse_kube_quantity(text)
     return {name: f"{number:f}" for name, number in found.items()}
 
 
@@ -43,11 +81,13 @@ def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     for one in containers:
         resources = one.get("resources") or {}
         for name, text in ((resources.get("limits") or {}) | (resources.get("requests") or {})).items():
-            found[name] = found.get(name, 0.0) + amount(text)
+            found[name] = found.get(name, 0.0) + parse_kube_quantity(text)
     return found
 
 
-def never(wanted: Mapping[str, Any], selector: Mapping[str, str], nodes: Sequence[Mapping[str, Any]]) -> str:
+def why_unschedulable(
+    wanted: Mapping[str, Any], selector: Mapping[str, str], nodes: Sequence[Mapping[str, Any]]
+) -> str:
     """Return why no node can ever run a pod, "" if one can.
 
     wanted: resource -> quantity that the pod requests. selector: its nodeSelector.
@@ -57,22 +97,24 @@ def never(wanted: Mapping[str, Any], selector: Mapping[str, str], nodes: Sequenc
     fitting = [one for one in nodes if selector.items() <= (one["metadata"].get("labels") or {}).items()]
     if not fitting:
         return f"no node has the labels {', '.join(f'{key}={value}' for key, value in selector.items())}"
-    asked = {name: text for name, text in wanted.items() if amount(text) > 0}
+    asked = {name: text for name, text in wanted.items() if parse_kube_quantity(text) > 0}
     for name, text in asked.items():
         most = max(fitting, key=lambda node: allocatable(node, name))
         if allocatable(most, name) <= 0:
             return f"it asks for {_short(text)} {name}, and no node has any"
-        if amount(text) > allocatable(most, name):
-            has = at(most, "status.allocatable", {})[name]
+        if parse_kube_quantity(text) > allocatable(most, name):
+            has = field_at(most, "status.allocatable", {})[name]
             return f"it asks for {_short(text)} {name}, and the largest node has {has}"
-    if not any(all(amount(text) <= allocatable(node, name) for name, text in asked.items()) for node in fitting):
+    if not any(
+        all(parse_kube_quantity(text) <= allocatable(node, name) for name, text in asked.items()) for node in fitting
+    ):
         return f"no node has {', '.join(f'{_short(text)} {name}' for name, text in asked.items())} together"
     return ""
 
 
 def allocatable(node: Mapping[str, Any], resource: str) -> float:
     """Return the allocatable amount of a resource of a node, as a number."""
-    return amount((at(dict(node), "status.allocatable") or {}).get(resource, "0"))
+    return parse_kube_quantity((field_at(dict(node), "status.allocatable") or {}).get(resource, "0"))
 
 
 def _short(text: Any) -> str:

@@ -1,11 +1,22 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Argument specs of options that many modules share. Their documentation is in the doc fragments."""
+"""What all modules share: argument specs of common options, and main(), which reports errors with fail_json.
+
+The documentation of the options is in the doc fragments.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .errors import SeatrialError
+from .signals import exit_with_parent
+from .step_files import Step
 
 #: Of every module that works on a cluster (fragment _cluster).
 CLUSTER: dict[str, Any] = {
@@ -52,3 +63,18 @@ COLLECT_S3: dict[str, Any] = {
     "collect_s3": {"type": "dict", "default": {}, "options": {"url": {"type": "str", "default": ""}, **S3_SERVER}},
     **CA_FILE,
 }
+
+
+def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
+    """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.
+
+    A module with a progress file may run for long and ends when its parent process ends.
+    """
+    step = Step(module.params.get("step_dir"))
+    try:
+        with exit_with_parent() if module.params.get("progress_file") else nullcontext():
+            result = work(step)
+    except SeatrialError as error:
+        step.log(f"failed: {error}")
+        module.fail_json(msg=str(error), error=error.cause, **getattr(error, "facts", {}))
+    module.exit_json(**result)

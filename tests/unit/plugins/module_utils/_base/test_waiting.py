@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.wait_until import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import (
     ChangeReporter,
     wait_until,
     wait_until_gone,

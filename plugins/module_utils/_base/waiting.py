@@ -14,16 +14,16 @@ from . import formats
 from .errors import WaitTimeout
 
 #: Seconds between two checks, and between two reports of the same message.
-PAUSE, AGAIN = 1.0, 30.0
+POLL_INTERVAL, REPEAT_INTERVAL = 1.0, 30.0
 
 Say = Callable[[str], None]
-Found = TypeVar("Found")
+Result = TypeVar("Found")
 
 
 class ChangeReporter:
     """Reports a message when its subject has changed, or ``again`` seconds after the last report."""
 
-    def __init__(self, say: Say, again: float = AGAIN) -> None:
+    def __init__(self, say: Say, again: float = REPEAT_INTERVAL) -> None:
         self._say = say
         self._again = again
         self._about: Any = None
@@ -38,12 +38,12 @@ class ChangeReporter:
 
 
 def wait_until(
-    look: Callable[[], tuple[Found | None, str]],
+    look: Callable[[], tuple[Result | None, str]],
     timeout: float,
     say: Say,
     late: Callable[[str], str],
-    pause: float = PAUSE,
-) -> Found:
+    pause: float = POLL_INTERVAL,
+) -> Result:
     """Return the result of ``look``, called every ``pause`` seconds. Until it has one it returns (None, message).
 
     The message is reported. After ``timeout`` seconds raises WaitTimeout with ``late(message)``; look()'s errors pass.
@@ -61,7 +61,7 @@ def wait_until(
         time.sleep(min(pause, max(deadline - now, 0.05)))
 
 
-def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: float = PAUSE) -> None:
+def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: float = POLL_INTERVAL) -> None:
     """Wait until no deleted object is left. ``left`` returns the titles of those that still exist.
 
     Raises WaitTimeout naming them after ``timeout`` seconds; errors of ``left`` pass.
@@ -69,6 +69,6 @@ def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: 
 
     def look() -> tuple[bool | None, str]:
         found = left()
-        return (None if found else True), formats.listed(sorted(found))
+        return (None if found else True), formats.format_list(sorted(found))
 
     wait_until(look, timeout, lambda _text: None, lambda text: f"not deleted after {timeout:g} s: {text}", pause)

@@ -13,7 +13,7 @@ from typing import Any
 _PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
 
 
-def at(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
+def field_at(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
     """Return the value at a path of an object, ``default`` without one.
 
     A path is dotted; a key that contains dots is in brackets: ``status.allocatable["nvidia.com/gpu"]``.
@@ -40,7 +40,7 @@ def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     return {one["type"]: one for one in found if isinstance(one, dict) and "type" in one}
 
 
-def holds(item: Mapping[str, Any] | None, kind: str) -> bool:
+def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:
     """Return whether a condition of an object is True."""
     return conditions(item).get(kind, {}).get("status") == "True"
 

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Credentials that must be requested: from a program in a kubeconfig, or by a login with user name and password.
+
+A program has the exec form (client.authentication.k8s.io, ExecCredential). What it prints is a secret, so nothing of it
+is ever part of an error.
+
+For a login, the API server publishes the address of its OAuth server (RFC 8414), which answers a challenging client
+with a redirect whose fragment contains the token (RFC 6749, 4.2.2). An API server without one gets a basic
+authorization header.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
+
+from .connection import Connection, Reply, request_head
+from .server import Access, Credentials
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+#: Timeout of the program, in seconds.
+_EXEC_TIMEOUT = 60.0
+
+
+def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path, source: str) -> Credentials:
+    """Run the program of the exec entry of a user. ``cluster``: the kubeconfig's entry, passed on if it asks for it.
+
+    Raises InputError for an entry that can't be used, AccessError when the program gives no credentials.
+    """
+    import subprocess  # here, since most users have no such program
+
+    version = str(entry.get("apiVersion") or "")
+    command = str(entry.get("command") or "")
+    if version not in VERSIONS or not command:
+        raise InputError(f"{source}: 'exec' requires command and apiVersion, one of {', '.join(VERSIONS)}")
+    if "/" in command:
+        command = str(where.parent / Path(command).expanduser())  # relative to the kubeconfig, as in kubectl
+    spec: dict[str, Any] = {"interactive": False}
+    if entry.get("provideClusterInfo"):
+        known = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+        spec["cluster"] = {key: cluster[key] for key in known if key in cluster}
+    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    given = {str(one["name"]): str(one["value"]) for one in entry.get("env") or []}
+    arguments = [str(one) for one in entry.get("args") or []]
+    environment = {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    try:
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            [command, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_EXEC_TIMEOUT,
+            check=False,
+            preexec_fn=unblock_signals,  # called from any thread
+        )
+    except FileNotFoundError as error:
+        hint = f". {entry['installHint']}" if entry.get("installHint") else ""
+        raise AccessError(f"{source}: 'exec' returned no credentials: there is no program '{command}'{hint}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = f"it did not end within {_EXEC_TIMEOUT:g} s" if isinstance(error, subprocess.TimeoutExpired) else error
+        raise AccessError(f"{source}: 'exec' returned no credentials: {command}: {why}") from error
+    if done.returncode:
+        raise AccessError(f"{source}: 'exec' returned no credentials: {command} ended with {done.returncode}")
+    return _parse_exec_credential(done.stdout, f"{source}: 'exec' returned no credentials: {command}")
+
+
+def _parse_exec_credential(printed: bytes, what: str) -> Credentials:
+    try:
+        status = json.loads(printed)["status"]
+        token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        until = status.get("expirationTimestamp")
+        expires = datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp() if until else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise AccessError(f"{what} printed no ExecCredential with a status") from None
+    if not token and not (certificate and key):
+        raise AccessError(f"{what} returned neither a token nor a certificate with its key")
+    return Credentials(
+        authorization=f"Bearer {token}" if token else "",
+        certificate=certificate.encode() if certificate else None,
+        key=key.encode() if key else None,
+        expires=expires,
+    )
+
+
+WELL_KNOWN = "/.well-known/oauth-authorization-server"
+#: OpenShift's OAuth client for programs.
+OAUTH_CLIENT = "openshift-challenging-client"
+_OAUTH_TIMEOUT = 30.0
+
+
+def log_in(access: Access, user: str, password: str) -> Credentials:
+    """Return a token of the cluster's OAuth server, or a basic header where there is none.
+
+    Raises AccessError if the server refuses the login or returns no token, Broken if it can't be reached.
+    """
+    # Requests for credentials are sent without credentials.
+    access = replace(access, held="", reader=None, expires=None)
+    basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    found = _exchange(access, request_head(access, "GET", WELL_KNOWN))
+    address = _endpoint(found)
+    if not address:
+        return Credentials(basic)
+    at = _server_of(address, access)
+    query = urlencode({"response_type": "token", "client_id": OAUTH_CLIENT})
+    head = request_head(at, "GET", f"?{query}")
+    reply = _exchange(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
+    if reply.status == 401:
+        raise AccessError(f"{access.source}: {at.server} refuses user '{user}' and the password")
+    fragment = parse_qs(urlsplit(reply.header("location") or "").fragment)
+    token = (fragment.get("access_token") or [""])[0]
+    if reply.status != 302 or not token:
+        raise AccessError(
+            f"{access.source}: {at.server} answered the login of '{user}' with status {reply.status} and no token"
+        )
+    lasts = (fragment.get("expires_in") or [""])[0]
+    return Credentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
+
+
+def _exchange(access: Access, head: bytes) -> Reply:
+    connection = Connection(access, _OAUTH_TIMEOUT)
+    try:
+        return connection.exchange(head + b"\r\n")
+    finally:
+        connection.close()
+
+
+def _endpoint(reply: Reply) -> str:
+    if reply.status != 200:
+        return ""
+    try:
+        return str(json.loads(reply.body).get("authorization_endpoint") or "")
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _server_of(address: str, access: Access) -> Access:
+    """Return the OAuth server, verified against the API server's CA and the system's."""
+    parts = urlsplit(address)
+    if not parts.hostname or parts.scheme not in ("https", "http"):
+        raise AccessError(f"{access.server} names '{address}' as its OAuth server, which is not a URL")
+    if parts.scheme == "http" and access.context is not None:
+        raise AccessError(
+            f"{access.server} names '{address}' as its OAuth server; a password is not sent over plain http"
+        )
+    if access.context is not None and not access.insecure:
+        access.context.load_default_certs()
+    return Access(
+        server=f"{parts.scheme}://{parts.netloc}",
+        host=parts.hostname,
+        port=parts.port or (443 if parts.scheme == "https" else 80),
+        prefix=parts.path,
+        source=access.source,
+        proxy=access.proxy,
+        context=access.context if parts.scheme == "https" else None,
+        insecure=access.insecure,
+    )
