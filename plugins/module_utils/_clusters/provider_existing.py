@@ -95,9 +95,11 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
     path = Path(given).expanduser()
     path = path if path.is_absolute() else Path.cwd() / path
     if not path.is_file():
-        raise InputError(f"{where}: {origin} names '{given}', and there is no file {path}{nearest_file(path)}")
+        text = f"{where}: {origin} names '{given}', and there is no file {path}{nearest_file(path)}"
+        raise InputError(text, setting="cluster_kubeconfig")
     if not os.access(path, os.R_OK):
-        raise InputError(f"{where}: {origin} names '{given}', and {path} can't be read by this user")
+        text = f"{where}: {origin} names '{given}', and {path} can't be read by this user"
+        raise InputError(text, setting="cluster_kubeconfig")
     return str(path)
 
 
@@ -127,7 +129,8 @@ def check_host(access: Access, expected: str, where: str = "") -> None:
     if wanted not in spellings:
         raise InputError(
             f"{where}{': ' if where else ''}cluster_expected_host is '{expected}', and {access.source} leads to "
-            f"{access.server}"
+            f"{access.server}",
+            setting="cluster_expected_host",
         )
 
 

@@ -30,7 +30,8 @@ def duration(text: str | float, name: str) -> float:
     """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
     if not found:
-        raise InputError(f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h")
+        message = f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h"
+        raise InputError(message, setting=name)
     return float(found[1]) * UNITS[found[2] or "s"]
 
 

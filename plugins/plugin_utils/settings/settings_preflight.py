@@ -44,15 +44,6 @@ TAKING = ("cluster", "acquire")
 AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
 
-#: Settings that an error about a cluster may name, the most likely cause first.
-_OF_CLUSTERS = (
-    "cluster_expected_host",
-    "cluster_kubeconfig",
-    "cluster_lifetime",
-    "rehearsal_components",
-    "rehearsal_name",
-)
-
 #: The name of a namespace (RFC 1123).
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -97,8 +88,7 @@ class Preflight:
         try:
             verdict_settings.check(self.request, self.found, self.catalogue.roles)
         except InputError as error:
-            name = next((one for one in verdict_settings.NAMED if str(error).startswith(one)), "")
-            raise InputError(f"{error}{self._set_by(name)}") from error
+            raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
     def _refuse_without_run(self) -> None:
         phases = [phase for phase in self.chosen if phase != "settings"]
@@ -249,8 +239,7 @@ class Preflight:
                     places = [role / "files" / "kinds"] if role else []
                     rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by, places)
         except InputError as error:
-            name = next((one for one in _OF_CLUSTERS if one in str(error)), "")
-            raise InputError(f"{error}{self._set_by(name)}") from error
+            raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
     def _known(self) -> dict[str, Any]:
         """Return the settings whose values are known before the run."""

@@ -40,7 +40,8 @@ def check(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[s
             limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
         if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
             share = point.settings[MAX_ERRORS]
-            raise InputError(f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %")
+            text = f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %"
+            raise InputError(text, setting=MAX_ERRORS)
         _check_history(point.settings, given, definitions)
 
 

@@ -9,6 +9,7 @@ started and probed for readiness. ``docs/rehearsal.md`` documents the file.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -171,11 +172,16 @@ def _known(record: type, values: Any, where: str, **more: Any) -> Any:
         wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else _SCALARS.get(kind)
         if wanted is not None and not isinstance(value, wanted):
             raise InputError(f"{where}: '{key}' must be {kind}, got {value!r}")
-    try:
-        return record(**values, **more)
-    except TypeError as error:
-        missing = [one for one in fields if one not in values and one not in more and f"'{one}'" in str(error)]
-        raise InputError(f"{where}: missing {' and '.join(missing) or error}") from error
+    missing = [
+        field.name
+        for field in dataclasses.fields(record)
+        if field.name not in {*values, *more}
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InputError(f"{where}: missing {' and '.join(missing)}")
+    return record(**values, **more)
 
 
 def load(folder: Path) -> Component:
@@ -274,7 +280,8 @@ def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Compon
         if name not in known:
             raise InputError(
                 f"rehearsal_components: unknown component '{name}'{nearest(name, known)};"
-                f" there are {', '.join(sorted(known))}"
+                f" there are {', '.join(sorted(known))}",
+                setting="rehearsal_components",
             )
     for name in names:  # grows while it is read
         for other in known[name].requires:

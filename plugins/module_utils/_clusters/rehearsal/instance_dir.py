@@ -58,7 +58,8 @@ class Instance:
         if not _NAME.match(name):
             raise InputError(
                 f"rehearsal_name: '{name}' can't be the name of an instance"
-                " (lower-case letters, digits and dashes, at most 40)"
+                " (lower-case letters, digits and dashes, at most 40)",
+                setting="rehearsal_name",
             )
         self.name = name
         self.root = Path(os.path.abspath(Path(data_dir).expanduser()))

@@ -132,7 +132,7 @@ def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
     params = {name: params[name] for name in COMPARISON if name in params}
     for name, (is_allowed, text) in _RANGES.items():
         if name in params and not is_allowed(params[name]):
-            raise InputError(f"results_{name} is {params[name]}, and it must be {text}")
+            raise InputError(f"results_{name} is {params[name]}, and it must be {text}", setting=f"results_{name}")
     least = params.get("least", LEAST_DIFFERENCE)
     if isinstance(least, Mapping):
         shares: Any = {str(name): _share(value, f"results_least: {name}") for name, value in least.items()}
@@ -145,9 +145,11 @@ def _share(value: Any, where: str) -> float:
     try:
         share = formats.parse_value(value, "")
     except InputError as error:
-        raise InputError(f"{where}: {error}; it is a share of the baseline, such as 0.05 for 5 %") from error
+        text = f"{where}: {error}; it is a share of the baseline, such as 0.05 for 5 %"
+        raise InputError(text, setting="results_least") from error
     if not 0.0 <= share < 1.0:
-        raise InputError(f"{where} is {value}, and it must be a share of at least 0 and below 1, such as 0.05 for 5 %")
+        text = f"{where} is {value}, and it must be a share of at least 0 and below 1, such as 0.05 for 5 %"
+        raise InputError(text, setting="results_least")
     return share
 
 
@@ -161,7 +163,8 @@ def check_kpis(judged: Iterable[str], least: Any, definitions: Iterable[Mapping[
             if pattern in keywords and setting == "results_judged":
                 continue
             if not any(limits.overlap(pattern, name) for name in names):
-                raise InputError(f"{setting}: KPI '{pattern}' is not defined{nearest(pattern, [*names, *keywords])}")
+                near = nearest(pattern, [*names, *keywords])
+                raise InputError(f"{setting}: KPI '{pattern}' is not defined{near}", setting=setting)
 
 
 def check_sources(sources: Iterable[str], opensearch_url: str, made_later: Sequence[str] = ()) -> None:
