@@ -21,9 +21,8 @@ options:
     default: ''
   stages:
     description:
-      - Stage definitions of the kinds to watch. The name of a kind (V(PyTorchJob), V(Job), V(Pod)) means the definition
-        that the collection ships, a path that ends in C(.yml) means a custom definition. A definition can also be given
-        as a dictionary.
+      - Kinds to watch. Each is the name of a kind of workload (V(PyTorchJob), V(Job), V(Pod)), the path of its folder,
+        a file with stages that ends in C(.yml), or a definition as a dictionary.
       - A definition has C(api_version), C(kind) and C(stages) in the order of the life cycle. A stage has C(name),
         C(writer) (C(client), C(api-server), C(controller), C(scheduler), C(node) or C(provisioner)), one of
         C(condition), C(field) and C(jmespath), and optionally C(equals), C(depends_on), C(running) and C(ends)
@@ -171,12 +170,24 @@ options:
     required: true
     suboptions:
       name:
-        description: Name of the template in the plan. By default the name of the file.
+        description: Name of the template in the plan. By default the name of the kind or of the file.
         type: str
         default: workload
       src:
-        description: File with the template, found as M(ansible.builtin.template) finds it.
+        description:
+          - File with the template, found as M(ansible.builtin.template) finds it. With O(templates[].kind), the file
+            with the macro C(pod), which the template of the kind uses.
         type: str
+      kind:
+        description:
+          - Kind of workload whose template is used, such as V(PyTorchJob), or the path of its folder. See
+            U(https://github.com/perfscale/seatrial/blob/main/docs/kinds.md).
+        type: str
+        version_added: 0.3.0
+      wraps:
+        description: Kind of the object in a wrapper such as V(AppWrapper). By default what the wrapper says.
+        type: str
+        version_added: 0.3.0
       content:
         description: Content of the template. In a playbook it must be C(!unsafe), or Ansible renders it first.
         type: str

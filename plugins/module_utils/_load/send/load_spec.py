@@ -95,6 +95,8 @@ SUBMIT: dict[str, Any] = {
         "options": {
             "name": {"type": "str", "default": "workload"},
             "src": {"type": "str"},
+            "kind": {"type": "str"},
+            "wraps": {"type": "str"},
             "content": {"type": "str"},
             "weight": {"type": "int", "default": 1},
             "parameters": {"type": "dict", "default": {}},
