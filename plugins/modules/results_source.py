@@ -95,7 +95,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 
 
@@ -107,13 +107,13 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "suffix": {"type": "str", "default": "-replot"},
             "keep_directories": {"type": "bool", "default": False},
-            **export_options.S3,
+            **export_run.S3_OPTIONS,
         },
         required_together=[("access_key", "secret_key")],
     )
 
     def download(url: str, folder: Path) -> None:
-        s3.download(export_options.location_of(module.params, url), folder)
+        s3.download(export_run.s3_location(module.params, url), folder)
 
     def fetch(step: Step) -> dict[str, Any]:
         given = module.params

@@ -90,7 +90,7 @@ class HttpClock:
 Exchange = Callable[[HttpRequest], HttpReply]
 
 
-def pages(what: str, found: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
+def limited_pages(what: str, found: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
     """Yield the pages of a list. Raises AccessError if there are more than ``most``."""
     for number, page in enumerate(found):
         if number == most:

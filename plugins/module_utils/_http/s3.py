@@ -25,6 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
+from .http_client import limited_pages
+
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20
 #: Maximum number of parts of S3.
@@ -258,6 +260,12 @@ class S3Prefix:
         return newest["UploadId"], found
 
 
+def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterator[dict[str, Any]]:
+    """Yield the pages of the objects below a prefix. Raises AccessError for more than the client reads."""
+    found = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **more)
+    return limited_pages(f"s3://{bucket}/{prefix}", found)
+
+
 def checksum(path: Path, part_size: int = 0) -> str:
     """Return the SHA-256 of a file in S3's format; with parts, that of their checksums, and their number."""
     if not part_size:
@@ -283,7 +291,7 @@ def download(location: S3Location, folder: Path) -> int:
     """Download the objects below the prefix to ``folder``; return their number. Raises AccessError, DataError."""
     with s3_errors(location):
         connection = client(location)
-        pages = connection.get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=location.prefix)
+        pages = list_pages(connection, location.bucket, location.prefix)
         keys = [(one["Key"], one["Size"]) for page in pages for one in page.get("Contents") or []]
         under = f"{location.prefix}/" if location.prefix else ""
         wanted = {key[len(under) :]: size for key, size in keys if key.startswith(under) and not key.endswith("/")}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Base action of the export modules: passes them the secrets to scan for, and records the address in run.yml."""
+"""Base action of module export_run: passes it the secrets to scan for, and records the address in run.yml."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .run_directory import read_optional
 
 
 class ExportAction(ProgressAction):
-    """Base of the actions export_*."""
+    """Base of the action of export_run."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""

@@ -110,9 +110,8 @@ class ResultStore:
     def there(self) -> list[int]:
         """Return the clients whose object exists. Raises AccessError."""
         with s3.s3_errors(self.location):
-            pages = s3.client(self.location).get_paginator("list_objects_v2")
-            found = pages.paginate(Bucket=self.location.bucket, Prefix=f"{self.location.prefix}/")
-            keys = {one["Key"] for page in found for one in page.get("Contents") or []}
+            pages = s3.list_pages(s3.client(self.location), self.location.bucket, f"{self.location.prefix}/")
+            keys = {entry["Key"] for page in pages for entry in page.get("Contents") or []}
         return [client for client in range(self.clients) if self.key(client) in keys]
 
     def delete(self) -> bool:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export a run: check its status, search it for secrets, upload it. The modules export_* call it."""
+"""Export a run: check its status, search it for secrets, upload it. Module export_run calls it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
@@ -25,6 +26,54 @@ from . import ci_files, opensearch_export
 Result = dict[str, Any]
 VALID, INVALID = "valid", "invalid"
 LABEL, SKIP = "label", "skip"
+TARGETS = ("s3", "opensearch", "ci")
+
+#: The run, and the secrets that must not be exported with it (doc fragment _export).
+GATE: dict[str, Any] = {
+    **ansible_module.RUN_DIR,
+    "invalid": {"type": "str", "default": LABEL, "choices": [LABEL, SKIP]},
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
+    "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+}
+#: How to reach an S3 server (doc fragments _export.s3 and _export.ca_file).
+S3_OPTIONS: dict[str, Any] = {**ansible_module.S3_SERVER, **ansible_module.CA_FILE}
+
+
+def export(params: Mapping[str, Any], step: Step) -> Result:
+    """Run module export_run; return its result."""
+    gate = (params["secrets"], params["kubeconfigs"], params["invalid"])
+    if params["target"] == "ci":
+        with step.timed("results", "files for CI"):
+            return to_ci(params["run_dir"], params["junit"], params["textfile"], *gate)
+    if params["target"] == "opensearch":
+        server = OpenSearchServer(
+            params["url"],
+            params["index_prefix"],
+            params["user"],
+            params["password"],
+            params["token"],
+            params["ca_file"] or "",
+        )
+        with step.timed("results", "export to OpenSearch"):
+            return to_opensearch(params["run_dir"], server, *gate)
+    location = s3_location(params, params["url"], acl=params["acl"], part_size=params["part_size"])
+    with step.timed("results", "export to S3"):
+        return to_s3(params["run_dir"], location, *gate, step.reporter(params["progress_file"], "export"))
+
+
+def s3_location(params: Mapping[str, Any], url: str, **more: Any) -> s3.S3Location:
+    """Return the location of an s3:// address with the S3 options of a module. Raises InputError."""
+    bucket, prefix = s3.split(url)
+    return s3.S3Location(
+        bucket,
+        prefix,
+        params["endpoint"],
+        params["region"],
+        params["ca_file"] or "",
+        params["access_key"],
+        params["secret_key"],
+        **more,
+    )
 
 
 def verdict_of(run: Run) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read past runs of a project from a folder of run directories, an S3 prefix or an OpenSearch index, the newest first.
 
-In an S3 prefix, as export_s3 uploads runs, the manifest, uploaded last, marks a complete run. The index, as
-export_opensearch fills it, has one document for a run, and one for each KPI of a point.
+In an S3 prefix, as export_run uploads runs, the manifest, uploaded last, marks a complete run. The index, as
+export_run fills it, has one document for a run, and one for each KPI of a point.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limited_pages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
     OpenSearchClient,
     OpenSearchServer,
@@ -207,8 +208,7 @@ def _level(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], l
     """Return the objects directly below a prefix with their times, and the prefixes below it."""
     objects: dict[str, Any] = {}
     below: list[str] = []
-    pages = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-    for page in pages:
+    for page in s3.list_pages(connection, bucket, prefix, Delimiter="/"):
         objects |= {one["Key"][len(prefix) :]: one["LastModified"] for one in page.get("Contents") or []}
         below += [one["Prefix"] for one in page.get("CommonPrefixes") or []]
     return objects, below
@@ -321,9 +321,16 @@ def _documents(
     client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
 ) -> Iterator[Document]:
     """Yield the documents that match a query, page by page."""
+    for hits in limited_pages(f"OpenSearch {client.server.url}, {kind}", _pages(client, kind, query, sort, fields)):
+        yield from (hit["_source"] for hit in hits)
+
+
+def _pages(
+    client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
+) -> Iterator[list[dict[str, Any]]]:
     body: dict[str, Any] = {"query": query, "sort": list(sort), "size": PAGE, "_source": list(fields)}
     while hits := _hits(client, kind, body):
-        yield from (one["_source"] for one in hits)
+        yield hits
         if len(hits) < PAGE:
             return
         body["search_after"] = hits[-1]["sort"]

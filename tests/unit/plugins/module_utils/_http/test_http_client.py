@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_clie
     HttpClient,
     HttpClock,
     HttpPolicy,
-    pages,
+    limited_pages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     MOST_REDIRECTS,
@@ -220,9 +220,9 @@ def test_an_answer_that_drips_ends_with_the_time_of_the_request(head: bytes) -> 
 
 
 def test_a_list_has_a_maximum_of_pages() -> None:
-    assert list(pages("the list", range(3), most=3)) == [0, 1, 2]
+    assert list(limited_pages("the list", range(3), most=3)) == [0, 1, 2]
     with pytest.raises(AccessError, match="the list has more than 3 pages"):
-        list(pages("the list of runs", iter(int, 1), most=3))
+        list(limited_pages("the list of runs", iter(int, 1), most=3))
 
 
 # Repeats
