@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options of the modules that talk to BMCs, see redfish_options.py."""
+    """Options of the modules that talk to BMCs, see machine_fleet.py."""
 
     DOCUMENTATION = r"""
 options:

@@ -75,7 +75,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
     machine_fleet,
-    redfish_options,
 )
 
 
@@ -85,7 +84,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["booted", "ejected", "off"], "required": True},
             "image": {"type": "str", "default": ""},
-            **redfish_options.BMCS,
+            **machine_fleet.BMCS,
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
@@ -95,7 +94,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "redfish_machines")
-        bmcs = redfish_options.bmcs(given)
+        bmcs = machine_fleet.bmcs(given)
         with step.timed("cluster", f"machines {given['state']}"):
             found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)
         return {"changed": changed, "machines": found}

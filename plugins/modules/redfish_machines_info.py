@@ -58,21 +58,20 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
     machine_fleet,
-    redfish_options,
 )
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={**redfish_options.BMCS, **ansible_module.STEP, **ansible_module.PROGRESS},
+        argument_spec={**machine_fleet.BMCS, **ansible_module.STEP, **ansible_module.PROGRESS},
         supports_check_mode=True,
     )
     given = module.params
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(given["progress_file"], "redfish_machines_info")
-        return {"changed": False, "machines": machine_fleet.read(redfish_options.bmcs(given), given, say)}
+        return {"changed": False, "machines": machine_fleet.read(machine_fleet.bmcs(given), given, say)}
 
     ansible_module.run(module, work)
 

@@ -1,7 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many machines in parallel, each in a thread, because a BMC takes seconds for each response."""
+"""Many machines in parallel, each in a thread, because a BMC takes seconds for each response; and their options.
+
+The modules of community.general handle one BMC in a task, do not wait for a state, and know no free virtual media, busy
+job queues or ETags. Hundreds of machines would need a loop of tasks that each repeat what failed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,39 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    SeatrialError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
 from .bmc_machine import Bmc, Machine
 
 #: Largest number of BMCs at a time; more are not faster and load a lab's network.
 WORKERS = 32
+
+#: Options of the modules (doc fragment _redfish).
+MACHINE: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "user": {"type": "str", "required": True},
+    "password": {"type": "str", "default": "", "no_log": True},
+    "system": {"type": "str", "default": ""},
+    "role": {"type": "str"},
+    "ip": {"type": "str"},
+}
+BMCS: dict[str, Any] = {
+    "machines": {"type": "list", "elements": "dict", "required": True, "options": MACHINE},
+    "passwords": {"type": "dict", "default": {}, "no_log": True},
+    "password": {"type": "str", "default": "", "no_log": True},
+    "validate_certs": {"type": "bool", "default": True},
+    "ca_path": {"type": "path"},
+    "timeout": {"type": "int", "default": 30},
+    "contact_timeout": {"type": "float", "default": 120},
+    "wait_timeout": {"type": "float", "default": 900},
+    "vendors": {"type": "dict", "default": {}},
+}
 
 
 class FleetError(AccessError):
@@ -24,6 +54,21 @@ class FleetError(AccessError):
     def __init__(self, message: str, machines: list[dict[str, Any]]) -> None:
         super().__init__(message)
         self.facts = {"machines": machines}
+
+
+def bmcs(params: Mapping[str, Any]) -> list[Bmc]:
+    """Return address and credentials of each machine's BMC. Raises InputError for one without a password."""
+    return [_bmc(machine, params) for machine in params["machines"]]
+
+
+def _bmc(machine: Mapping[str, Any], params: Mapping[str, Any]) -> Bmc:
+    password = machine["password"] or params["passwords"].get(machine["name"]) or params["password"]
+    if not password:
+        raise InputError(
+            f"{machine['name']}: the password of its BMC is unknown: set cluster_agent_bmc_password, or bmc_password "
+            "in the inventory"
+        )
+    return Bmc(machine["name"], machine["address"], machine["user"], str(password), machine["system"])
 
 
 def read(machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:

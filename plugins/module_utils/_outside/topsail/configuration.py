@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A configuration of TOPSAIL, and what its presets make of it, by TOPSAIL's rules.
+"""A configuration of TOPSAIL, and what its presets make of it, by TOPSAIL's rules: values and points.
 
 A preset is a list of assignments in the order of the file. ``extends`` applies other presets at its position, so the
 last assignment counts. A key must exist; a dictionary replaces the whole previous one. A key may reach into another
@@ -11,6 +11,7 @@ preset (``ci_presets.light["a.b"]``), which changes that preset if it is applied
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
 PRESETS = "ci_presets"
+HYPER = "hyper_parameters"
 #: Entries of ci_presets that are no presets.
 _WORDS = ("name", "names", "to_apply", "variable_overrides")
 _STEP = re.compile(r"""\.?(?:\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]|\[(?P<index>\d+)\]|(?P<word>[^.\[\]]+))""")
@@ -117,3 +119,53 @@ def _referred(config: Mapping[str, Any], key: str, seen: tuple[str, ...]) -> Any
     if key in seen:
         raise InputError(f"references lead in a circle: {' -> '.join([*seen, key])}")
     return resolved(config, get(config, parse(key)), (*seen, key))
+
+
+# Points of test settings: lists are dimensions, and conditions leave points out.
+
+
+def merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return test settings with those of one entry of test_extra_settings, whose keys may be dotted."""
+    hyper = dict(tests.get(HYPER) or {})
+    rest = {key: value for key, value in tests.items() if key != HYPER}
+    for key, value in extra.items():
+        first, _dot, name = key.partition(".")
+        if first == HYPER and name:
+            hyper[name] = value
+        elif first == HYPER:
+            hyper = dict(value or {})
+        else:
+            rest[key] = value
+    return {**rest, HYPER: hyper}
+
+
+def has_lists(tests: Mapping[str, Any]) -> bool:
+    """Return whether test settings are those of more than one point."""
+    return bool(_places(merged(tests, {})))
+
+
+def _places(tests: Mapping[str, Any]) -> list[tuple[str, str]]:
+    flat = {key: value for key, value in tests.items() if key != HYPER}
+    places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
+    return places + [(HYPER, key) for key, value in tests[HYPER].items() if isinstance(value, list)]
+
+
+def expanded(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the points of test settings: each list is a dimension."""
+    flat = {key: value for key, value in tests.items() if key != HYPER}
+    hyper = tests[HYPER]
+    places = _places(tests)
+    lists = [hyper[key] if where else flat[key] for where, key in places]
+    points = []
+    for values in itertools.product(*lists):
+        point, parameters = dict(flat), dict(hyper)
+        for (where, key), value in zip(places, values, strict=True):
+            (parameters if where else point)[key] = value
+        points.append({**point, HYPER: parameters})
+    return points
+
+
+def is_skipped(point: Mapping[str, Any]) -> bool:
+    """Return whether ``skip_if`` leaves a point out."""
+    condition = point[HYPER].get("skip_if") or {}
+    return bool(condition) and all(point[HYPER].get(key) == value for key, value in condition.items())

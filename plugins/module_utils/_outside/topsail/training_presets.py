@@ -15,8 +15,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import configuration, data_sources, training_points
-from .training_points import HYPER
+from . import configuration, data_sources
+from .configuration import HYPER
 
 TESTS = "tests.fine_tuning"
 SETTINGS = f"{TESTS}.test_settings"
@@ -214,20 +214,19 @@ class _Import:
     def _points(self, tests: Mapping[str, Any]) -> None:
         """Translate the settings of the tests: the common ones, and a matrix or a list of points for the others."""
         varied = bool(self._get(f"{TESTS}.matbenchmarking.enabled"))
-        if not varied and training_points.has_lists(tests):
+        if not varied and configuration.has_lists(tests):
             self._note(
                 "matbenchmarking is not enabled, so TOPSAIL cannot run this preset alone; its lists are a matrix here"
             )
             varied = True
         entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
         whole = [
-            training_points.merged(tests, one)
-            for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
+            configuration.merged(tests, one) for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
         ]
         points, skipped = [], 0
         for one in whole:
-            for point in training_points.expanded(one):
-                if training_points.is_skipped(point):
+            for point in configuration.expanded(one):
+                if configuration.is_skipped(point):
                     skipped += 1
                 elif (made := self._translated(point)) not in points:
                     points.append(made)
