@@ -58,12 +58,12 @@ def real_node_lacks() -> str:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         debian_packages as packages,
     )
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import real_node
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
 
-    if os.geteuid() != 0 or not packages.available():
+    if os.geteuid() != 0 or not packages.has_apt():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"
     try:
-        real_node.check([NODE])
+        rehearsal_options.check_real_node([NODE])
     except InputError as error:
         return str(error)
     return ""

@@ -61,7 +61,7 @@ def mirror() -> list[str]:
     )
 
     try:
-        return [packages.archive()]
+        return [packages.archive_url()]
     except SeatrialError:
         return []
 

@@ -123,7 +123,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, provider_existing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -153,7 +153,7 @@ def main() -> None:
             step.timed("cluster", "identity"),
         ):
             if given["expected_host"]:
-                provider_existing.check_host(client.access, given["expected_host"])
+                providers.check_host(client.access, given["expected_host"])
             found = describe_cluster.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
             step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
             return {

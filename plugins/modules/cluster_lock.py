@@ -141,7 +141,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
-            return lock_session.take(
+            return lock_session.acquire(
                 spec, step, step.reporter(module.params["progress_file"], "lock"), module.check_mode
             )
         result = lock_session.release(spec, module.check_mode, module.params["unreachable"] == "fail")

@@ -83,7 +83,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import release_expired
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
-        return release_expired.release(module.params, step, say, module.check_mode)
+        return held_clusters.release_expired(module.params, step, say, module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -104,7 +104,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import provider_openshift
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     bare_metal_hosts,
     install_config,
@@ -132,7 +132,7 @@ def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, 
     settings = {**given["settings"], "cluster_provider": given["provider"]}
     results: dict[str, Any] = {"machines": [], "rendezvous": ""}
     documents: dict[str, dict[str, Any]] = {}
-    if not provider_openshift.PROVIDERS[given["provider"]].bare_metal:
+    if not providers.PROVIDERS[given["provider"]].bare_metal:
         tags = install_config.tags(settings, given["expires"], given["owner"])
         config = install_config.ipi(settings, given["name"], tags)
     else:
@@ -164,7 +164,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "provider": {"type": "str", "choices": list(provider_openshift.PROVIDERS), "required": True},
+            "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"], "required": True},
             "settings": {"type": "dict", "required": True},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
             **ansible_module.OWNER,

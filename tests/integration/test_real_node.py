@@ -21,8 +21,8 @@ import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
-    control_groups,
-    go_build,
+    go_toolchain,
+    instance_dir,
     instance_processes,
     node_images,
 )
@@ -174,7 +174,7 @@ def run_job(client: Client, name: str, script: str) -> str:
     "command",
     [
         # Flags as the program was built, or all packages are compiled again. vet reads all dependencies: minutes.
-        pytest.param(["test", "-vet=off", *go_build.COMPILING, "."], id="unit tests"),
+        pytest.param(["test", "-vet=off", *go_toolchain.COMPILING, "."], id="unit tests"),
         pytest.param(["vet", "."], id="vet", marks=pytest.mark.long),
     ],
 )
@@ -253,7 +253,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
         os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
     cluster_lifecycle.absent(options, support.quiet)
     assert [name for pid, name in found.items() if processes.ticks_of(pid) == ticks[pid]] == []
-    assert control_groups.left(options.instance.path) == []
+    assert instance_dir.control_groups_of(options.instance.path) == []
     assert not options.instance.path.exists()
     assert state_of_the_machine() == before
     for one in folders:
@@ -280,7 +280,7 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
     os.kill(next(pid for pid, name in node_processes(options).items() if name == "run"), signal.SIGKILL)
     shutil.rmtree(options.instance.path)
     assert cluster_lifecycle.absent(options, support.quiet)["changed"]
-    assert control_groups.left(options.instance.path) == []
+    assert instance_dir.control_groups_of(options.instance.path) == []
     assert state_of_the_machine() == before
 
 
@@ -345,7 +345,7 @@ def test_nothing_is_left_of_any_round(own_instance) -> None:
         cluster_lifecycle.absent(options, support.quiet)
         assert [name for pid, name in found.items() if ticks[pid] and processes.ticks_of(pid) == ticks[pid]] == []
         assert instance_processes.running(options.instance.path) == []
-        assert control_groups.left(options.instance.path) == [] and not options.instance.path.exists()
+        assert instance_dir.control_groups_of(options.instance.path) == [] and not options.instance.path.exists()
         assert state_of_the_machine() == before
 
 

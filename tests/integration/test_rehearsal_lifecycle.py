@@ -23,10 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     cluster_lifecycle,
     component_binaries,
     component_spec,
-    free_ports,
     instance_processes,
     launch_plan,
-    readiness_probe,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import environment, play
@@ -52,7 +50,7 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Listen, from the moment of its choice on, on each port whose name is the next in the list."""
     names: list[str] = []
     sockets: list[socket.socket] = []
-    choose = free_ports.choose
+    choose = instance_processes.choose_ports
 
     def taken(*words: Any) -> dict[str, int]:
         chosen = choose(*words)
@@ -60,7 +58,7 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             sockets.append(socket.create_server(("127.0.0.1", chosen[names.pop(0)])))
         return chosen
 
-    monkeypatch.setattr(free_ports, "choose", taken)
+    monkeypatch.setattr(instance_processes, "choose_ports", taken)
     yield names
     for one in sockets:
         one.close()
@@ -89,7 +87,7 @@ def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, mon
     options = own_instance("life-dying", components=[])
     cluster_lifecycle.present(options, support.quiet)
     victims = [pids(options)["kwok"]]
-    wait = readiness_probe.wait
+    wait = instance_processes.await_ready
 
     def waited(name: str, *words: Any) -> None:
         if name == "kwok" and victims:
@@ -97,7 +95,7 @@ def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, mon
             wait_until_ended(victims.pop())
         wait(name, *words)
 
-    monkeypatch.setattr(readiness_probe, "wait", waited)
+    monkeypatch.setattr(instance_processes, "await_ready", waited)
     assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started kwok"]
 
 

@@ -39,7 +39,7 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         },
         0,
     )
-    lock_session.take(wish, Step(None), lambda text: print(text, flush=True))
+    lock_session.acquire(wish, Step(None), lambda text: print(text, flush=True))
     write("begin")
     time.sleep(float(hold))
     if kill:

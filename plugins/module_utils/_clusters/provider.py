@@ -83,6 +83,8 @@ class Provider:
     shared = False
     #: Whether it runs on this machine, with the simulated nodes that settings of role fake_gpu describe.
     simulated = False
+    #: Whether its machines are given, and not created by it.
+    bare_metal = False
     #: What deletes an expired cluster without our help; empty if nothing does.
     expires_by = ""
 

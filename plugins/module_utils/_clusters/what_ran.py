@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ran on a cluster at the end of a test point: nodes, operators, and images by digest. Nothing is changed.
+"""What ran on a cluster at the end of a test point: nodes, operators, and images by digest, in ran.json of the point.
 
-Figures of two runs are comparable only if these are equal, or differ on purpose.
+Nothing on the cluster is changed. Figures of two runs are comparable only if these are equal, or differ on purpose.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable
 
 from . import describe_cluster
-from .operator_versions import OperatorVersions, operator_versions
+from .describe_cluster import OperatorVersions, operator_versions
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -130,3 +132,41 @@ def image_name(reference: str) -> str:
     name = reference.partition("@sha256:")[0]
     host, slash, rest = name.partition("/")
     return f"{host.rpartition('@')[2]}{slash}{rest}"
+
+
+FILE = "ran.json"
+
+
+def point_folder(run_dir: str, point: str) -> Path:
+    """Return the folder of a point. Raises InputError if the run has no such point."""
+    folder = Path(run_dir) / "points" / point
+    if not folder.is_dir():
+        raise InputError(f"{Path(run_dir).name} has no point {point}")
+    return folder
+
+
+def write(folder: Path, run: str, found: dict[str, Any]) -> tuple[bool, str]:
+    """Write ran.json with the parts ``found``; return whether it changed, and a sentence. Equal content stays."""
+    point, path = folder.name, folder / FILE
+    record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **found}
+    changed = _without_time(record) != _without_time(_earlier(path))
+    if changed:
+        files.write_json(path, record, "ran/1")
+    parts = [
+        formats.count(found["nodes"]["count"], "node") if "nodes" in found else "",
+        formats.count(len(found["operators"]), "operator") if "operators" in found else "",
+        formats.count(len(found["images"]), "image") if "images" in found else "",
+    ]
+    return changed, f"point {point} ran with {', '.join(filter(None, parts)) or 'unknown parts'}"
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    try:
+        found = files.read_json(path)
+    except DataError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _without_time(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != "at"}

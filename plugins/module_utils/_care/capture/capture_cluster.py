@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import what_ran, write_what_ran
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import what_ran
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at
@@ -77,7 +77,7 @@ def capture(spec: CaptureSpec) -> dict[str, Any]:
 
 def _capture(spec: CaptureSpec) -> dict[str, Any]:
     top = Path(spec.run_dir)
-    point = write_what_ran.point_folder(spec.run_dir, spec.point) if spec.point else None
+    point = what_ran.point_folder(spec.run_dir, spec.point) if spec.point else None
     began = time.monotonic()
     apart = {"cluster": spec.cluster} if spec.cluster != SUTEST else {}
     name = " ".join([f"point-{spec.point}" if spec.point else spec.why, *apart.values()])
@@ -125,7 +125,7 @@ class _Reading:
                 self.notes += seen.notes
                 found: dict[str, Any] = {"ran": seen.parts()}
                 if point is not None:
-                    found["summary"] = write_what_ran.write(point, spec.run_id, seen.parts())[1]
+                    found["summary"] = what_ran.write(point, spec.run_id, seen.parts())[1]
                 self._state(client, seen, namespaces, point)
                 return found
         except SeatrialError as error:

@@ -3,29 +3,38 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Clusters that runs of this machine hold, and rehearsal clusters whose run directory no longer exists.
 
-The file GIVE_BACK of a run directory has the command that releases them.
+The file GIVE_BACK of a run directory has the command that releases them. Module held_clusters lists them, and releases
+those that have expired.
 """
 
 from __future__ import annotations
 
 import shlex
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    ProcessError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 from .. import run_cluster_records
 from ..lock import held_lock_file
-from ..provider_rehearsal import PROVIDER
+from ..providers import RehearsalProvider
+from ..rehearsal import cluster_lifecycle
 from ..rehearsal.instance_dir import instances
+from ..rehearsal.rehearsal_options import Options
 
-REHEARSAL = PROVIDER.name
+REHEARSAL = RehearsalProvider.name
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class HeldCluster:
         return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{expired}"
 
 
-def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
+def find_held(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
     """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
     of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
     known = {one.name for one in of_runs if one.provider == REHEARSAL}
@@ -80,7 +89,7 @@ def found(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[Hel
 
 def listing(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
-    held = found(artifacts, rehearsals, time.time())
+    held = find_held(artifacts, rehearsals, time.time())
     lines = [one.line() for one in held] + locks(artifacts)
     return held, {"held": [one.summary() for one in held], "lines": lines or ["nothing is held"]}
 
@@ -187,3 +196,35 @@ def locks(artifacts: str | Path) -> list[str]:
         if one is not None and one["state"] == held_lock_file.HELD:
             lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
     return lines
+
+
+def release_expired(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+    """List the held clusters and release each expired one, also after an error with another.
+
+    Raises ProcessError naming those that could not be released.
+    """
+    held, listed = listing(given["artifacts_dir"], given["rehearsal_dir"])
+    expired = [one for one in held if one.expired]
+    failures: list[str] = []
+    for one in [] if check else expired:
+        say(f"releasing {one.line()}")
+        error = _release_one(one, given, step)
+        if error:
+            failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {error}")
+    if failures:
+        raise ProcessError("could not release " + "; ".join(failures))
+    return {"changed": bool(expired), **listed, "reaped": [one.name for one in expired]}
+
+
+def _release_one(one: HeldCluster, given: Mapping[str, Any], step: Step) -> str:
+    if one.command:
+        folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
+        return give_back(one.command, folder / f"reap-{one.run}.log", given["timeout"], processes.environment())
+    if one.provider != REHEARSAL:
+        return f"{one.run_dir} has no file GIVE_BACK"
+    options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
+    try:
+        cluster_lifecycle.absent(Options.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
+    except SeatrialError as error:
+        return str(error)
+    return ""

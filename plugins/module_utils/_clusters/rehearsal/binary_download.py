@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,29 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from .component_spec import Component, Published
 
-Say = Callable[[str], None]
-
 #: Names of processors, as Go and the publishers of programs write them.
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 #: Seconds without any data after which a publisher is given up, and programs are built.
-PATIENCE = 5.0
+ANSWER_TIMEOUT = 5.0
 #: Largest text of checksums, in bytes. GitHub's description of a release has hundreds of files.
 MOST_TEXT = 16 << 20
 
 
-def system() -> tuple[str, str]:
+def go_platform() -> tuple[str, str]:
     """Return operating system and processor of this machine, such as ("linux", "amd64")."""
     return platform.system().lower(), _PROCESSORS.get(platform.machine(), platform.machine())
 
 
 def address_of(template: str, component: Component, binary: str) -> str:
     """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it."""
-    kind, processor = system()
+    kind, processor = go_platform()
     values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
     values["binary"] = binary
     if "{" not in template:
@@ -73,7 +71,7 @@ def fetch_published(component: Component, wanted: dict[str, Path], record: Path,
     if published is None:
         raise ProcessError(f"nobody publishes the programs of {component.name}")
     # Not longer than the build would take.
-    _fetch(component, published, wanted, record, say, PATIENCE, max(component.build.minutes * 60, 60))
+    _fetch(component, published, wanted, record, say, ANSWER_TIMEOUT, max(component.build.minutes * 60, 60))
     return f"fetched from {published.url.split('/')[2]}"
 
 

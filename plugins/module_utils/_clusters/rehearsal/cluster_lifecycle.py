@@ -10,7 +10,6 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -23,16 +22,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import (
     component_binaries,
-    control_groups,
-    free_ports,
     image_registry,
+    instance_dir,
     instance_processes,
     launch_plan,
     node_images,
-    real_node,
+    rehearsal_options,
 )
 from .cluster_status import describe, info, programs_of, summary_lines
 from .component_binaries import Programs, paths_of
@@ -41,8 +40,6 @@ from .component_spec import processes as processes_of
 from .instance_dir import Instance, Marker, boot_time
 from .rehearsal_options import Options
 from .start_processes import GRACE, Start
-
-Say = Callable[[str], None]
 
 
 def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[str, Any]:
@@ -59,7 +56,7 @@ def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[s
 def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select(options.components)
-    real_node.check(options.components)
+    rehearsal_options.check_real_node(options.components)
     if check:
         component_binaries.check_given(components, options.sources)
         lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
@@ -85,8 +82,8 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     before = options.instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
     components = options.select(wanted)
-    real_node.check(wanted)
-    if line := real_node.lacks(wanted):
+    rehearsal_options.check_real_node(wanted)
+    if line := rehearsal_options.real_node_limits(wanted):
         say(line)
     with ThreadPool(max_workers=1) as pool:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []
@@ -173,10 +170,10 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
         if found:
             say(f"stopping {instance.name} ({formats.count(len(found), 'process', 'processes')})")
         # The data is removed with them. Only a real node has something to end: containers and mounts.
-        grace = GRACE if control_groups.left(instance.path) else 0.0
+        grace = GRACE if instance_dir.control_groups_of(instance.path) else 0.0
         for level in _stop_order(options, found):
             instance_processes.stop(instance.path, level, grace)
-        groups = control_groups.remove(instance.path)
+        groups = instance_dir.remove_control_groups(instance.path)
         _await_free(used, options.timeout)
         _remove_discovery_cache(used)
         if marker is not None:
@@ -223,14 +220,14 @@ def _discovery_caches(server: str) -> list[Path]:
 def _remove_discovery_cache(used: dict[str, int]) -> None:
     """Remove these files: each instance has another port, so nothing else would."""
     if launch_plan.API_PORT in used:
-        for path in _discovery_caches(f"https://{free_ports.LOOPBACK}:{used[launch_plan.API_PORT]}"):
+        for path in _discovery_caches(f"https://{instance_processes.LOOPBACK}:{used[launch_plan.API_PORT]}"):
             with suppress(OSError):
                 path.unlink()
 
 
 def _await_free(used: dict[str, int], timeout: float) -> None:
     deadline = time.monotonic() + timeout
-    while busy := {name: port for name, port in used.items() if not free_ports.is_free(port)}:
+    while busy := {name: port for name, port in used.items() if not instance_processes.is_port_free(port)}:
         if time.monotonic() > deadline:
             raise ProcessError(f"ports still in use {timeout:.0f} s after their processes ended: {busy}")
         time.sleep(0.1)

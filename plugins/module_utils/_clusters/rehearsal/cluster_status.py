@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, free_ports, instance_processes, launch_plan, readiness_probe, real_node
+from . import component_binaries, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import Programs
 from .component_spec import Component, ProcessSpec, levels
 from .component_spec import processes as processes_of
@@ -79,8 +79,9 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
 
 
 def _what_is_real(components: list[str]) -> str:
-    if real_node.COMPONENT in components:
-        return f"the control plane and node {real_node.NODE} with its pods are real, other nodes and pods are simulated"
+    if rehearsal_options.REAL_NODE_COMPONENT in components:
+        real = f"the control plane and node {rehearsal_options.REAL_NODE} with its pods are real"
+        return f"{real}, other nodes and pods are simulated"
     return "the control plane is real, nodes and pods are simulated"
 
 
@@ -100,7 +101,7 @@ def describe(options: Options, instance: Instance, marker: Marker, components: l
         rows.append(row)
     rows += [{"running": True, "ready": False, **instance_processes.summary(one, None)} for one in alive.values()]
     ready = all(one["ready"] for one in rows)
-    host = f"{free_ports.LOOPBACK}:{chosen.get(API_PORT, 0)}"
+    host = f"{instance_processes.LOOPBACK}:{chosen.get(API_PORT, 0)}"
     cluster = {
         "provider": "rehearsal",
         "state": "acquired",
@@ -136,10 +137,10 @@ _TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir
 
 
 def _is_ready(instance: Instance, process: ProcessSpec, components: list[Component], chosen: dict[str, int]) -> bool:
-    values = launch_plan.places(instance, components, chosen)
+    values = launch_plan.placeholder_values(instance, components, chosen)
     try:
-        asked = [one for one, _path in launch_plan.questions_of(process, values) if one is not None]
-        return all(readiness_probe.ask(one, instance.pki) == "" for one in asked)
+        asked = [one for one, _path in launch_plan.probes_of(process, values) if one is not None]
+        return all(instance_processes.send_probe(one, instance.pki) == "" for one in asked)
     except (SeatrialError, OSError):
         return False
 

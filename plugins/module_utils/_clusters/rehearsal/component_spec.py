@@ -5,6 +5,9 @@
 
 A component defines how its programs are built, their certificates, users and objects in the cluster, and how they are
 started and probed for readiness. ``docs/rehearsal.md`` documents the file.
+
+Placeholders in the files of a component, such as ``@{port.etcd.client}``, become the values of an instance. The syntax
+has no meaning in YAML, JSON, shell-like arguments and Go templates, so it can be used in all of them.
 """
 
 from __future__ import annotations
@@ -327,3 +330,18 @@ def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
         started.update(one.name for one in level)
         left = [one for one in left if one.name not in started]
     return order
+
+
+_PLACE = re.compile(r"@\{([^{}\s]*)\}")
+
+
+def render(text: str, values: Mapping[str, object], where: str) -> str:
+    """Return ``text`` with every placeholder replaced. Raises InputError for one that has no value."""
+
+    def value_of(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in values:
+            raise InputError(f"{where}: unknown placeholder '@{{{name}}}'{nearest(name, values)}")
+        return str(values[name])
+
+    return _PLACE.sub(value_of, text)

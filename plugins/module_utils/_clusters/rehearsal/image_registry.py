@@ -15,18 +15,17 @@ import os
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import debian_tree, node_images
+from . import debian_packages, node_images
 from .component_spec import Component, ImageSpec
 from .instance_dir import locked
-
-Say = Callable[[str], None]
 
 #: In the folder of an image in the cache: its compressed layer, and digests and size of it.
 LAYER, ABOUT = "layer.tar.gz", "layer.json"
@@ -105,7 +104,9 @@ class _Summed:
 
 def _compress(folder: Path) -> None:
     """Write the compressed layer of an image, of its file tree."""
-    with locked(folder.parent / f".{folder.name}.lock", 2 * debian_tree.PATIENCE, f"the layer of {folder.name}"):
+    with locked(
+        folder.parent / f".{folder.name}.lock", 2 * debian_packages.IMAGE_TIMEOUT, f"the layer of {folder.name}"
+    ):
         if _read(folder) is not None:
             return
         for left in folder.glob(f".{LAYER}.new-*"):

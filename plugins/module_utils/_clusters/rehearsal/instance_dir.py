@@ -1,11 +1,15 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder of one instance: its owner, its files, and the lock under which it is changed."""
+"""The folder of one instance: its owner, its files, and the lock under which it is changed; its control groups.
+
+A real node makes control groups. They are removed when the process that made them was killed.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -23,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     InputError,
     OwnershipError,
+    ProcessError,
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
@@ -123,7 +128,7 @@ class Instance:
         os.rename(fresh, self.path)
         return marker
 
-    def furnish(self) -> None:
+    def create_directories(self) -> None:
         """Create the missing folders."""
         audit, played = self.audit_log.parent, self.played_logs.parent
         for folder in (self.pki, self.config, self.records, self.logs, self.path / "kubeconfigs", audit, played):
@@ -262,3 +267,48 @@ def instances(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
         if marker is not None:
             found.append({**marker.__dict__, "path": str(file.parent)})
     return found
+
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+#: Seconds that the kernel may take to empty a group after its last process has ended.
+EMPTY_TIMEOUT = 10.0
+
+
+def control_group_name(instance: Path) -> str:
+    """Return the name of the control groups of an instance, by which they are found even without its folder."""
+    return f"seatrial-{hashlib.sha256(os.fsencode(instance)).hexdigest()[:16]}"
+
+
+def control_groups_of(instance: Path) -> list[Path]:
+    """Return the control groups of an instance, in every hierarchy."""
+    name = control_group_name(instance)
+    found = []
+    for folder, below, _files in os.walk(CGROUP_ROOT):
+        if name in below:
+            found.append(Path(folder) / name)
+            below.remove(name)
+    return found
+
+
+def remove_control_groups(instance: Path, patience: float = EMPTY_TIMEOUT) -> bool:
+    """Remove the control groups of an instance; return whether there were any. Raises ProcessError for one in use."""
+    deadline = time.monotonic() + patience
+    found = wanted = control_groups_of(instance)
+    while wanted:
+        for group in wanted:
+            _remove_tree(group)
+        wanted = [group for group in wanted if group.is_dir()]
+        if wanted and time.monotonic() > deadline:
+            raise ProcessError(f"control groups are still in use after {patience:.0f} s: {', '.join(map(str, wanted))}")
+        if wanted:
+            time.sleep(0.05)
+    return bool(found)
+
+
+def _remove_tree(group: Path) -> None:
+    """Remove those groups of a tree that are empty, the innermost first. Their files go with them."""
+    for folder, _below, _files in os.walk(group, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue

@@ -1,27 +1,44 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes of an instance: started, found again, never confused with others.
+"""Processes of an instance: started, found again, never confused with others; their ports and their readiness.
 
 A process belongs to an instance if its environment names the instance's folder and its executable is the one that was
 started. A record in that folder adds pid and start time, which reveal a reused pid. The record is written before the
 process exists. Whatever is killed at whatever moment, ``running`` finds all processes.
+
+Ports on loopback are chosen once for an instance and then kept. A process is probed over HTTP until it is ready, or has
+ended.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import http.client
 import os
+import random
+import socket
+import ssl
 import subprocess
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    ProcessError,
+    WaitTimeout,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+
+from .pki import authority_file
 
 #: In the environment of every process that we start: folder of the instance, name, path of the program.
 INSTANCE, NAME, PROGRAM = "SEATRIAL_INSTANCE", "SEATRIAL_PROCESS", "SEATRIAL_PROGRAM"
@@ -147,3 +164,142 @@ def summary(found: RunningProcess, record: ProcessRecord | None) -> dict[str, An
         "started": known.started if known else "",
         "memory_mib": round(processes.memory_of(found.pid) / 2**20),
     }
+
+
+LOOPBACK = "127.0.0.1"
+#: Below Linux's range of ephemeral ports (32768 and up), so that no outgoing connection uses a port of ours.
+FIRST_PORT, LAST_PORT = 20000, 32000
+
+
+def is_port_free(port: int, address: str = LOOPBACK) -> bool:
+    """Return whether a server could listen on ``port`` now.
+
+    With SO_REUSEADDR, as servers set it: connections of an earlier server in TIME_WAIT do not matter.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def port_listener(port: int) -> str:
+    """Return the program that listens on ``port``; "another program" if we may not see it (proc(5), tcp)."""
+    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(table, port)}
+    for pid in processes.pids() if inodes else []:
+        if inodes & _open_in(pid):
+            return f"process {pid} ({os.path.basename(processes.program_of(pid) or '?')})"
+    return "another program"
+
+
+def _open_in(pid: int) -> set[str]:
+    """Return the open files and sockets of a process; none if we may not see them."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for one in os.listdir(processes.ROOT / str(pid) / "fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found.add(os.readlink(processes.ROOT / str(pid) / "fd" / one))
+    return found
+
+
+def _inodes(table: str, port: int) -> list[str]:
+    """Return the inodes of the sockets that listen on ``port`` (state 0A)."""
+    try:
+        rows = (processes.ROOT / "net" / table).read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return []
+    fields = (row.split() for row in rows)
+    return [one[9] for one in fields if one[3] == "0A" and int(one[1].rpartition(":")[2], 16) == port]
+
+
+def choose_ports(
+    names: Iterable[str], have: Mapping[str, int], taken: Iterable[int], seed: int | None = None
+) -> dict[str, int]:
+    """Return a port for every name: the one in ``have``, else a free one.
+
+    ``taken``: ports of other instances, which may be down at present. The search begins at a random port, so that users
+    who can't see each other's instances seldom collide. Raises ProcessError if all are in use.
+    """
+    chosen = dict(have)
+    reserved = set(taken) | set(chosen.values())
+    candidates = list(range(FIRST_PORT, LAST_PORT))
+    start = random.Random(seed).randrange(len(candidates))
+    search = iter(candidates[start:] + candidates[:start])
+    for name in names:
+        if name in chosen:
+            continue
+        for port in search:
+            if port not in reserved and is_port_free(port):
+                chosen[name] = port
+                break
+        else:
+            raise ProcessError(f"no free port between {FIRST_PORT} and {LAST_PORT} on {LOOPBACK} for {name}")
+    return chosen
+
+
+#: Seconds for one request; a server that hangs is asked again on a new connection.
+PROBE_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True)
+class HttpProbe:
+    """A GET request over HTTP(S); status 200 means ready."""
+
+    url: str
+    authority: str = "cluster"
+    certificate: str = ""
+
+
+def send_probe(question: HttpProbe, pki: Path) -> str:
+    """Send the request once; return "" if the process is ready, else the reason why not."""
+    parts = urlsplit(question.url)
+    if parts.hostname is None:
+        return f"{question.url} has no host"
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=str(pki / f"{authority_file(question.authority)}.crt"))
+            if question.certificate:
+                context.load_cert_chain(pki / f"{question.certificate}.crt", pki / f"{question.certificate}.key")
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=PROBE_TIMEOUT, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PROBE_TIMEOUT)
+        try:
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace").strip()
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        return str(error) or type(error).__name__
+    if answer.status == 200:
+        return ""
+    failing = [one for one in body.splitlines() if one.startswith("[-]")]
+    return f"{answer.status} {'; '.join(failing) or body[:200]}"
+
+
+def await_ready(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
+    """Call ``ask_it`` at growing intervals until it returns "". ``pid``: the process that must run meanwhile.
+
+    Raises ProcessError if it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.
+    """
+    deadline = time.monotonic() + timeout
+    pause = 0.02
+    while answer := ask_it():
+        processes.reap(pid)
+        if processes.ticks_of(pid) is None:
+            raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{tail(log)}")
+        if time.monotonic() > deadline:
+            raise WaitTimeout(
+                f"{name} is not ready after {timeout:.0f} s: waited for {what}, last answer: {answer}."
+                f" The end of {log}:\n{tail(log)}"
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)

@@ -20,12 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
 
-from . import component_manifests, control_groups, free_ports, pki
+from . import component_manifests, instance_dir, instance_processes, pki
 from .component_binaries import Programs
-from .component_spec import CertificateSpec, Component, ProcessSpec, processes
+from .component_spec import CertificateSpec, Component, ProcessSpec, processes, render
 from .instance_dir import Instance, locked
-from .placeholders import render
-from .readiness_probe import Question
+from .instance_processes import HttpProbe
 
 #: The port of the API server among the instance's ports.
 API_PORT = "kube-apiserver.https"
@@ -64,7 +63,7 @@ def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str])
     with locked(instance.root / ".ports.lock", 60, "the choice of ports"):
         have = read_ports(instance)
         kept = {name: port for name, port in have.items() if name.split(".")[0] in alive or _comes_free(port)}
-        chosen = free_ports.choose(port_names(wanted), kept, instance.others_ports())
+        chosen = instance_processes.choose_ports(port_names(wanted), kept, instance.others_ports())
         if chosen != have:
             files.write_json(instance.ports_file, chosen)
     return chosen
@@ -73,7 +72,7 @@ def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str])
 def _comes_free(port: int) -> bool:
     """Return whether a port is free, after up to LINGER seconds for a process that was just killed."""
     deadline = time.monotonic() + LINGER
-    while not free_ports.is_free(port):
+    while not instance_processes.is_port_free(port):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -88,7 +87,7 @@ def read_ports(instance: Instance) -> dict[str, int]:
         return {}
 
 
-def places(
+def placeholder_values(
     instance: Instance,
     components: list[Component],
     chosen: Mapping[str, int],
@@ -101,7 +100,7 @@ def places(
         "pki": instance.pki,
         "config": instance.config,
         "played_logs": instance.played_logs,
-        "group": control_groups.name_of(instance.path),
+        "group": instance_dir.control_group_name(instance.path),
     }
     values.update({f"port.{name}": port for name, port in chosen.items()})
     values.update({f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name) for user in users(components)})
@@ -139,7 +138,10 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
         return base64.b64encode((instance.pki / name).read_bytes()).decode("ascii")
 
     name = f"rehearsal-{instance.name}"
-    cluster = {"server": f"https://{free_ports.LOOPBACK}:{port}", "certificate-authority-data": authority(instance)}
+    cluster = {
+        "server": f"https://{instance_processes.LOOPBACK}:{port}",
+        "certificate-authority-data": authority(instance),
+    }
     identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
     import yaml
 
@@ -207,13 +209,13 @@ def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
     return found
 
 
-def questions_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[Question | None, str]]:
+def probes_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[HttpProbe | None, str]]:
     """Return the probes of a process: a request over HTTP, or None and a path of the API server."""
     where = f"process {process.name}: ready"
-    found: list[tuple[Question | None, str]] = []
+    found: list[tuple[HttpProbe | None, str]] = []
     for sign in process.ready:
         if sign.url:
-            found.append((Question(render(sign.url, values, where), sign.authority, sign.certificate), ""))
+            found.append((HttpProbe(render(sign.url, values, where), sign.authority, sign.certificate), ""))
         else:
             found.append((None, render(sign.api, values, where)))
     return found

@@ -14,7 +14,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import binary_download, debian_tree
-from .checksums import verify
+from . import binary_download, debian_packages
+from .component_binaries import verify
 from .component_spec import Component, ImageSpec
 from .instance_dir import locked
-
-Say = Callable[[str], None]
 
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
 PREFIX = "localhost/seatrial/"
@@ -49,7 +48,7 @@ def name_of(image: ImageSpec) -> str:
 
 def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
     """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
-    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_tree.UNUSED, *binary_download.system()]
+    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_packages.UNUSED, *binary_download.go_platform()]
     files = [_files.sha256_of(image.folder / one) for one in (image.requirements, image.setup) if one]
     if image.packages or files:
         recipe += [image.packages, image.without, image.python, files]
@@ -132,7 +131,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
     """Create the folder of an image: filled under another name, renamed when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.parent / f".{target.name}.lock", 2 * debian_tree.PATIENCE, f"image {image.name}"):
+    with locked(target.parent / f".{target.name}.lock", 2 * debian_packages.IMAGE_TIMEOUT, f"image {image.name}"):
         if _read(target) is not None:
             return
         for left in target.parent.glob(f".{target.name}.new-*"):
@@ -145,7 +144,7 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
             if image.program:
                 _one_file(layer, programs[image.program], image.program)
             else:
-                about["packages"] = debian_tree.make(image, layer, fresh, say)
+                about["packages"] = debian_packages.make_tree(image, layer, fresh, say)
             about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, _command_of(image))
             _unpack(layer, fresh / TREE)
             layer.unlink()
@@ -194,7 +193,7 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
 
     The archive does not contain the layer: nodes use its file tree.
     """
-    system, processor = binary_download.system()
+    system, processor = binary_download.go_platform()
     digest = f"sha256:{_files.sha256_of(layer)}"
     blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
     config, manifest = _documents(digest, blob, command)
@@ -226,7 +225,7 @@ def _command_of(image: ImageSpec) -> list[str]:
 
 
 def _documents(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
-    system, processor = binary_download.system()
+    system, processor = binary_download.go_platform()
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config = _document(
         {

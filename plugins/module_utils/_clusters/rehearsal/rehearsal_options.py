@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of the modules about rehearsal clusters."""
+"""Options of module rehearsal_cluster, and what a real node takes of the machine.
+
+The latter is checked before minutes are spent on the programs of the node.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,49 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    ProcessError,
+    WaitTimeout,
+)
 
-from . import component_spec, real_node
+from . import component_spec, debian_packages
 from .component_binaries import Sources
 from .component_spec import Component
 from .instance_dir import Instance
+
+#: The component that is a real node, and the name of its node.
+REAL_NODE_COMPONENT, NODE = "node", "real-0"
+
+#: Seconds for a program that does nothing in new namespaces.
+NAMESPACE_TIMEOUT = 30.0
+
+
+def real_node_limits(components: Iterable[str]) -> str:
+    """Return what a real node lacks without root; an empty text if there is none or it lacks nothing."""
+    if REAL_NODE_COMPONENT not in components or os.geteuid() == 0:
+        return ""
+    without = "without limits of CPU and memory, and all as one user"
+    return f"not root: the pods of node {NODE} run in a user namespace, {without}"
+
+
+def check_real_node(components: Iterable[str]) -> None:
+    """Raise InputError if a real node is among ``components`` and this machine permits none."""
+    if REAL_NODE_COMPONENT not in components:
+        return
+    spaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork"]
+    who = "root"
+    if os.geteuid() != 0:
+        spaces = ["--user", "--map-root-user", *spaces]
+        who = f"user {os.geteuid()}"
+    try:
+        debian_packages.run_tool(["unshare", *spaces, "true"], Path("/"), NAMESPACE_TIMEOUT)
+    except (ProcessError, WaitTimeout) as error:
+        raise InputError(
+            f"rehearsal_nodes_real: this machine permits {who} no new namespaces, which a node consists of ({error})"
+            ". Run it as root outside of a container, or in a privileged one, or without a real node"
+        ) from error
+
 
 #: Options of every module about an instance (documented in doc_fragments/_rehearsal.py).
 SHARED_OPTIONS: dict[str, Any] = {
@@ -76,7 +116,7 @@ class Options:
         if options.nodes_real not in (0, 1):
             raise InputError(f"rehearsal_nodes_real is {options.nodes_real}: 0 or 1 is required")
         if options.nodes_real:
-            return dataclasses.replace(options, components=[*options.components, real_node.COMPONENT])
+            return dataclasses.replace(options, components=[*options.components, REAL_NODE_COMPONENT])
         return options
 
     @property

@@ -7,37 +7,27 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import (
-    component_binaries,
-    component_manifests,
-    free_ports,
-    instance_processes,
-    launch_plan,
-    node_images,
-    readiness_probe,
-)
+from . import component_binaries, component_manifests, instance_processes, launch_plan, node_images
 from .component_binaries import Programs
 from .component_spec import Component, ProcessSpec, levels
 from .component_spec import processes as processes_of
 from .instance_dir import Instance
 from .launch_plan import API_PORT, Command
 
-Say = Callable[[str], None]
-
 #: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0
 
 #: How often ports are chosen: another program may take a port before it is used.
-CHOICES = 3
+PORT_ATTEMPTS = 3
 
 
 class PortTaken(ProcessError):
@@ -73,7 +63,7 @@ class Start:
 
         Raises PortTaken if each choice of ports failed, EndedMeanwhile, ProcessError, WaitTimeout.
         """
-        for left in range(CHOICES - 1, -1, -1):
+        for left in range(PORT_ATTEMPTS - 1, -1, -1):
             try:
                 self._bring_up()
                 break
@@ -90,10 +80,10 @@ class Start:
 
     def _bring_up(self) -> None:
         wanted = processes_of(self.components)
-        self.instance.furnish()
+        self.instance.create_directories()
         chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
         paths = component_binaries.paths_of(self.programs)
-        self.values = launch_plan.places(self.instance, self.components, chosen, paths, self.images)
+        self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images)
         launch_plan.write_certificates(self.instance, self.components)
         launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
         launch_plan.write_files(self.instance, self.components, self.values)
@@ -148,13 +138,13 @@ class Start:
 
     def _await_ready(self, process: ProcessSpec, pid: int) -> None:
         log = self.instance.log_of(process.name)
-        for question, path in launch_plan.questions_of(process, self.values):
+        for question, path in launch_plan.probes_of(process, self.values):
             if question is not None:
-                what, ask = question.url, partial(readiness_probe.ask, question, self.instance.pki)
+                what, ask = question.url, partial(instance_processes.send_probe, question, self.instance.pki)
             else:
                 what, ask = path, partial(self._ask_api, path)
             try:
-                readiness_probe.wait(process.name, ask, pid, log, self.timeout, what)
+                instance_processes.await_ready(process.name, ask, pid, log, self.timeout, what)
             except ProcessError as error:
                 if process.name not in self.started:
                     raise EndedMeanwhile(f"{process.name} was ending when it was found, its log is {log}") from error
@@ -164,10 +154,9 @@ class Start:
     def _look_for_listener(self, process: ProcessSpec) -> None:
         """Raise PortTaken if a port of a process that has ended is in use."""
         for port in (int(str(self.values[f"port.{process.name}.{one}"])) for one in process.ports):
-            if not free_ports.is_free(port):
-                raise PortTaken(
-                    f"{process.name}: port {port} of {free_ports.LOOPBACK} is in use by {free_ports.listener(port)}"
-                )
+            if not instance_processes.is_port_free(port):
+                user = instance_processes.port_listener(port)
+                raise PortTaken(f"{process.name}: port {port} of {instance_processes.LOOPBACK} is in use by {user}")
 
     def _ask_api(self, path: str) -> str:
         try:
@@ -183,7 +172,7 @@ class Start:
 
     def _prepare_api(self) -> None:
         values = {**self.values, "ca": launch_plan.authority(self.instance)}
-        wanted = component_manifests.wanted(self.components, self.programs, values)
+        wanted = component_manifests.component_objects(self.components, self.programs, values)
         self.changes += [f"applied {one}" for one in component_manifests.apply_all(self._api(), wanted, self.timeout)]
         component_manifests.await_described(self._api(), self.components, self.timeout)
 

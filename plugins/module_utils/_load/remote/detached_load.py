@@ -34,7 +34,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     held_lock_file,
-    lock_renewer,
     lock_session,
 )
 
@@ -215,7 +214,7 @@ def main(folder: str) -> int:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
     finally:
-        lock_renewer.stop(held_lock_file.read(lock_path))
+        lock_session.stop_renewer(held_lock_file.read(lock_path))
         directory.kubeconfig.unlink(missing_ok=True)
         files.write_json(directory.result, {**outcome, "ended": time.time()})
     return 0
@@ -240,7 +239,7 @@ class _Counts:
 def _take_over(lock: Mapping[str, Any], directory: LoadDirectory, path: Path) -> None:
     """Renew the run's lock here too: it is held while this process or the controller lives."""
     asked = {**lock, "kubeconfig": str(directory.kubeconfig), "lock_file": str(path), "caller_pid": os.getpid()}
-    lock_session.take(lock_session.LockSpec.of(asked, 0), Step(None), _log)
+    lock_session.acquire(lock_session.LockSpec.of(asked, 0), Step(None), _log)
 
 
 def _log(text: str) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
 
@@ -23,7 +24,6 @@ GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.
 NO_RUN = "none"
 _PAUSE = 0.2
-Say = Callable[[str], None]
 
 
 def labels_of(gpus: int, product: str, memory_mib: int) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
@@ -41,8 +41,6 @@ NOT_READY = "node.kubernetes.io/not-ready"
 #: Requests in flight. More only lengthen the API server's queue on two cores.
 WORKERS = 24
 _POOL_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?\Z")
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

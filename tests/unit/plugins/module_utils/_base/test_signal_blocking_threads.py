@@ -118,9 +118,9 @@ def test_the_threads_that_read_from_a_build_take_none(tmp_path: Path, monkeypatc
     program = tmp_path / "go"
     program.write_text("#!/bin/sh\nexec sleep 0.3\n")
     program.chmod(0o755)
-    monkeypatch.setattr(go_toolchain, "PROGRESS", 0.1)
+    monkeypatch.setattr(go_toolchain, "PROGRESS_INTERVAL", 0.1)
     masks = new_threads(
-        lambda look: go_toolchain.run(
+        lambda look: go_toolchain.run_go(
             go_toolchain.Toolchain(str(program), (1,), {}), [], tmp_path, lambda _: look(), "x", 9
         )
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import provider_existing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
 
@@ -34,28 +34,28 @@ def test_an_existing_cluster_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_
     kubeconfig(tmp_path / ".kube", "https://somewhere:6443")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InputError, match="requires a kubeconfig: set"):
-        provider_existing.kubeconfig_of({}, {}, "cluster")
+        providers.kubeconfig_of({}, {}, "cluster")
 
 
 def test_the_setting_goes_before_the_environment(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     environment = {"KUBECONFIG": str(second)}
-    assert provider_existing.kubeconfig_of({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(first)
-    assert provider_existing.kubeconfig_of({}, environment, "cluster") == str(second)
+    assert providers.kubeconfig_of({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(first)
+    assert providers.kubeconfig_of({}, environment, "cluster") == str(second)
 
 
 def test_a_missing_file_says_where_its_name_came_from(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cluster_kubeconfig names '/no/such', and there is no file /no/such"):
-        provider_existing.kubeconfig_of({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
+        providers.kubeconfig_of({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
     with pytest.raises(InputError, match="the environment variable KUBECONFIG names"):
-        provider_existing.kubeconfig_of({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
+        providers.kubeconfig_of({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
 
 
 def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     with pytest.raises(InputError, match="names 2 files .*choose one with -e cluster_kubeconfig"):
-        provider_existing.kubeconfig_of({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
-    assert provider_existing.kubeconfig_of({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(second)
+        providers.kubeconfig_of({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
+    assert providers.kubeconfig_of({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(second)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None
     ],
 )
 def test_the_expected_host_may_be_written_in_any_usual_way(tmp_path: Path, expected: str) -> None:
-    provider_existing.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+    providers.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 @pytest.mark.parametrize("expected", ["lab.example", "api.lab.example:443", "http://api.lab.example:6443", "api.lab"])
 def test_another_host_is_refused(tmp_path: Path, expected: str) -> None:
     with pytest.raises(InputError, match="cluster_expected_host is .* leads to https://"):
-        provider_existing.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+        providers.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) -> None:
@@ -87,8 +87,6 @@ def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) 
         "cluster_expected_host": "api.lab.example",
     }
     with pytest.raises(InputError, match="cluster_expected_host is 'api.lab.example'"):
-        provider_existing.check_existing(ClusterTarget(("sutest", "driver"), chosen), {})
-    found = provider_existing.check_existing(
-        ClusterTarget(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {}
-    )
+        providers.check_existing(ClusterTarget(("sutest", "driver"), chosen), {})
+    found = providers.check_existing(ClusterTarget(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {})
     assert found == {"kubeconfig": str(path), "context": "", "api_host": "127.0.0.1:1"}

@@ -1,15 +1,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every provider is a module, a folder of role cluster, and an entry of the table."""
+"""Every provider is a class, a folder of role cluster, and an entry of the table."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils import _clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget, Provider
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_of
 
 ROOT = Path(__file__).parents[5]
@@ -18,10 +18,10 @@ OWNERSHIP = {"owner": "ann", "purpose": "a test", "taken": "2026-11-21T05:00:00.
 CREATING = ("openshift_ipi", "openshift_agent", "managed", "hive_pool")
 
 
-def test_each_provider_has_a_folder_and_each_provider_module_is_in_the_table() -> None:
+def test_each_provider_has_a_folder_and_each_provider_class_is_in_the_table() -> None:
     assert sorted(path.parent.name for path in TASKS.glob("*/acquire.yml")) == sorted(PROVIDERS)
-    modules = {path.stem for path in Path(_clusters.__file__).parent.glob("provider_*.py")}
-    assert {type(one).__module__.rpartition(".")[2] for one in PROVIDERS.values()} == modules
+    classes = [one for one in vars(providers).values() if isinstance(one, type) and issubclass(one, Provider)]
+    assert {one.name for one in classes if one.name} == set(PROVIDERS)
 
 
 @pytest.mark.parametrize("name", CREATING)

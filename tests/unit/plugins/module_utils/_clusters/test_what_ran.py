@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
-    operator_versions,
-    what_ran,
-    write_what_ran,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, what_ran
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import ScriptedServer, status_object
 
@@ -114,10 +110,10 @@ def test_what_may_not_be_read_is_absent_and_named(tmp_path: Path) -> None:
 def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_path: Path) -> None:
     (tmp_path / "points" / "001-2").mkdir(parents=True)
     found = gathered(tmp_path, server_of(CLUSTER))
-    folder = write_what_ran.point_folder(str(tmp_path), "001-2")
-    results = [write_what_ran.write(folder, RUN, found) for _time in range(2)]
+    folder = what_ran.point_folder(str(tmp_path), "001-2")
+    results = [what_ran.write(folder, RUN, found) for _time in range(2)]
     with pytest.raises(InputError, match="has no point 002"):
-        write_what_ran.point_folder(str(tmp_path), "002")
+        what_ran.point_folder(str(tmp_path), "002")
     said = "point 001-2 ran with 2 nodes, 2 operators, 2 images"
     assert results == [(True, said), (False, said)]
     document = files.read_json(tmp_path / "points/001-2/ran.json")
@@ -126,13 +122,13 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
 
 
 def test_versions_of_a_package_that_differ_between_namespaces_are_both_named() -> None:
-    found = operator_versions.of([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
+    found = describe_cluster.operators_of([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
     assert (found.versions, found.namespaces) == ({"nfd": "1, 2"}, ("a", "b"))
 
 
 def test_an_operator_without_olms_label_goes_by_its_name() -> None:
     one = {"metadata": {"name": "packageserver", "namespace": "olm"}, "spec": {}}
-    assert operator_versions.of([one]).versions == {"packageserver": "packageserver"}
+    assert describe_cluster.operators_of([one]).versions == {"packageserver": "packageserver"}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
-    provider_existing,
-    run_cluster_records,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     collect_settings_layers,
     resolve_settings,
@@ -125,7 +122,7 @@ users: [{{name: lab, user: {{token: t}}}}]
 def test_an_existing_cluster_that_does_not_respond_is_refused_before_the_run_begins(
     listens: bool, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider_existing, "REACH_TIMEOUT", 0.2)
+    monkeypatch.setattr(providers, "REACH_TIMEOUT", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         if listens:

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters, release_expired
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
 PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"
@@ -62,7 +62,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-abcdef")
     run_with(tmp_path, "t1121-released", state="released")
     run_with(tmp_path, "t1121-another", provider="existing", owned=False)
-    [one] = held_clusters.found(tmp_path, tmp_path / "none", NOW)
+    [one] = held_clusters.find_held(tmp_path, tmp_path / "none", NOW)
     assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
     assert not one.expired
 
@@ -70,7 +70,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
 def test_a_run_that_owns_its_cluster_is_named_once(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-aaaaaa", owner="t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", owner="t1121-bbbbbb", name="perf")
-    lines = [one.line().partition(" since")[0] for one in held_clusters.found(tmp_path, tmp_path / "none", NOW)]
+    lines = [one.line().partition(" since")[0] for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)]
     assert lines == [
         "hive_pool cluster perf: run t1121-bbbbbb for a test",
         "hive_pool cluster t1121-aaaaaa: for a test",
@@ -81,7 +81,7 @@ def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> N
     run_with(tmp_path, "t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST, kept=True)
     run_with(tmp_path, "t1121-cccccc", expires=None, state="acquiring", owned=False)
-    found = held_clusters.found(tmp_path, tmp_path / "none", NOW)
+    found = held_clusters.find_held(tmp_path, tmp_path / "none", NOW)
     assert [(one.name, one.expired) for one in found] == [
         ("t1121-bbbbbb", True),
         ("t1121-aaaaaa", False),
@@ -94,12 +94,12 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
-    dry = release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=True)
+    dry = held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=True)
     assert dry["reaped"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
     _held, listed = held_clusters.listing(tmp_path, tmp_path / "none")
     assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 2
     assert not told.exists()
-    done = release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    done = held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert done["reaped"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
@@ -111,7 +111,7 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        release_expired.release(given(tmp_path), Step(None), lambda _text: None, check=False)
+        held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
     assert told.exists()

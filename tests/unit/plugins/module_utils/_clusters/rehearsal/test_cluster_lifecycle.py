@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 def made(data: Path, owner: str = "") -> Instance:
     instance = Instance(data, "tests")
     instance.create(owner, [])
-    instance.furnish()
+    instance.create_directories()
     return instance
 
 

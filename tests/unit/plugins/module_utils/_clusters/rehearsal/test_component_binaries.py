@@ -22,7 +22,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     binary_download,
     component_binaries,
     component_spec,
-    go_build,
     go_toolchain,
 )
 
@@ -222,7 +221,7 @@ def test_what_it_will_take_is_said_without_touching_anything(tool, sources) -> N
 
 def test_too_little_room_is_said_before_a_build(tool, go, sources, monkeypatch) -> None:
     small = type("Usage", (), {"free": 10**8})
-    monkeypatch.setattr(go_build.shutil, "disk_usage", lambda _path: small)
+    monkeypatch.setattr(go_toolchain.shutil, "disk_usage", lambda _path: small)
     with pytest.raises(
         ProcessError, match=r"building tool takes up to 1 GiB, 0.1 GiB are free at .*rehearsal_cache_dir"
     ):
@@ -302,5 +301,5 @@ def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None
 
 def test_programs_that_go_names_itself_are_built_in_one_call() -> None:
     wanted = {"a": "x/cmd/a", "b": "x/cmd/b", "etcd": "x/server", "local": "."}
-    found = go_build.targets(wanted)
+    found = go_toolchain.build_targets(wanted)
     assert found == [("", ["x/cmd/a", "x/cmd/b"]), ("etcd", ["x/server"]), ("local", ["."])]

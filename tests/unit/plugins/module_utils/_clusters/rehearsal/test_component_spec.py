@@ -14,7 +14,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_spec,
     go_toolchain,
     launch_plan,
-    placeholders,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import Instance
 
@@ -52,13 +51,13 @@ def test_a_published_component_is_complete(
     ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
     programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
     images = {image.name: tmp_path for one in chosen for image in one.images}
-    values = launch_plan.places(instance, chosen, ports, programs, images)
+    values = launch_plan.placeholder_values(instance, chosen, ports, programs, images)
     for process in component_spec.processes([known[name]]):
         for text in [*launch_plan.arguments_of(process, values), *process.environment.values()]:
-            assert "@{" not in placeholders.render(text, values, process.name)
+            assert "@{" not in component_spec.render(text, values, process.name)
         for file in process.files:
-            placeholders.render((process.folder / file).read_text(encoding="utf-8"), values, file)
-        assert launch_plan.questions_of(process, values)
+            component_spec.render((process.folder / file).read_text(encoding="utf-8"), values, file)
+        assert launch_plan.probes_of(process, values)
     if known[name].objects:
         found = component_manifests.documents(known[name].folder / known[name].objects, {**values, "ca": "Q0E="})
         hooks = [hook["clientConfig"] for one in found for hook in one.get("webhooks", [])]
@@ -72,7 +71,7 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
         assert known[name].images and not known[name].build.binaries
         return
     assert (folder / "go.sum").stat().st_size > 0
-    assert go_toolchain.needed(folder) >= (1, 25)
+    assert go_toolchain.required_version(folder) >= (1, 25)
     wanted = f"\t{known[name].build.module} v{known[name].version}"
     lines = (folder / "go.mod").read_text(encoding="utf-8").splitlines()
     assert any(line.removesuffix(" // indirect") == wanted for line in lines)
@@ -171,7 +170,7 @@ def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_
         ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
         programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
         archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
-        values = launch_plan.places(Instance(tmp_path, "x"), chosen, ports, programs, archives)
+        values = launch_plan.placeholder_values(Instance(tmp_path, "x"), chosen, ports, programs, archives)
         return [one for one in launch_plan.arguments_of(process, values) if one.startswith(option)]
 
     assert of_node("-image=", "node") == ["-image=/cache/pause", "-image=/cache/base"]

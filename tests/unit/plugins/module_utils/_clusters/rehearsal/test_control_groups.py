@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import control_groups
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 
 INSTANCE = Path("/state/one")
 
@@ -14,36 +14,41 @@ INSTANCE = Path("/state/one")
 @pytest.fixture
 def hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree like /sys/fs/cgroup, with groups of two instances."""
-    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
-    name = control_groups.name_of(INSTANCE)
+    monkeypatch.setattr(instance_dir, "CGROUP_ROOT", tmp_path)
+    name = instance_dir.control_group_name(INSTANCE)
     for folder in (f"cpu/{name}/kubepods/pod1", f"memory/{name}", f"memory/system.slice/{name}"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "cpu" / control_groups.name_of(Path("/state/two"))).mkdir()
+    (tmp_path / "cpu" / instance_dir.control_group_name(Path("/state/two"))).mkdir()
     return tmp_path
 
 
 def test_the_name_is_that_of_the_folder_and_of_no_other() -> None:
-    name = control_groups.name_of(INSTANCE)
-    assert name == control_groups.name_of(INSTANCE) != control_groups.name_of(Path("/other/one"))
+    name = instance_dir.control_group_name(INSTANCE)
+    assert name == instance_dir.control_group_name(INSTANCE) != instance_dir.control_group_name(Path("/other/one"))
     assert name.removeprefix("seatrial-").isalnum()
 
 
 def test_all_groups_of_an_instance_are_removed_and_no_others(hierarchy: Path) -> None:
-    assert control_groups.remove(INSTANCE)
-    assert control_groups.left(INSTANCE) == []
+    assert instance_dir.remove_control_groups(INSTANCE)
+    assert instance_dir.control_groups_of(INSTANCE) == []
     left = [str(one.relative_to(hierarchy)) for one in hierarchy.rglob("*")]
-    assert sorted(left) == ["cpu", f"cpu/{control_groups.name_of(Path('/state/two'))}", "memory", "memory/system.slice"]
-    assert not control_groups.remove(INSTANCE)
+    assert sorted(left) == [
+        "cpu",
+        f"cpu/{instance_dir.control_group_name(Path('/state/two'))}",
+        "memory",
+        "memory/system.slice",
+    ]
+    assert not instance_dir.remove_control_groups(INSTANCE)
 
 
 def test_a_group_in_use_is_named(hierarchy: Path) -> None:
-    group = hierarchy / "memory" / control_groups.name_of(INSTANCE)
+    group = hierarchy / "memory" / instance_dir.control_group_name(INSTANCE)
     (group / "busy").write_text("")
     with pytest.raises(ProcessError, match=f"still in use after 0 s: {group}$"):
-        control_groups.remove(INSTANCE, patience=0)
-    assert control_groups.left(INSTANCE) == [group]
+        instance_dir.remove_control_groups(INSTANCE, patience=0)
+    assert instance_dir.control_groups_of(INSTANCE) == [group]
 
 
 def test_a_machine_without_control_groups_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_groups, "ROOT", Path("/no/such/folder"))
-    assert not control_groups.remove(INSTANCE)
+    monkeypatch.setattr(instance_dir, "CGROUP_ROOT", Path("/no/such/folder"))
+    assert not instance_dir.remove_control_groups(INSTANCE)

@@ -64,14 +64,14 @@ def package(tmp_path: Path, put_apt: Callable[[str], None]) -> Path:
 @needs_dpkg
 def test_a_package_is_unpacked_and_its_version_returned(package: Path, tmp_path: Path) -> None:
     folder = tmp_path / "there"
-    assert debian_packages.unpack("tool", folder, quiet) == "1:2.0-3"
+    assert debian_packages.unpack_package("tool", folder, quiet) == "1:2.0-3"
     assert [str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()] == ["usr/sbin/tool"]
 
 
 @needs_dpkg
 def test_an_unknown_package_is_an_error_with_the_way_out(package: Path, tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match=r"ended with 100: E: Unable to locate package \(.*apt-get update"):
-        debian_packages.unpack("other", tmp_path / "there", quiet)
+        debian_packages.unpack_package("other", tmp_path / "there", quiet)
 
 
 @needs_dpkg
@@ -92,17 +92,17 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
 
 def test_the_archive_is_that_of_the_machine(put_apt: Callable[[str], None]) -> None:
     put_apt(APT.format(package="none"))
-    assert debian_packages.archive() == "http://debian.invalid/debian/"
+    assert debian_packages.archive_url() == "http://debian.invalid/debian/"
 
 
 def test_a_machine_without_a_debian_archive_says_so(put_apt: Callable[[str], None]) -> None:
     put_apt("#!/bin/sh\necho 'Other|Other|http://other.invalid/'\n")
     with pytest.raises(ProcessError, match="no Debian archive"):
-        debian_packages.archive()
+        debian_packages.archive_url()
 
 
 def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
-        debian_packages.run(["sleep", "60"], tmp_path, 0.1)
+        debian_packages.run_tool(["sleep", "60"], tmp_path, 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
-        debian_packages.run(["/no/such"], tmp_path, 1)
+        debian_packages.run_tool(["/no/such"], tmp_path, 1)

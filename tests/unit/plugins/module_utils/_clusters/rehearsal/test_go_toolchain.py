@@ -25,17 +25,17 @@ def fake(folder: Path, script: str) -> str:
     [("go1.26.8", (1, 26, 8)), ("1.26", (1, 26)), ("go1.27rc2", (1, 27)), ("devel go1.30-abc", (1, 30)), ("none", ())],
 )
 def test_versions_are_read(text: str, numbers: tuple[int, ...]) -> None:
-    assert go_toolchain.numbers(text) == numbers
+    assert go_toolchain.version_numbers(text) == numbers
 
 
 def test_the_needed_version_is_that_of_go_mod(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module x\n\ngo 1.26.0\n\nrequire y v1.27.0\n")
-    assert go_toolchain.needed(tmp_path) == (1, 26, 0)
+    assert go_toolchain.required_version(tmp_path) == (1, 26, 0)
 
 
 def test_a_go_on_path_that_is_new_enough_is_taken(tmp_path: Path) -> None:
     path = fake(tmp_path / "bin", "echo go version go1.26.8 linux/amd64")
-    found = go_toolchain.find((1, 26, 0), tmp_path / "cache", lambda _line: None, path)
+    found = go_toolchain.find_toolchain((1, 26, 0), tmp_path / "cache", lambda _line: None, path)
     assert (found.program, found.version, found.text) == (f"{path}/go", (1, 26, 8), "1.26.8")
 
 
@@ -45,7 +45,7 @@ def test_a_go_on_path_that_is_too_old_or_broken_is_not_taken(tmp_path: Path, scr
     own = fake(tmp_path / "own", "echo go version go1.26.6 linux/amd64") + "/go"
     monkeypatch.setattr(go_toolchain, "_from_pypi", lambda _cache: own)
     said: list[str] = []
-    found = go_toolchain.find((1, 26, 0), tmp_path / "cache", said.append, path)
+    found = go_toolchain.find_toolchain((1, 26, 0), tmp_path / "cache", said.append, path)
     assert found.program == own and "PyPI" in said[0]
     assert str(tmp_path / "cache") in found.caches["GOCACHE"] or os.environ.get("GOCACHE")
 
@@ -56,7 +56,8 @@ def chain(tmp_path: Path, script: str) -> go_toolchain.Toolchain:
 
 def test_the_output_of_a_command_is_returned(tmp_path: Path) -> None:
     assert (
-        go_toolchain.run(chain(tmp_path, 'echo "$1 $GOTOOLCHAIN"'), ["env"], tmp_path, print, "x", 10) == "env local\n"
+        go_toolchain.run_go(chain(tmp_path, 'echo "$1 $GOTOOLCHAIN"'), ["env"], tmp_path, print, "x", 10)
+        == "env local\n"
     )
 
 
@@ -65,12 +66,12 @@ def test_a_failure_carries_the_last_lines_that_matter(tmp_path: Path) -> None:
         "echo 'go: downloading x v1' >&2; echo 'k8s.io/api/core/v1' >&2; echo 'main.go:3: undefined: y' >&2; exit 1"
     )
     with pytest.raises(ProcessError) as caught:
-        go_toolchain.run(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 10)
+        go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 10)
     assert str(caught.value) == "tool: go build ended with 1:\n    main.go:3: undefined: y"
 
 
 def test_a_build_that_takes_too_long_is_ended_with_all_its_children(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(go_toolchain, "PROGRESS", 0.05)
+    monkeypatch.setattr(go_toolchain, "PROGRESS_INTERVAL", 0.05)
     pids = tmp_path / "pids"
     script = f"sleep 60 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
 
@@ -80,7 +81,7 @@ def test_a_build_that_takes_too_long_is_ended_with_all_its_children(tmp_path: Pa
             time.sleep(0.01)
 
     with pytest.raises(ProcessError, match="tool: not done after 0 s"):
-        go_toolchain.run(chain(tmp_path, script), ["build"], tmp_path, say, "tool", 0)
+        go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, say, "tool", 0)
     for pid in pids.read_text().split():
         assert ended(int(pid))
 
@@ -101,7 +102,7 @@ def test_a_build_ends_when_we_are_told_to_end(tmp_path: Path) -> None:
     try:
         threading.Thread(target=when_it_runs).start()
         with pytest.raises(SystemExit):
-            go_toolchain.run(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 60)
+            go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 60)
     finally:
         signal.signal(signal.SIGTERM, before)
     for pid in pids.read_text().split():
@@ -153,4 +154,4 @@ def test_progress_counts_what_was_done(lines: list[str], words: str) -> None:
 
 def test_a_module_is_described_by_go(tmp_path: Path) -> None:
     toolchain = chain(tmp_path, """echo '{"Dir": "/d", "Sum": "h1:x"}'""")
-    assert go_toolchain.download(toolchain, "m", "v1", print) == {"Dir": "/d", "Sum": "h1:x"}
+    assert go_toolchain.download_module(toolchain, "m", "v1", print) == {"Dir": "/d", "Sum": "h1:x"}

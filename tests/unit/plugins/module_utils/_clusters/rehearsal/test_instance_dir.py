@@ -95,7 +95,7 @@ def test_what_a_killed_creation_or_removal_left_is_swept(instance: Instance) -> 
 
 def test_a_removed_instance_is_gone(instance: Instance) -> None:
     instance.create("", [])
-    instance.furnish()
+    instance.create_directories()
     instance.remove()
     assert list(instance.root.iterdir()) == []
 

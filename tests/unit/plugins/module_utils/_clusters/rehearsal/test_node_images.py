@@ -16,7 +16,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
     debian_packages,
-    debian_tree,
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
@@ -172,7 +171,7 @@ def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
             member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
             member.size = 4 if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(b"text") if member.size else None)
-    debian_tree.own_by_root(tree, layer)
+    debian_packages.own_by_root(tree, layer)
     with tarfile.open(layer) as archive:
         found = {one.name: one for one in archive}
         assert archive.extractfile("bin/sh").read() == b"text"  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.placeholders import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import render
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -20,11 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     binary_download,
     component_binaries,
     component_spec,
-    go_build,
+    go_toolchain,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
-KIND, PROCESSOR = binary_download.system()
+KIND, PROCESSOR = binary_download.go_platform()
 PROGRAM = b"\x7fELF" + bytes(100_000)
 
 #: Addresses as the publishers of Kubernetes, etcd and KWOK have them, below a server.
@@ -114,9 +114,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             (fresh / "bin" / name).write_text("built")
         return "built"
 
-    monkeypatch.setattr(go_build, "build_all", build)
-    monkeypatch.setattr(go_build, "check_room", lambda *_all: None)
-    monkeypatch.setattr(binary_download, "PATIENCE", 0.5)
+    monkeypatch.setattr(go_toolchain, "build_all", build)
+    monkeypatch.setattr(go_toolchain, "check_room", lambda *_all: None)
+    monkeypatch.setattr(binary_download, "ANSWER_TIMEOUT", 0.5)
     return names
 
 

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 IMAGE = ("yaml", "_yaml", "jinja2", "markupsafe", "jmespath")
 #: Modules that a load imports only when it needs them.
 LATER = (
-    "_load.sample.sampler_process", "_load.plan.templates", "_load.send.submit_load", "_clusters.lock.lock_renewer",
+    "_load.sample.sampler_process", "_load.plan.templates", "_load.send.submit_load", "_clusters.lock.lock_session",
 )  # fmt: skip
 
 
