@@ -302,11 +302,3 @@ options:
     default: 600
     version_added: 0.3.0
 """
-
-    ON_HOST = r"""
-options:
-  root:
-    description: Directory on the host with one directory per load.
-    type: path
-    default: ~/.local/state/seatrial/loads
-"""

@@ -125,15 +125,15 @@ def main() -> None:
 
 def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
-    dest, recorded = Path(given["dest"]), user_uploads.recorded(Path(given["dest"]))
+    dest, recorded = Path(given["dest"]), user_uploads.recorded_users(Path(given["dest"]))
     count = recorded if given["state"] == "absent" else given["count"]
     if count is None:
         return {"changed": False}
     spec = user_files.UsersSpec(given["namespace"], given["run_id"], given["point"], count, given["required"], dest)
-    uploads = UserUploads.of(given, spec.namespace, spec.run, spec.point, dest, count)
+    uploads = UserUploads.from_params(given, spec.namespace, spec.run, spec.point, dest, count)
     with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
         if given["state"] == "fetched":
-            found = user_files.fetch(client, spec, uploads)
+            found = user_files.fetch_users(client, spec, uploads)
             step.log(found["summary"])
             return found
         if uploads is None:
@@ -144,7 +144,7 @@ def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
         if given["state"] == "prepared":
             uploads.prepare(client)
         else:
-            user_uploads.rescue(client, uploads, step.log)
+            user_uploads.fetch_left_uploads(client, uploads, step.log)
         return {"changed": True}
 
 

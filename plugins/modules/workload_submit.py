@@ -213,7 +213,7 @@ sampling:
   description:
     - Cost and lag of the sampling, in seconds. C(lag) is the time from the response to a write of the canary to its
       event. C(canary) has the number of writes, how long the API server took for them (C(took)) and our processor time
-      (C(cpu)), C(soundings) the same of the revision probes. C(cpu) is the processor time of the whole sampler,
+      (C(cpu)), C(revision_probes) the same of the revision probes. C(cpu) is the processor time of the whole sampler,
       C(cpu_events) its part for events, C(cpu_rows) the part of that from the received bytes to the rows (TLS, parsing,
       stages). C(decoder) is the Python package that decoded the events, V(msgspec) or, without it, V(json).
   returned: success
@@ -225,7 +225,7 @@ sampling:
     decoder: msgspec
     lag: {p50: 0.0021, p95: 0.006, p99: 0.012, max: 0.03, n: 1200}
     canary: {writes: 1200, took: {p50: 0.003, p95: 0.009, p99: 0.02, max: 0.05}, cpu: 0.19}
-    soundings: {reads: 1200, took: {p50: 0.002, p95: 0.006, p99: 0.01, max: 0.03}, cpu: 0.16}
+    revision_probes: {reads: 1200, took: {p50: 0.002, p95: 0.006, p99: 0.01, max: 0.03}, cpu: 0.16}
 notes:
   description: Remarks on the sampling, such as a canary that was not permitted.
   returned: success
@@ -242,7 +242,6 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
@@ -256,8 +255,11 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        request, progress = LoadSpec.of(module.params), Progress(module.params["progress_file"], step)
+        request, progress = LoadSpec.from_params(module.params), Progress(module.params["progress_file"], step)
         if request.clients > 1 and request.client is None and not module.check_mode:
+            # Imported only if needed: most loads have one client.
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+
             return local_clients.run(module.params, request, step, progress)
         load = Load(request, step, progress)
         return load.check() if module.check_mode else load.run()

@@ -79,7 +79,7 @@ def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch
             return start(given, request, plan, number)
 
     patch.setattr(local_clients, "start_client", start_client)
-    return local_clients.run(given, LoadSpec.of(given), Step(None), Progress(None))
+    return local_clients.run(given, LoadSpec.from_params(given), Step(None), Progress(None))
 
 
 def missed(table: Table, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:

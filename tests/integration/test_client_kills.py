@@ -41,7 +41,7 @@ class Round:
     def __init__(self, world: World, cluster: BreakableCluster, chance: random.Random) -> None:
         self.world, self.cluster, self.chance = world, cluster, chance
         given = drive_workload.defaults({**world.options, **LOAD}, load_spec.SUBMIT)
-        self.parts = local_clients.directories(LoadSpec.of(given))
+        self.parts = local_clients.directories(LoadSpec.from_params(given))
         self.call = world.start("submit", **LOAD)
 
     def wait_for_a_moment(self) -> None:

@@ -28,7 +28,7 @@ CLIENTS = 3
 
 
 def request_of(world: World, **more: Any) -> LoadSpec:
-    return LoadSpec.of(drive_workload.defaults({**world.options, **more}, load_spec.SUBMIT))
+    return LoadSpec.from_params(drive_workload.defaults({**world.options, **more}, load_spec.SUBMIT))
 
 
 def sampled(world: World, **more: Any) -> dict[str, Any]:

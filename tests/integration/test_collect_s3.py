@@ -87,23 +87,24 @@ class Site:
         }  # fmt: skip
 
     def given(self, **more: Any) -> dict[str, Any]:
-        """Options of module workload_in_pod for a load of which the API server may get nothing but the ledger."""
+        """Options of module workload_remote for a load of which the API server may get nothing but the ledger."""
         usual = self.world.options
         request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
         load = {"count": COUNT, "arrival": {"type": "constant", "rate": 10}, "canary_rate": 2, "clients": CLIENTS}
         return {
-            "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
-            "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
-            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 120, "requests": {}, "limits": {},
-            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 60.0,
-            "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None, "restarts": 1,
-            "security_context": {}, "state": "present", "request": {**request, **load}, "ca_file": None,
-            "collect_bytes": 0, "collect_s3": self.s3, **more,
+            "kubeconfig": self.world.kubeconfig, "context": "", "driver_kubeconfig": self.world.kubeconfig,
+            "driver_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
+            "driver_image": "registry.example.com/never-pulled:1", "driver_namespace": "", "driver_keep": 120,
+            "driver_requests": {}, "driver_limits": {}, "driver_node_selector": self.kubelet.selector,
+            "driver_tolerations": self.kubelet.tolerations, "driver_start_timeout": 60.0,
+            "elsewhere_reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
+            "driver_restarts": 1, "driver_security_context": {}, "state": "present", "request": {**request, **load},
+            "ca_file": None, "collect_bytes": 0, "collect_s3": self.s3, **more,
         }  # fmt: skip
 
     @property
     def store(self) -> ResultStore:
-        found = ResultStore.of(self.given(), self.world.run_id, "001", CLIENTS)
+        found = ResultStore.from_params(self.given(), self.world.run_id, "001", CLIENTS)
         assert found is not None
         return found
 

@@ -53,18 +53,20 @@ class Site(LoadPlay):
         super().__init__(world, folder, {}, settings)
 
     def given(self, **more: Any) -> dict[str, Any]:
-        """Options of module workload_in_pod for a load that lasts."""
+        """Options of module workload_remote for a load that lasts."""
         usual = self.world.options
         request = {name: usual[name] for name in ("templates", "stages", "namespace", "settle", "wait")}
         return {
-            "kubeconfig": self.world.kubeconfig, "context": "", "target_kubeconfig": self.world.kubeconfig,
-            "target_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
-            "image": "registry.example.com/never-pulled:1", "namespace": "", "keep": 60, "restarts": 0,
-            "collect_bytes": 1 << 28, "collect_s3": {}, "ca_file": None,
-            "security_context": {}, "requests": {}, "limits": {},
-            "node_selector": self.kubelet.selector, "tolerations": self.kubelet.tolerations, "start_timeout": 240.0,
-            "reconnect": 60.0, "lock_dir": None, "step_dir": None, "progress_file": None,
-            "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0}, **more,
+            "kubeconfig": self.world.kubeconfig, "context": "", "driver_kubeconfig": self.world.kubeconfig,
+            "driver_context": "", "run_id": self.world.run_id, "point": "001", "point_dir": str(self.point),
+            "driver_image": "registry.example.com/never-pulled:1", "driver_namespace": "", "driver_keep": 60,
+            "driver_restarts": 0, "collect_bytes": 1 << 28, "collect_s3": {}, "ca_file": None,
+            "driver_security_context": {}, "driver_requests": {}, "driver_limits": {},
+            "driver_node_selector": self.kubelet.selector, "driver_tolerations": self.kubelet.tolerations,
+            "driver_start_timeout": 240.0, "elsewhere_reconnect": 60.0, "lock_dir": None, "step_dir": None,
+            "progress_file": None,
+            "request": {**request, "count": 2000, "arrival": {"type": "constant", "rate": 5}, "canary_rate": 0},
+            **more,
         }  # fmt: skip
 
     def other_target(self) -> str:
@@ -139,7 +141,7 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
 
 def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by_whoever_cleans_up(site: Site) -> None:
     client = site.world.client
-    given = site.given(target_kubeconfig=site.other_target())
+    given = site.given(kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
     remote_load.write(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
     load = LoadInPod(given, client, Step(None))
@@ -158,7 +160,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
 
 
 def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site) -> None:
-    nowhere = site.given(node_selector={"no": "such-node"}, start_timeout=1.0)
+    nowhere = site.given(driver_node_selector={"no": "such-node"}, driver_start_timeout=1.0)
 
     def told() -> str:
         with pytest.raises(WaitTimeout, match="did not start within 1 s: ") as raised:
@@ -202,7 +204,7 @@ def kill_client(site: Site, number: int) -> None:
 def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     request = {**site.given()["request"], "clients": 3, "count": 240, "arrival": {"type": "constant", "rate": 6},
                "canary_rate": 5, "seed": 3}  # fmt: skip
-    given = site.given(restarts=2, request=request)
+    given = site.given(driver_restarts=2, request=request)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(load_in_pods.present, given, Step(None))
         until(lambda: len(site.workloads()) >= 60 or asked.done(), "the load begins")
@@ -225,7 +227,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
 @pytest.mark.long
 def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(site: Site) -> None:
     request = {**site.given()["request"], "clients": 3, "count": 60, "arrival": {"type": "poisson", "rate": 6}}
-    given = site.given(restarts=2, request=request, target_kubeconfig=site.other_target())
+    given = site.given(driver_restarts=2, request=request, kubeconfig=site.other_target())
     client = site.world.client
     load = LoadInPod(given, client, Step(None))
     assert load.begin(False) is False
@@ -267,8 +269,8 @@ def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(
 
 def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> None:
     for more, words in (
-        ({"image": ""}, "workload_driver_image is empty"),
-        ({"namespace": "no-such-namespace"}, "has no namespace 'no-such-namespace'"),
+        ({"driver_image": ""}, "workload_driver_image is empty"),
+        ({"driver_namespace": "no-such-namespace"}, "has no namespace 'no-such-namespace'"),
         ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
     ):
         with pytest.raises(InputError, match=words):

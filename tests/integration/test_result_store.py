@@ -44,7 +44,7 @@ def store(address: str, point: str, **more: object) -> ResultStore:
         "url": "s3://results/loads", "endpoint": address, "access_key": servers.S3_KEYS[0],
         "secret_key": servers.S3_KEYS[1], **more,
     }  # fmt: skip
-    found = ResultStore.of({"collect_s3": asked}, "run-aa", point, clients=2)
+    found = ResultStore.from_params({"collect_s3": asked}, "run-aa", point, clients=2)
     assert found is not None
     return found
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_used_is_said_before_anything_is_made(address: str) -> No
             store(address, "005", **more).check()
     with pytest.raises(InputError, match="is not s3://bucket/prefix"):
         store(address, "005", url="results/x")
-    assert ResultStore.of({"collect_s3": {"url": ""}}, "run-aa", "001") is None
+    assert ResultStore.from_params({"collect_s3": {"url": ""}}, "run-aa", "001") is None
 
 
 def test_a_missing_object_and_a_missing_bucket_are_errors_of_access(address: str, tmp_path: Path) -> None:

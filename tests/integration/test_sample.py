@@ -42,12 +42,13 @@ def follow(world: World, *kinds: str, **options: Any) -> Any:
         "run_id": world.run_id,
         "point_dir": str(world.point_dir),
         "namespaces": [world.namespace],
+        "submitted_by": "others",
         "stages": definitions("job", *kinds, "pod"),
         "duration": 240,
         **options,
     }
     before = len(world.rows("observations", "watching")) if (world.point_dir / "observations.jsonl").exists() else 0
-    process = drive_workload.start("follow", given, world.folder)
+    process = drive_workload.start("sample", given, world.folder)
     wait_until(world, "watching", before + 2 + len(kinds))
     return process
 

@@ -199,7 +199,7 @@ def show(rate: int, report: list[dict[str, Any]], met: float, p99: float, found:
         f"\n**{rate} jobs a second**: {met * 100:.2f} % of intervals meet the write, "
         f"P99 of all widths {p99 * 1e3:.0f} ms, sampler's lag P50 {found['sampling']['lag']['p50'] * 1e3:.1f} ms; "
         f"the API server answered canary writes in {answers(found, 'canary')} ms, "
-        f"probes in {answers(found, 'soundings')} ms",
+        f"probes in {answers(found, 'revision_probes')} ms",
         "",
         "| stage | width, median (P99) | permitted | before, in and after the write | meets | "
         "floored time: width, meets | receive times: width, meets |",

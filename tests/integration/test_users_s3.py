@@ -72,7 +72,7 @@ class Site:
 
     @property
     def uploads(self) -> UserUploads:
-        found = UserUploads.of(self.given, self.spec.namespace, self.spec.run, "001", self.dest, 2)
+        found = UserUploads.from_params(self.given, self.spec.namespace, self.spec.run, "001", self.dest, 2)
         assert found is not None
         return found
 
@@ -112,11 +112,11 @@ class Site:
         self.client.request("PATCH", path, status, content_type=MERGE_PATCH)
 
     def fetch(self) -> dict[str, Any]:
-        return user_files.fetch(self.client, self.spec, self.uploads)
+        return user_files.fetch_users(self.client, self.spec, self.uploads)
 
     def nothing_left(self) -> None:
         """Check that bucket, cluster and point have nothing of the upload any more."""
-        assert self.uploads.store.there() == [] and user_uploads.recorded(self.dest) is None
+        assert self.uploads.store.there() == [] and user_uploads.recorded_users(self.dest) is None
         assert self.client.get(result_upload.SECRET, self.uploads.secret, self.spec.namespace) is None
         for path in self.dest.rglob("*"):
             if path.is_file():
@@ -135,7 +135,7 @@ LARGE = {"big.bin": os.urandom(300_000), "deep/a.txt": b"hello\n"}
 
 def test_large_files_come_back_and_small_ones_are_not_uploaded(site: Site) -> None:
     site.uploads.prepare(site.client)
-    assert user_uploads.recorded(site.dest) == 2, "it is known before anything was uploaded"
+    assert user_uploads.recorded_users(site.dest) == 2, "it is known before anything was uploaded"
     told = site.helper(0, LARGE)
     assert told["bytes"] == 300_006 and told["left_out"] == 0
     cut = site.helper(1, {**LARGE, "z.bin": bytes(900_000)})
@@ -170,7 +170,7 @@ def test_nothing_is_lost_or_left_whenever_the_controller_is_killed(site: Site) -
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(owner, name, die)
             site.fetch()
-        assert site.uploads.store.there() == [0, 1] and user_uploads.recorded(site.dest) == 2
+        assert site.uploads.store.there() == [0, 1] and user_uploads.recorded_users(site.dest) == 2
     site.uploads.store.delete()
     assert "fetched 4 files" in site.fetch()["summary"]
     site.nothing_left()
@@ -200,10 +200,10 @@ def test_what_a_pod_uploads_after_the_call_is_collected_by_the_cleanup(site: Sit
     site.pod(0, site.helper(0, LARGE))
     site.pod(1, None, phase="Running")
     site.fetch()
-    assert user_uploads.recorded(site.dest) == 2, "user 1 may still upload"
+    assert user_uploads.recorded_users(site.dest) == 2, "user 1 may still upload"
     site.helper(1, LARGE)
     said: list[str] = []
-    user_uploads.rescue(site.client, site.uploads, said.append)
+    user_uploads.fetch_left_uploads(site.client, site.uploads, said.append)
     assert said == ["fetched what 2 users had uploaded"]
     assert (
         hashlib.sha256((site.dest / "1" / "files" / "big.bin").read_bytes()).digest()
@@ -222,7 +222,7 @@ def test_an_unreachable_server_delays_only_what_was_uploaded(site: Site) -> None
     with pytest.raises(AccessError, match="check the secret key"):
         site.fetch()
     assert "check the secret key" in _files.read_json(site.dest / "users.json")["files"]["first_error"]
-    assert user_uploads.recorded(site.dest) == 2
+    assert user_uploads.recorded_users(site.dest) == 2
     asked["secret_key"] = here
     assert "fetched 2 files" in site.fetch()["summary"]
     site.nothing_left()
@@ -232,7 +232,7 @@ def test_a_bucket_that_cannot_be_used_is_named_before_anything_is_made(site: Sit
     site.given["collect_s3"]["url"] = "s3://no-such-bucket/x"
     with pytest.raises(InputError, match="workload_collect_s3 cannot be used: .*create the bucket first"):
         site.uploads.prepare(site.client)
-    assert user_uploads.recorded(site.dest) is None
+    assert user_uploads.recorded_users(site.dest) is None
     assert site.client.get(result_upload.SECRET, site.uploads.secret, site.spec.namespace) is None
 
 
@@ -285,7 +285,7 @@ def uploaded(artifacts: Path, address: str) -> Any:
             "secret_key": servers.S3_KEYS[1],
         }  # fmt: skip
         run = _files.read_yaml(record.parents[3] / "run.yml")["id"]
-        found = UserUploads.of({"collect_s3": asked}, "n", run, "001", record.parent, 2)
+        found = UserUploads.from_params({"collect_s3": asked}, "n", run, "001", record.parent, 2)
         if found is not None and 0 in found.there():
             return found.store
     return None

@@ -269,7 +269,7 @@ def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: Wo
 
 
 def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_end, "PATIENCE", 0.0)
+    monkeypatch.setattr(early_end, "FIRST_CHECK_AFTER", 0.0)
     world.client.create(
         {
             "apiVersion": "v1",
@@ -287,4 +287,4 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"
         looked.look({"running": 0}, 2)
         time.sleep(0.1)
-    assert "is forbidden" in looked.reasons[0][1] and looked.hopeless == ""
+    assert "is forbidden" in looked.reasons[0][1] and looked.unschedulable == ""

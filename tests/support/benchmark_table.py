@@ -36,12 +36,12 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     kubernetes: str = ""
     expected: int = 0  # rows of a whole run; only those go into the page
-    stolen: load_state.Reading = field(default_factory=load_state.reading)
+    stolen: load_state.Reading = field(default_factory=load_state.cpu_ticks)
 
     def add(self, what: str, target: str, measured: str, met: bool, more: str = "") -> None:
         """Add a row and show it."""
-        now = load_state.reading()
-        part, self.stolen = load_state.share(self.stolen, now), now
+        now = load_state.cpu_ticks()
+        part, self.stolen = load_state.steal_share(self.stolen, now), now
         if part is not None and part >= 0.01:
             more += f"; **the hypervisor took {part * 100:.0f} % of the processor time meanwhile**"
         self.rows.append(Row(what, target, measured, met, more))

@@ -1,6 +1,6 @@
-"""Runs workload_submit, workload_sample or workload_follow in a separate process, so that a test can kill it.
+"""Runs workload_submit or workload_sample in a separate process, so that a test can kill it.
 
-usage: drive_workload.py submit|sample|follow OPTIONS.json    prints the result or {"failed": ..., "msg": ...} as JSON
+usage: drive_workload.py submit|sample OPTIONS.json    prints the result or {"failed": ..., "msg": ...} as JSON
 """
 
 from __future__ import annotations
@@ -58,27 +58,17 @@ def main(what: str, path: str) -> None:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
 
-            request = LoadSpec.of(filled)
+            request = LoadSpec.from_params(filled)
             if request.clients > 1 and request.client is None:
                 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 
                 found = local_clients.run(filled, request, step, progress)
             else:
                 found = Load(request, step, progress).run()
-        elif what == "follow":
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.follow_foreign_load import (
-                FollowSpec,
-                ForeignLoadSampler,
-            )
-
-            found = ForeignLoadSampler(FollowSpec.of(filled), step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_running_load import (
-                RunningLoadSampler,
-                WatchSpec,
-            )
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sample_load
 
-            found = RunningLoadSampler(WatchSpec.of(filled), step, progress).run()
+            found = sample_load.sample(load_spec.SampleSpec.from_params(filled), step, progress)
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}
     print(json.dumps(found))

@@ -140,11 +140,11 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
         planned = large_run.plan(top, templates)
         workload_plan.write(point / "plan.jsonl", planned)
         for number, folder in enumerate(folders if clients > 1 else ()):
-            workload_plan.write(folder / "plan.jsonl", plan_parts.cut(planned, plan_parts.Part(number, clients)))
+            workload_plan.write(folder / "plan.jsonl", plan_parts.part_of(planned, plan_parts.Part(number, clients)))
         return {"planned": len(planned.workloads)}
 
     def join() -> dict[str, Any]:
-        client_results.join(point, dict(enumerate(folders)), clients, {})
+        client_results.join_files(point, dict(enumerate(folders)), clients, {})
         return {name: (point / f"{name}.jsonl").stat().st_size for name in ("ledger", "observations")}
 
     def timeline() -> dict[str, Any]:

@@ -171,8 +171,8 @@ def client_folders(top: Path, clients: int) -> list[Path]:
 def plan(top: Path, templates: list[dict[str, Any]]) -> workload_plan.Plan:
     """Return the plan of the trace, as a load makes it."""
     found = arrivals.arrivals({"type": "trace", "content": (top / TRACE).read_text(encoding="utf-8")}, 0, None)
-    chosen = workload_plan.assigned(found, [one["name"] for one in templates], [1])
-    return workload_plan.make(RUN, "000", found, 32, None, templates, chosen)
+    chosen = workload_plan.assign_templates(found, [one["name"] for one in templates], [1])
+    return workload_plan.make_plan(RUN, "000", found, 32, None, templates, chosen)
 
 
 def write(count: int, top: Path, clients: int = 1) -> Path:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import schemas
 from .clock import Clock
 from .errors import DataError, InputError, OwnershipError, nearest
 
@@ -55,6 +54,8 @@ def check_schema(name: str, value: Any) -> None:
 def _validator(name: str, kind: str) -> Any:
     """Return a compiled validator; of a JSON-lines schema, for lines of type ``kind``."""
     import jsonschema
+
+    from . import schemas  # imported only where writes are validated
 
     schema = schemas.schema(name)
     for line_schema in schema.get("oneOf", ()):

@@ -30,7 +30,7 @@ def variables() -> dict[str, Any]:
 def test_the_role_passes_each_option_of_the_modules() -> None:
     found = variables()
     sampling = {**found["__workload_target"], **found["__workload_sampling"]}
-    assert set(sampling) == set(load_spec.SAMPLE)
+    assert set(sampling) == set(load_spec.WATCH)
     assert {*sampling, *found["__workload_sending"]} == set(load_spec.SUBMIT) - OF_MODULE
 
 

@@ -235,7 +235,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "lag": FREE,
                     "events": COUNT,
                     "canary": FREE,
-                    "soundings": FREE,
+                    "revision_probes": FREE,
                     "cpu": MOMENT,
                     "cpu_events": MOMENT,
                     "cpu_rows": MOMENT,

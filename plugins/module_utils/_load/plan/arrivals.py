@@ -1,16 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traces: recorded arrival times to be replayed, as CSV or JSON lines.
-
-A CSV file has a column ``offset`` (seconds), and may have ``template``; without a header, the first
-column is used. A line of JSON is a number, or an object with ``offset`` and optionally ``template``. Other columns and
-keys are ignored.
-
-Arrival times: offsets in seconds after the start of the load, all computed beforehand.
+"""Arrival times: offsets in seconds after the start of the load, all computed beforehand or replayed from a trace.
 
 Drawn offsets are rounded to the microsecond, which hides the last bit of logarithms, which differs between C
 libraries.
+
+A trace is a CSV file with a column ``offset`` (seconds), and perhaps ``template`` (without a header, the first column
+is used), or JSON lines, each a number or an object with these keys. Other columns and keys are ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ class TraceArrival:
     template: str = ""
 
 
-def read(text: str, where: str) -> list[TraceArrival]:
+def read_trace(text: str, where: str) -> list[TraceArrival]:
     """Return the arrivals of a trace by time. Raises InputError naming ``where`` and the line."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
@@ -65,7 +62,7 @@ def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     import csv
 
     cells = list(csv.reader(line for _number, line in lines))
-    head = [one.strip() for one in cells[0]]
+    head = [cell.strip() for cell in cells[0]]
     at, named = 0, None
     if not _is_number(head[0]):
         if "offset" not in head:
@@ -96,9 +93,9 @@ def _is_number(value: Any) -> bool:
 
 CONSTANT, CLOSED = "constant", "closed"
 #: Default rate, workloads per second.
-RATE = 10.0
+DEFAULT_RATE = 10.0
 #: The keys of each type, in addition to ``type``.
-TAKES: dict[str, tuple[str, ...]] = {
+TYPE_KEYS: dict[str, tuple[str, ...]] = {
     "constant": ("rate", "timespan"),
     "poisson": ("rate", "timespan"),
     "gamma": ("rate", "timespan", "shape"),
@@ -112,7 +109,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "closed": ("batch", "delay", "at_once"),
 }
 #: Types that draw from the seed.
-DRAWN = frozenset(("poisson", "gamma", "uniform", "normal", "bimodal"))
+RANDOM_TYPES = frozenset(("poisson", "gamma", "uniform", "normal", "bimodal"))
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class Arrivals:
 
 def draws_from_seed(given: dict[str, Any]) -> bool:
     """Return whether arrivals of this type are random."""
-    return (given.get("type") or CONSTANT) in DRAWN
+    return (given.get("type") or CONSTANT) in RANDOM_TYPES
 
 
 def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
@@ -141,24 +138,26 @@ def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
     """
     asked = {key: value for key, value in given.items() if value is not None}
     kind = asked.pop("type", None) or CONSTANT
-    if kind not in TAKES:
-        raise InputError(f"arrival type '{kind}' is not known{nearest(kind, TAKES)}; there are {', '.join(TAKES)}")
+    if kind not in TYPE_KEYS:
+        raise InputError(
+            f"arrival type '{kind}' is not known{nearest(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}"
+        )
     for key in asked:
-        if key not in TAKES[kind]:
-            wrong = nearest(key, TAKES[kind])
-            raise InputError(f"arrival type '{kind}' takes {_listed(TAKES[kind])}, not '{key}'{wrong}")
+        if key not in TYPE_KEYS[kind]:
+            wrong = nearest(key, TYPE_KEYS[kind])
+            raise InputError(f"arrival type '{kind}' takes {_listed(TYPE_KEYS[kind])}, not '{key}'{wrong}")
     if kind == CLOSED:
         return Arrivals({"type": CLOSED, **_closed(asked)}, [None] * count)
     if kind == "trace":
         return _trace(asked, count)
     found, moments = _SHAPES[kind](asked, count)
     header = {"type": kind, **found}
-    if kind not in DRAWN:
+    if kind not in RANDOM_TYPES:
         return Arrivals(header, list(moments(None)))
     if seed is None:
         raise InputError(f"arrival type '{kind}' is random and needs a seed")
     header["generator"] = GENERATOR
-    return Arrivals(header, [round(one, 6) for one in moments(SeededRandom(seed))])
+    return Arrivals(header, [round(moment, 6) for moment in moments(SeededRandom(seed))])
 
 
 # Each type returns the header for the plan, and a function from random draws to offsets.
@@ -220,7 +219,7 @@ def _bimodal(asked: dict[str, Any], count: int) -> Shape:
     peaks = asked.get("peaks", [0.25, 0.75])
     if not isinstance(peaks, list) or len(peaks) != 2:
         raise InputError(f"arrival type 'bimodal': peaks is {peaks}, it must be two places between 0 and 1")
-    first, second = (_number("bimodal", "peaks", one, least=0, most=1) for one in peaks)
+    first, second = (_number("bimodal", "peaks", peak, least=0, most=1) for peak in peaks)
 
     def place(draw: Any) -> float:
         return truncated_normal(draw, first if draw() < share else second, spread)
@@ -240,14 +239,14 @@ def _steps(asked: dict[str, Any], count: int) -> Shape:
     if not isinstance(steps, list) or not steps:
         raise InputError("arrival type 'steps' needs steps, a list of {rate, duration}")
     pace = []
-    for number, one in enumerate(steps, 1):
-        if not isinstance(one, dict) or set(one) != {"rate", "duration"}:
-            raise InputError(f"arrival type 'steps': step {number} is {one}, it must be {{rate, duration}}")
+    for number, step in enumerate(steps, 1):
+        if not isinstance(step, dict) or set(step) != {"rate", "duration"}:
+            raise InputError(f"arrival type 'steps': step {number} is {step}, it must be {{rate, duration}}")
         what = f"step {number}'s"
         pace.append(
             (
-                _number("steps", f"{what} rate", one["rate"], least=0),
-                _number("steps", f"{what} duration", one["duration"], above=0),
+                _number("steps", f"{what} rate", step["rate"], least=0),
+                _number("steps", f"{what} duration", step["duration"], above=0),
             )
         )
     count = _within("the steps hold", ceil(sum(rate * span for rate, span in pace) - 1e-9), count)
@@ -304,7 +303,7 @@ def _trace(asked: dict[str, Any], count: int) -> Arrivals:
     if not text:
         raise InputError("arrival type 'trace' needs src, a file of offsets (CSV or JSON lines)")
     speed = _number("trace", "speed", asked.get("speed", 1.0), above=0)
-    rows = read(str(text), str(asked.get("src") or "trace"))
+    rows = read_trace(str(text), str(asked.get("src") or "trace"))
     count = _within("the trace holds", len(rows), count)
     chosen = rows[:count]
     header = {
@@ -313,8 +312,8 @@ def _trace(asked: dict[str, Any], count: int) -> Arrivals:
         "speed": speed,
         "sha256": hashlib.sha256(str(text).encode()).hexdigest(),
     }
-    named = [one.template for one in chosen]
-    return Arrivals(header, [one.offset / speed for one in chosen], named if any(named) else [])
+    named = [arrival.template for arrival in chosen]
+    return Arrivals(header, [arrival.offset / speed for arrival in chosen], named if any(named) else [])
 
 
 def _closed(asked: dict[str, Any]) -> dict[str, Any]:
@@ -349,8 +348,8 @@ def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, i
             )
         return rate, span, held
     if span is not None:
-        return (count / span if count else RATE), span, count
-    rate = RATE if rate is None else rate
+        return (count / span if count else DEFAULT_RATE), span, count
+    rate = DEFAULT_RATE if rate is None else rate
     return rate, count / rate, count
 
 

@@ -1,15 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random numbers that depend only on the seed, on every machine, and distributions of them.
+"""Random numbers that depend only on the seed, on every machine.
 
-Uniform numbers are those of numpy's Generator over the bit generator PCG64, computed here: a pod or another host that
-sends a load needs no numpy. Other distributions are ours as well, because those of numpy may change with its version.
-
-The Jinja filter ``drawn`` of workload templates: a random number per workload from a distribution.
-
-``{{ index | drawn({"type": "exponential", "mean": 60}, seed) }}`` is the same for an index and a seed on every machine
-and in every template, so that two loads with the same seed differ only in their settings.
+- For arrivals: the uniform numbers of numpy's Generator over the bit generator PCG64, computed here, because a pod or
+  another host that sends a load needs no numpy, and our own other distributions, because those of numpy may change.
+- For templates: the Jinja filter ``drawn``. ``{{ index | drawn({"type": "exponential", "mean": 60}, seed) }}`` is the
+  same for an index and a seed in every template, so that two loads with the same seed differ only in their settings.
 """
 
 from __future__ import annotations
@@ -116,7 +113,7 @@ def _standard() -> Any:
 
 
 #: Required keys of each type. ``low`` and ``high`` truncate any distribution.
-NEEDS: dict[str, tuple[str, ...]] = {
+REQUIRED_KEYS: dict[str, tuple[str, ...]] = {
     "fixed": ("mean",),
     "uniform": ("low", "high"),
     "exponential": ("mean",),
@@ -165,12 +162,14 @@ def _checked(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
         if key not in _KEYS:
             raise InputError(f"a distribution has no '{key}'{nearest(str(key), _KEYS)}")
     kind = str(spec.get("type", "fixed"))
-    if kind not in NEEDS:
-        raise InputError(f"distribution '{kind}' is not known{nearest(kind, NEEDS)}; there are {', '.join(NEEDS)}")
+    if kind not in REQUIRED_KEYS:
+        raise InputError(
+            f"distribution '{kind}' is not known{nearest(kind, REQUIRED_KEYS)}; there are {', '.join(REQUIRED_KEYS)}"
+        )
     values: dict[str, float] = {}
     for key in _KEYS[1:]:
         if spec.get(key) is None:
-            if key in NEEDS[kind]:
+            if key in REQUIRED_KEYS[kind]:
                 raise InputError(f"distribution '{kind}' needs '{key}'")
             continue
         try:

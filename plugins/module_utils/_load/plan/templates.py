@@ -1,13 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cache on disk for the bodies of individually rendered objects, of which there may be 100,000.
-
-Renders templates to request bodies, cheaply for any index.
+"""Renders templates to request bodies, cheaply for any index.
 
 A template is rendered once with a placeholder for the index. The JSON of the result is split at the placeholder, and
 the body of an object is these pieces joined by its index. If a template does more with index or name than print them (a
-condition, arithmetic, a filter), each object is rendered individually beforehand.
+condition, arithmetic, a filter), each object is rendered individually beforehand. Their bodies, of which there may be
+100,000, are then in a file on disk.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class BodyCache:
 
 
 #: Variables of a template besides its parameters.
-GIVEN = ("run_id", "point", "index", "name", "namespace", "labels")
+VARIABLES = ("run_id", "point", "index", "name", "namespace", "labels")
 _VARYING = frozenset(("index", "name", "labels"))
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
@@ -128,7 +127,7 @@ class Rendered:
             "kind": self.workload.kind,
             "api_version": self.workload.api_version,
             "namespace": self.workload.namespace or self.namespace,
-            "related": [one.kind for one in self.documents[:-1]],
+            "related": [document.kind for document in self.documents[:-1]],
             "weight": self.template.weight,
             "parameters": self.template.parameters,
             "sha256": self.template.digest(),
@@ -149,14 +148,14 @@ def render(
 
 def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
     """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
-    for document in documents(rendered):
+    for document in all_documents(rendered):
         document.path = client.kind(document.api_version, document.kind).path(document.namespace or namespace)
 
 
-def documents(rendered: list[Rendered]) -> Iterator[Document]:
+def all_documents(rendered: list[Rendered]) -> Iterator[Document]:
     """Yield all documents of all templates."""
-    for one in rendered:
-        yield from one.documents
+    for template in rendered:
+        yield from template.documents
 
 
 def workload_name(run: str, point: str, index: int | str) -> str:
@@ -174,7 +173,7 @@ class _Renderer:
         self.point = point
         self.namespace = namespace
         self.client = client
-        clash = next((name for name in template.parameters if name in GIVEN), None)
+        clash = next((name for name in template.parameters if name in VARIABLES), None)
         if clash:
             raise InputError(
                 f"template '{template.name}': parameter '{clash}' is the name of a variable that every template has"
@@ -196,17 +195,20 @@ class _Renderer:
         exact = {index: self._objects(index) for index in samples}
         if self._prints_only():
             objects = self._objects(mark)
-            made = [_document(one, str(mark)) for one in objects]
-            if all([one.body(index) for one in made] == [_json(one) for one in exact[index]] for index in samples):
+            made = [_document(obj, str(mark)) for obj in objects]
+            if all(
+                [document.body(index) for document in made] == [_json(manifest) for manifest in exact[index]]
+                for index in samples
+            ):
                 return Rendered(self.template, made, self.namespace, indices[0])
         return Rendered(self.template, self._each(indices), self.namespace, indices[0])
 
     def _each(self, indices: Sequence[int]) -> list[Document]:
         """Render every workload individually; bodies go to a file."""
         first = self._objects(indices[0])
-        made = [_document(one, None) for one in first]
-        for document, one in zip(made, first, strict=True):
-            document.names = self._names(one, indices[0])
+        made = [_document(manifest, None) for manifest in first]
+        for document, manifest in zip(made, first, strict=True):
+            document.names = self._names(manifest, indices[0])
             document.bodies = BodyCache(indices)
         for index in indices:
             row = self._objects(index)
@@ -214,33 +216,33 @@ class _Renderer:
                 raise InputError(
                     f"template '{self.template.name}': the number of documents depends on the index; use two templates"
                 )
-            for document, one in zip(made, row, strict=True):
-                self._same(document, one, index)
+            for document, manifest in zip(made, row, strict=True):
+                self._same(document, manifest, index)
                 if document.bodies is None:
                     raise AssertionError("an individually rendered document has bodies")
-                document.bodies.append(_json(one))
+                document.bodies.append(_json(manifest))
         for document in made:
             if document.bodies is not None:
                 document.bodies.seal()
         return made
 
-    def _same(self, document: Document, one: dict[str, Any], index: int) -> None:
+    def _same(self, document: Document, manifest: dict[str, Any], index: int) -> None:
         """Check that kind, namespace and name of an object do not depend on the index in another way."""
-        if (str(one["apiVersion"]), str(one["kind"])) != (document.api_version, document.kind):
+        if (str(manifest["apiVersion"]), str(manifest["kind"])) != (document.api_version, document.kind):
             raise InputError(
                 f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
             )
-        if str(one["metadata"].get("namespace") or "") != document.namespace:
+        if str(manifest["metadata"].get("namespace") or "") != document.namespace:
             raise InputError(f"template '{self.template.name}': the namespace of a document depends on the index")
-        if one["metadata"]["name"] != document.name(index):
+        if manifest["metadata"]["name"] != document.name(index):
             raise InputError(
-                f"template '{self.template.name}': metadata.name '{one['metadata']['name']}' must be made from "
+                f"template '{self.template.name}': metadata.name '{manifest['metadata']['name']}' must be made from "
                 f"{{{{ name }}}}"
             )
 
-    def _names(self, one: dict[str, Any], index: int) -> list[str]:
+    def _names(self, manifest: dict[str, Any], index: int) -> list[str]:
         """Return the pieces of a name around the index, from the object with this index."""
-        name = str(one["metadata"]["name"])
+        name = str(manifest["metadata"]["name"])
         before, _found, after = name.partition(workload_name(self.run, self.point, index))
         return [f"{before}{workload_name(self.run, self.point, '')}", after]
 
@@ -270,7 +272,7 @@ class _Renderer:
         try:
             text = self.compiled.render({**self.template.parameters, **values})
         except jinja2.UndefinedError as error:
-            known = [*GIVEN, *self.template.parameters]
+            known = [*VARIABLES, *self.template.parameters]
             word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
             raise InputError(f"template '{self.template.name}': {error.message}{nearest(word, known)}") from error
         except Exception as error:  # whatever a filter or an expression of the template raises
@@ -279,23 +281,23 @@ class _Renderer:
             ) from error
         try:
             found = [
-                one
-                for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-                if one is not None
+                manifest
+                for manifest in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+                if manifest is not None
             ]
         except yaml.YAMLError as error:
             raise InputError(f"template '{self.template.name}' does not give YAML: {error}") from error
         if not found:
             raise InputError(f"template '{self.template.name}' gives no object")
-        for number, one in enumerate(found, 1):
-            self._finish(one, number, len(found), name, ours)
+        for number, manifest in enumerate(found, 1):
+            self._finish(manifest, number, len(found), name, ours)
         return found
 
-    def _finish(self, one: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
+    def _finish(self, manifest: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
         where = f"template '{self.template.name}', document {number} of {of}"
-        if not isinstance(one, dict) or not one.get("apiVersion") or not one.get("kind"):
+        if not isinstance(manifest, dict) or not manifest.get("apiVersion") or not manifest.get("kind"):
             raise InputError(f"{where}: an object needs apiVersion and kind")
-        metadata = one.setdefault("metadata", {})
+        metadata = manifest.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise InputError(f"{where}: metadata must be a dictionary")
         given = metadata.setdefault("name", name)
@@ -309,7 +311,7 @@ class _Renderer:
             )
         metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
         try:
-            _json(one)
+            _json(manifest)
         except TypeError as error:
             raise InputError(f"{where}: a value has no JSON form ({error}); put dates into quotes") from error
 
@@ -317,20 +319,20 @@ class _Renderer:
         """Return whether index, name and labels are only printed, unchanged."""
         from jinja2 import nodes
 
-        def plain(one: nodes.Node) -> int:
+        def plain(node: nodes.Node) -> int:
             """Return the number of varying names that an expression only prints."""
             if (
-                isinstance(one, nodes.Filter)
-                and one.name in _HARMLESS_FILTERS
-                and one.node is not None
-                and not one.args
+                isinstance(node, nodes.Filter)
+                and node.name in _HARMLESS_FILTERS
+                and node.node is not None
+                and not node.args
             ):
-                one = one.node
-            if isinstance(one, nodes.Concat):
-                return sum(plain(part) for part in one.nodes)
-            return int(isinstance(one, nodes.Name) and one.name in _VARYING)
+                node = node.node
+            if isinstance(node, nodes.Concat):
+                return sum(plain(part) for part in node.nodes)
+            return int(isinstance(node, nodes.Name) and node.name in _VARYING)
 
-        used = sum(1 for one in self.tree.find_all(nodes.Name) if one.name in _VARYING)
+        used = sum(1 for node in self.tree.find_all(nodes.Name) if node.name in _VARYING)
         printed = sum(plain(part) for output in self.tree.find_all(nodes.Output) for part in output.nodes)
         return used == printed
 
@@ -340,17 +342,17 @@ def yaml_json(value: Any) -> str:
     return _PAIR.sub(lambda pair: json.loads(f'"{pair.group()}"'), json.dumps(value))
 
 
-def _json(one: dict[str, Any]) -> bytes:
-    return json.dumps(one, separators=(",", ":")).encode()
+def _json(manifest: dict[str, Any]) -> bytes:
+    return json.dumps(manifest, separators=(",", ":")).encode()
 
 
-def _document(one: dict[str, Any], mark: str | None) -> Document:
-    metadata = one["metadata"]
+def _document(manifest: dict[str, Any], mark: str | None) -> Document:
+    metadata = manifest["metadata"]
     name = str(metadata["name"])
-    body = _json(one)
+    body = _json(manifest)
     return Document(
-        api_version=str(one["apiVersion"]),
-        kind=str(one["kind"]),
+        api_version=str(manifest["apiVersion"]),
+        kind=str(manifest["kind"]),
         namespace=str(metadata.get("namespace") or ""),
         names=name.split(mark) if mark else [name],
         pieces=body.split(mark.encode()) if mark else [body],

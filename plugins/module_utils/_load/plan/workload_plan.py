@@ -1,9 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan: the workloads and their times, written before the first request.
-
-Cut a plan into the parts of several clients.
+"""The plan: the workloads and their times, written before the first request, and its parts for several clients.
 
 Workload ``index`` belongs to client ``index % clients``, so that every part has the same rate at any time. The plan
 itself does not depend on the number of clients.
@@ -49,7 +47,7 @@ class Plan:
     workloads: list[Planned]
 
 
-def shares(weights: Sequence[int], count: int) -> list[int]:
+def template_shares(weights: Sequence[int], count: int) -> list[int]:
     """Return the number of the template of each of ``count`` workloads, in proportion to ``weights``.
 
     Each time, the template furthest behind its share is chosen (the divisor method of Sainte-Laguë: the largest
@@ -67,20 +65,20 @@ def shares(weights: Sequence[int], count: int) -> list[int]:
     return chosen
 
 
-def assigned(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
+def assign_templates(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
     """Return the name of each workload's template: the one in the trace, else by weight.
 
     Raises InputError for an unknown template in the trace.
     """
-    wrong = next((one for one in arrivals.templates if one and one not in names), None)
+    wrong = next((template for template in arrivals.templates if template and template not in names), None)
     if wrong is not None:
         raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
     templates = arrivals.templates or [""] * arrivals.count
-    chosen = iter(shares(weights, templates.count("")))
+    chosen = iter(template_shares(weights, templates.count("")))
     return [name or names[next(chosen)] for name in templates]
 
 
-def make(
+def make_plan(
     run: str,
     point: str,
     arrivals: Arrivals,
@@ -126,14 +124,14 @@ def write(path: Path, plan: Plan) -> None:
 
     def records() -> Iterator[dict[str, Any]]:
         yield plan.header
-        for one in plan.workloads:
+        for workload in plan.workloads:
             yield {
                 "type": "workload",
-                "index": one.index,
-                "name": one.name,
-                "offset": one.offset,
-                "template": one.template,
-                "parameters": one.parameters,
+                "index": workload.index,
+                "name": workload.name,
+                "offset": workload.offset,
+                "template": workload.template,
+                "parameters": workload.parameters,
             }
 
     files.write_lines(path, records(), SCHEMA)
@@ -175,7 +173,7 @@ def read_rows(path: Path) -> Plan:
     return Plan(rows[0], workloads)
 
 
-def settle(path: Path, plan: Plan) -> bool:
+def write_or_compare(path: Path, plan: Plan) -> bool:
     """Write ``plan``, or check that the file at ``path`` is the same; return whether it existed.
 
     Raises InputError naming the difference, because a point directory belongs to one load.
@@ -196,7 +194,7 @@ def _difference(held: dict[str, Any], now: dict[str, Any]) -> str:
     for name in _BINDING:
         if held[name] != now[name]:
             return f"its {name} is {_short(held[name])}, now it would be {_short(now[name])}"
-    before, after = ([one["name"] for one in header["templates"]] for header in (held, now))
+    before, after = ([template["name"] for template in header["templates"]] for header in (held, now))
     if before != after:
         return f"its templates are {', '.join(before)}, now they would be {', '.join(after)}"
     for old, new in zip(held["templates"], now["templates"], strict=True):
@@ -243,7 +241,7 @@ class Part:
         return len(range(self.client, count, self.clients))
 
 
-def cut(plan: Plan, part: Part) -> Plan:
+def part_of(plan: Plan, part: Part) -> Plan:
     """Return the part of a plan: its header and the workloads of the client."""
     return plan if part.whole else Plan(plan.header, plan.workloads[part.client :: part.clients])
 
@@ -252,7 +250,7 @@ def read_part(path: Path, part: Part) -> Plan:
     """Read a part of a plan. Raises DataError if it is missing, of another version, or not this part."""
     plan = read_rows(path)
     wanted = part.size(plan.header["count"])
-    if len(plan.workloads) != wanted or not all(part.has(one.index) for one in plan.workloads):
+    if len(plan.workloads) != wanted or not all(part.has(workload.index) for workload in plan.workloads):
         raise DataError(
             f"{path}: not the part of client {part.client} of {part.clients}, which has {wanted} of "
             f"{plan.header['count']} workloads"

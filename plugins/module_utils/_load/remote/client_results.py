@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 _NAMED = 10
 
 
-def join(point_dir: Path, folders: Mapping[int, Path], clients: int, lost: Mapping[int, str]) -> None:
+def join_files(point_dir: Path, folders: Mapping[int, Path], clients: int, lost: Mapping[int, str]) -> None:
     """Write ledger and observations of the point from those in the folders of the clients, by number.
 
     lost: client -> why its files are missing. Safe to repeat.
@@ -58,11 +58,11 @@ def _append(path: Path, stream: BinaryIO) -> None:
             stream.write(whole + newline)
 
 
-def progress(point: str, planned: int, counts: Iterable[Mapping[str, int]], clients: int, seconds: float) -> str:
+def progress_line(point: str, planned: int, counts: Iterable[Mapping[str, int]], clients: int, seconds: float) -> str:
     """Return the progress of all clients as one line."""
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for count in counts:
+        total.update(count)
     parts = [
         f"{total['submitted']}/{planned} submitted by {clients} clients",
         f"{total['created']} created",
@@ -75,7 +75,7 @@ def progress(point: str, planned: int, counts: Iterable[Mapping[str, int]], clie
     return f"workload {point}: {', '.join(parts)}"
 
 
-def result(
+def joined_result(
     request: LoadSpec, planned: int, results: Mapping[int, Mapping[str, Any]], lost: Mapping[int, str], seconds: float
 ) -> dict[str, Any]:
     """Return the results of the clients as one, as workload_submit returns it, and ``clients`` with each.
@@ -86,8 +86,8 @@ def result(
     """
     each = [results[client] for client in sorted(results)]
     counts: Counter[str] = Counter()
-    for one in each:
-        counts.update(one["counts"])
+    for client_result in each:
+        counts.update(client_result["counts"])
     recorded = _recorded(request, lost)
     counts.update(recorded.outcomes.values())
     unknown = [
@@ -97,27 +97,28 @@ def result(
     ]
     counted = {**counts, "planned": planned, "unknown": len(unknown)}
     late = recorded.late
-    total = quantiles.summary([one for some in late.values() for one in some])
+    total = quantiles.summary([client_result for some in late.values() for client_result in some])
     found: dict[str, Any] = {
-        "changed": any(one["changed"] for one in each),
+        "changed": any(client_result["changed"] for client_result in each),
         "counts": counted,
-        "timed_out": any(one["timed_out"] for one in each),
-        "stopped": next((one["stopped"] for one in each if one["stopped"]), "") or _lost(lost, unknown),
-        "waiting_for": [name for one in each for name in one["waiting_for"]][:_NAMED],
+        "timed_out": any(client_result["timed_out"] for client_result in each),
+        "stopped": next((client_result["stopped"] for client_result in each if client_result["stopped"]), "")
+        or _lost(lost, unknown),
+        "waiting_for": [name for client_result in each for name in client_result["waiting_for"]][:_NAMED],
         "refusals": _refusals(each),
         "lateness": total,
         "max_lateness": request.max_lateness,
-        "held_back": sum(one["held_back"] for one in each),
-        "stolen": max((one["stolen"] or 0.0 for one in each), default=0.0),
+        "held_back": sum(client_result["held_back"] for client_result in each),
+        "stolen": max((client_result["stolen"] or 0.0 for client_result in each), default=0.0),
         "on_time": quantiles.on_time(total, request.max_lateness),
-        "rate": round(sum(one["rate"] for one in each), 3),
-        "load_seconds": max((one["load_seconds"] for one in each), default=0.0),
-        "repeated": dict(sum((Counter(one["repeated"]) for one in each), Counter())),
-        "sessions": max((one["sessions"] for one in each), default=0),
-        "events": sum(one["events"] for one in each),
-        "gaps": sum(one["gaps"] for one in each),
+        "rate": round(sum(client_result["rate"] for client_result in each), 3),
+        "load_seconds": max((client_result["load_seconds"] for client_result in each), default=0.0),
+        "repeated": dict(sum((Counter(client_result["repeated"]) for client_result in each), Counter())),
+        "sessions": max((client_result["sessions"] for client_result in each), default=0),
+        "events": sum(client_result["events"] for client_result in each),
+        "gaps": sum(client_result["gaps"] for client_result in each),
         "sampling": each[0]["sampling"] if each else {},
-        "notes": sorted({note for one in each for note in one["notes"]}),
+        "notes": sorted({note for client_result in each for note in client_result["notes"]}),
         "seconds": round(seconds, 3),
         "clients": [_of_client(client, results[client], late.get(client, [])) for client in sorted(results)],
     }
@@ -155,7 +156,7 @@ def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
     kinds = set()
     if lost:
         header = workload_plan.read_header(request.point_dir / "plan.jsonl")
-        kinds = {one["kind"] for one in header["templates"]}
+        kinds = {template["kind"] for template in header["templates"]}
     seen: set[int] = set()
     client = 0
     for row in files.read_lines(request.point_dir / LEDGER):
@@ -173,10 +174,10 @@ def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
 
 def _refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     total: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for one in (refusal for found in each for refusal in found["refusals"]):
-        known = total.setdefault((one["kind"], one["status"], one["reason"]), {**one, "count": 0})
-        known["count"] += one["count"]
-    return sorted(total.values(), key=lambda one: -int(one["count"]))[:_NAMED]
+    for row in (refusal for found in each for refusal in found["refusals"]):
+        known = total.setdefault((row["kind"], row["status"], row["reason"]), {**row, "count": 0})
+        known["count"] += row["count"]
+    return sorted(total.values(), key=lambda row: -int(row["count"]))[:_NAMED]
 
 
 def _message(request: LoadSpec, found: Mapping[str, Any]) -> str:
@@ -190,8 +191,8 @@ def _message(request: LoadSpec, found: Mapping[str, Any]) -> str:
             parts.append(f"{counts[name]} {name}")
     late = found["lateness"]
     if late is not None:
-        known = [one for one in found["clients"] if one["lateness"]]
-        worst = max(known, key=lambda one: float(one["lateness"]["p99"]))
+        known = [client for client in found["clients"] if client["lateness"]]
+        worst = max(known, key=lambda entry: float(entry["lateness"]["p99"]))
         of_worst = f"client {worst['client']}: {worst['lateness']['p99'] * 1000:.1f}"
         parts.append(f"sent P99 {late['p99'] * 1000:.1f} ms late ({of_worst})")
         if not found["on_time"]:

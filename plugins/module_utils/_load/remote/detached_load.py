@@ -37,14 +37,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
     lock_session,
 )
 
-from ..send.load_spec import LoadSpec
+from ..send.load_spec import LoadSpec, remote_parameters
 from ..send.submit_load import Load
 
 PLAN = "plan.jsonl"
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
 
 #: How long to wait after SIGTERM for the load to end, seconds.
-PATIENCE = 20.0
+GRACE_PERIOD = 20.0
 
 
 class LoadDirectory:
@@ -140,7 +140,7 @@ def _code(directory: LoadDirectory) -> str:
 
 def ansible_archive() -> Path | None:
     """Return the archive from which Ansible runs this module, None if it runs from files."""
-    return next((Path(one) for one in sys.path if one.endswith(".zip") and Path(one).is_file()), None)
+    return next((Path(entry) for entry in sys.path if entry.endswith(".zip") and Path(entry).is_file()), None)
 
 
 def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     found["offset"] = offset + len(whole)
     if state == ENDED:
         found["outcome"] = files.read_json(directory.result)
-        found["files"] = recorded(directory)
-        found["step_files"] = sorted(str(one) for one in directory.step.iterdir() if one.is_file())
+        found["files"] = point_files(directory)
+        found["step_files"] = sorted(str(path) for path in directory.step.iterdir() if path.is_file())
     if directory.counts.exists():
         found["counts"] = files.read_json(directory.counts)
     if state == DIED:
@@ -165,11 +165,29 @@ def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     return found
 
 
-def recorded(directory: LoadDirectory) -> list[str]:
+def point_files(directory: LoadDirectory) -> list[str]:
     """Return the files of the point; of one client of several without its part of the plan."""
     found = sorted(directory.point.glob("*.jsonl"))
     several = files.read_json(directory.request)["request"].get("clients", 1) > 1
-    return [str(one) for one in found if not (several and one.name == PLAN)]
+    return [str(path) for path in found if not (several and path.name == PLAN)]
+
+
+def apply(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
+    """Do one step of module workload_remote on this host: start the load, read its state, or remove it.
+
+    Raises:
+        InputError: for parameters that workload_submit would refuse.
+        ProcessError: if the load does not start or end.
+    """
+    directory = LoadDirectory(params["elsewhere_dir"], params["run_id"], params["point"])
+    if params["state"] == "absent":
+        return {"changed": remove(directory)}
+    if params["state"] == "status":
+        found = status(directory, params["offset"])
+        return {"changed": False, "load_state": found.pop("state"), **found}
+    request = remote_parameters(params["request"], params["run_id"], params["point"])
+    new = start(directory, request, params["kubeconfig_content"], params["lock"])
+    return {"changed": new, "found": not new}
 
 
 def remove(directory: LoadDirectory) -> bool:
@@ -190,7 +208,7 @@ def end(directory: LoadDirectory) -> None:
     """Send SIGTERM to the load, which then writes its result; SIGKILL to its session if it does not end."""
     found = directory.living()
     # Its session includes the sampler.
-    if found is not None and processes.end([found], PATIENCE, session=True):
+    if found is not None and processes.end([found], GRACE_PERIOD, session=True):
         raise ProcessError(f"the load, process {found.pid}, did not end")
 
 
@@ -204,7 +222,7 @@ def main(folder: str) -> int:
     try:
         if given["lock"]:
             _take_over(given["lock"], directory, lock_path)
-        request, progress = LoadSpec.of(given["request"]), Progress(str(directory.progress), Step(None))
+        request, progress = LoadSpec.from_params(given["request"]), Progress(str(directory.progress), Step(None))
         load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
         with exit_with_parent() if given["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}

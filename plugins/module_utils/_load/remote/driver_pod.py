@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state of the clients of a load in pods, as their ConfigMaps and the status of their Job have it.
+"""A load in pods of the driver cluster, as the controller sees it: starting, state, fetching its files, removing it.
 
-A load in pods of the driver cluster, from the controller: starting, following, fetching its files, removing it.
-
-All communication goes through the API server of the driver cluster. Objects are found by the name of the load.
+All communication goes through the API server of the driver cluster. Objects are found by the name of the load. The
+state of the clients is in their ConfigMaps and in the status of their Job.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class ClientState:
     holds: str = ""
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> ClientState:
+    def from_config_map(cls, stored: Mapping[str, Any]) -> ClientState:
         """Read the ConfigMap of a client."""
         data = stored.get("data") or {}
         return cls(
@@ -103,38 +102,40 @@ class PodsState:
     @property
     def over(self) -> bool:
         """Whether each client has ended or is lost."""
-        return all(one.ended or number in self.lost for number, one in enumerate(self.clients))
+        return all(client.ended or number in self.lost for number, client in enumerate(self.clients))
 
     def words(self, number: int) -> str:
         """Return why the pod of a client waits, or how it ended."""
         return self.pods.get(number) or "its pod does not exist yet"
 
 
-def words_of(pods: list[dict[str, Any]]) -> dict[int, str]:
+def pod_status_texts(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
-    ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp")))
-    return {int(label(one, INDEX) or 0): why_waiting(one) for one in ordered}
+    ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    return {int(label(pod, INDEX) or 0): why_waiting(pod) for pod in ordered}
 
 
-def lost(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
+def lost_clients(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
     """Return the clients whose pods are not made again, and why."""
     over = [
-        one for kind, one in conditions(job).items() if kind in ("Failed", "Complete") and is_condition_true(job, kind)
+        condition
+        for kind, condition in conditions(job).items()
+        if kind in ("Failed", "Complete") and is_condition_true(job, kind)
     ]
     failed = indexes(str((job.get("status") or {}).get("failedIndexes") or ""))
-    why = "; ".join(str(one.get("message") or one["type"]) for one in over)
+    why = "; ".join(str(condition.get("message") or condition["type"]) for condition in over)
     return {
         number: pods.get(number) or why or "the reason is unknown"
-        for number, one in enumerate(clients)
-        if not one.ended and (over or number in failed)
+        for number, client in enumerate(clients)
+        if not client.ended and (over or number in failed)
     }
 
 
 def indexes(text: str) -> set[int]:
     """Return the numbers of a list of intervals, such as 1,3-5."""
     found: set[int] = set()
-    for one in filter(None, text.split(",")):
-        first, _dash, last = one.partition("-")
+    for interval in filter(None, text.split(",")):
+        first, _dash, last = interval.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return found
 
@@ -151,7 +152,7 @@ GRANTS = tuple(
 #: Folder of the clients in the directory of the point, while their files are fetched.
 FOLDER = "clients"
 #: Polling interval, and timeout for the deletion of a load, seconds.
-LOOK, DELETION = 1.0, 120.0
+POLL_INTERVAL, DELETION_TIMEOUT = 1.0, 120.0
 
 
 class DriverPod:
@@ -198,7 +199,7 @@ class DriverPod:
         with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
             same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
             config = None if same else kubeconfig.standalone(load.kubeconfig, load.context)
-            grants = pod_manifests.grants(spec, pod_manifests.rights(target, load, lock)) if same else []
+            grants = pod_manifests.role_grants(spec, pod_manifests.required_rights(target, load, lock)) if same else []
             asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
         if not spec.namespace:
             self._await_deletion()
@@ -208,8 +209,8 @@ class DriverPod:
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
         given = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
         urls = self.store.secret() if self.store is not None else {}
-        for one in (*pod_manifests.owned(spec, uid, given, config, urls), *grants):
-            self._create(one)
+        for grant in (*pod_manifests.owned_objects(spec, uid, given, config, urls), *grants):
+            self._create(grant)
         client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
         self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
 
@@ -227,7 +228,9 @@ class DriverPod:
             deleted = found is not None and "deletionTimestamp" in found["metadata"]
             return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
 
-        waiting.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+        waiting.wait_until(
+            look, DELETION_TIMEOUT, self.say, lambda text: f"{text}: not done in {DELETION_TIMEOUT:g} s", POLL_INTERVAL
+        )
 
     def _create(self, manifest: dict[str, Any]) -> None:
         """Create an object; an interrupted start may have created it before."""
@@ -242,11 +245,14 @@ class DriverPod:
         job = self.client.get(JOB, spec.name, spec.home)
         if job is None or job["spec"].get("suspend"):
             return PodsState(there=False)
-        stored = {one["metadata"]["name"]: one for one in self._listed(result_sync.CONFIG_MAP, pod_manifests.STATE)}
+        stored = {
+            config_map["metadata"]["name"]: config_map
+            for config_map in self._listed(result_sync.CONFIG_MAP, pod_manifests.STATE)
+        }
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
-        clients = tuple(ClientState.of(stored.get(name, {})) for name in names)
-        pods = words_of(self._listed(POD))
-        return PodsState(True, clients, pods, lost(job, clients, pods))
+        clients = tuple(ClientState.from_config_map(stored.get(name, {})) for name in names)
+        pods = pod_status_texts(self._listed(POD))
+        return PodsState(True, clients, pods, lost_clients(job, clients, pods))
 
     def _listed(self, kind: Kind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
@@ -254,7 +260,7 @@ class DriverPod:
 
     def _waits(self) -> str:
         """Return why the pods wait, or how they ended."""
-        return "; ".join(words_of(self._listed(POD)).values())
+        return "; ".join(pod_status_texts(self._listed(POD)).values())
 
     def stop(self) -> None:
         """End all pods; they hand over what they have recorded. Raises WaitTimeout."""
@@ -262,10 +268,12 @@ class DriverPod:
         self.client.request("PATCH", path, {"spec": {"parallelism": 0}}, content_type=MERGE_PATCH)
 
         def look() -> tuple[bool | None, str]:
-            left = [one for one in self._listed(POD) if one["status"].get("phase") in ("Pending", "Running")]
+            left = [pod for pod in self._listed(POD) if pod["status"].get("phase") in ("Pending", "Running")]
             return not left or None, f"waits for the end of {len(left)} pods"
 
-        waiting.wait_until(look, DELETION, self.say, lambda text: f"{text}: not done in {DELETION:g} s", LOOK)
+        waiting.wait_until(
+            look, DELETION_TIMEOUT, self.say, lambda text: f"{text}: not done in {DELETION_TIMEOUT:g} s", POLL_INTERVAL
+        )
 
     # End
 
@@ -275,17 +283,17 @@ class DriverPod:
         Joins them to those of the point. Appends the files of the role call of client 0 to the ones in ``step_dir``.
         """
         folders = {}
-        for number, one in enumerate(found.clients):
+        for number, state in enumerate(found.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
-            get = partial(result_sync.fetch, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
+            get = partial(result_sync.fetch_results, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
             index = self.retry.call(f"fetching the files of client {number}", get)
-            self._fetch_archive(one, folder)
-            if not index and one.ended and not one.failed:
+            self._fetch_archive(state, folder)
+            if not index and state.ended and not state.failed:
                 raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
-        client_results.join(request.point_dir, folders, self.spec.clients, found.lost)
-        size = sum(path.stat().st_size for one in folders.values() for path in one.iterdir())
+        client_results.join_files(request.point_dir, folders, self.spec.clients, found.lost)
+        size = sum(path.stat().st_size for folder in folders.values() for path in folder.iterdir())
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
-        for sent in [sent for one in found.clients for sent in (one.result or {}).get("parcels", [])]:
+        for sent in [sent for client in found.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
                 get_step = partial(result_sync.fetch_file, self.client, self.spec.home, sent)
@@ -294,15 +302,17 @@ class DriverPod:
 
     def _fetch_archive(self, client: ClientState, folder: Path) -> None:
         """Replace the files of a client by those that it has uploaded, if it has."""
-        for one in (client.result or {}).get("parcels", []):
-            if one["kind"] == result_upload.ARCHIVE:
+        for parcel in (client.result or {}).get("parcels", []):
+            if parcel["kind"] == result_upload.ARCHIVE:
                 if self.store is None:
                     raise InputError(
-                        f"client {one['key']} has uploaded its files to an S3 server: set workload_collect_s3 as when "
-                        f"the load began ({remote_load.FILE} names the bucket)"
+                        f"client {parcel['key']} has uploaded its files to an S3 server: set workload_collect_s3 as "
+                        f"when the load began ({remote_load.FILE} names the bucket)"
                     )
-                result_store.unpack(self.store.fetch(one, folder), folder, None)
-                self.say(f"fetched the files of client {one['key']} from S3, {one['size'] / 2**20:.1f} MiB compressed")
+                result_store.unpack(self.store.fetch(parcel, folder), folder, None)
+                self.say(
+                    f"fetched the files of client {parcel['key']} from S3, {parcel['size'] / 2**20:.1f} MiB compressed"
+                )
 
     def remove(self) -> bool:
         """End the load and delete all of its objects; return whether there were any. Safe to repeat.
@@ -313,13 +323,15 @@ class DriverPod:
         selector = f"{run_labels.RUN}={spec.run},{run_labels.LOAD}={spec.point}"
         there = client.delete(JOB, spec.name, spec.home, {"propagationPolicy": "Foreground"})
         for kind in GRANTS:
-            for one in client.list(kind, "", selector)[0]:
-                meta = one["metadata"]
+            for grant in client.list(kind, "", selector)[0]:
+                meta = grant["metadata"]
                 there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
-        deadline = time.monotonic() + DELETION
+        deadline = time.monotonic() + DELETION_TIMEOUT
         while client.get(JOB, spec.name, spec.home) is not None:
             if time.monotonic() >= deadline:
-                raise WaitTimeout(f"Job {spec.home}/{spec.name} is still there after {DELETION:g} s: {self._waits()}")
+                raise WaitTimeout(
+                    f"Job {spec.home}/{spec.name} is still there after {DELETION_TIMEOUT:g} s: {self._waits()}"
+                )
             time.sleep(0.3)
         own = None if spec.namespace else client.get(NAMESPACE, spec.home)
         ours = own is not None and label(own, run_labels.RUN) == spec.run

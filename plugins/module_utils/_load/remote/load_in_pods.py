@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Follow a load in pods until each of its clients has ended or is lost, and show its progress.
+"""Runs a load in pods of the driver cluster, from the parameters of module workload_remote.
 
-A load in pods of the driver cluster, from the parameters of module workload_in_pod.
+It is followed, and its progress shown, until each of its clients has ended or is lost.
 """
 
 from __future__ import annotations
@@ -29,17 +29,23 @@ from ..send import common_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
 from . import client_results, remote_load, result_store
 from .detached_load import PLAN
-from .driver_pod import FOLDER, LOOK, DriverPod, PodsState
-from .pod_main import FREQUENT
+from .driver_pod import FOLDER, POLL_INTERVAL, DriverPod, PodsState
+from .pod_main import FAST_POLLING_CLIENTS
 from .pod_manifests import DriverPodSpec
 from .result_store import ResultStore
 
 #: Minimum interval between two renewals of URLs, seconds.
-RENEW = 20.0
+URL_RENEWAL_INTERVAL = 20.0
 #: Reasons of a container that waits for something that nobody will change, and how long it may give them, seconds: a
 #: registry may be unavailable for a moment.
-HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
-HOPING = 60.0
+TERMINAL_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+)
+TERMINAL_TOLERANCE = 60.0
 
 
 class PodsFollower:
@@ -79,7 +85,7 @@ class PodsFollower:
             self._show(found)
             if found.over:
                 return found
-            if any(one.failed for one in found.clients):
+            if any(client.failed for client in found.clients):
                 # The others would wait for it, or measure another load.
                 retry.call("ending the other clients", self._pod.stop)
                 return retry.call("following it", self._pod.status)
@@ -89,18 +95,18 @@ class PodsFollower:
                 return replace(found, unstarted=unstarted)
             self._collect(found)
             self._check_signs(found)
-            time.sleep(LOOK * max(1.0, spec.clients / FREQUENT))
+            time.sleep(POLL_INTERVAL * max(1.0, spec.clients / FAST_POLLING_CLIENTS))
 
     def _unstarted(self, found: PodsState) -> dict[int, str]:
         """Return the clients that are lost, if the others wait for them, and why they are."""
         now = time.monotonic()
         vain = {
             number: found.words(number)
-            for number, one in enumerate(found.clients)
-            if not one.beat and found.words(number).partition(":")[0] in HOPELESS
+            for number, client in enumerate(found.clients)
+            if not client.beat and found.words(number).partition(":")[0] in TERMINAL_REASONS
         }
         self._hopeless = {number: self._hopeless.get(number, now) for number in vain}
-        given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= HOPING}
+        given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= TERMINAL_TOLERANCE}
         gone = {**given_up, **found.lost}
         if gone and not self._started:
             self._started = self._pod.retry.call("looking for the common start", self._has_started)
@@ -108,22 +114,22 @@ class PodsFollower:
 
     def _show(self, found: PodsState) -> None:
         if len(found.clients) == 1:
-            (one,) = found.clients
-            new = one.count - self._shown
-            for line in one.lines[-new:] if new > 0 else ():
+            (state,) = found.clients
+            new = state.count - self._shown
+            for line in state.lines[-new:] if new > 0 else ():
                 self._pod.say(line)
-            self._shown = max(self._shown, one.count)
-        elif any(one.beat for one in found.clients):
-            counts = [one.counts for one in found.clients]
+            self._shown = max(self._shown, state.count)
+        elif any(client.beat for client in found.clients):
+            counts = [client.counts for client in found.clients]
             seconds = time.monotonic() - self._began
-            line = client_results.progress(self._pod.spec.point, self._planned, counts, len(counts), seconds)
+            line = client_results.progress_line(self._pod.spec.point, self._planned, counts, len(counts), seconds)
             if line.rpartition(",")[0] != self._line:
                 self._line = line.rpartition(",")[0]
                 self._pod.say(line)
         waiting = "; ".join(
             f"client {number}: {found.words(number)}"
-            for number, one in enumerate(found.clients)
-            if not one.ended and found.words(number) != "Running"
+            for number, state in enumerate(found.clients)
+            if not state.ended and found.words(number) != "Running"
         )
         if waiting != self._waiting:
             self._waiting = waiting
@@ -131,7 +137,9 @@ class PodsFollower:
 
     def _collect(self, found: PodsState) -> None:
         """Replace the URLs of clients that hold their files. Raises ProcessError if no S3 server is set."""
-        holding = {number: one.holds for number, one in enumerate(found.clients) if one.holds and not one.ended}
+        holding = {
+            number: client.holds for number, client in enumerate(found.clients) if client.holds and not client.ended
+        }
         if not holding:
             return
         number, why = min(holding.items())
@@ -144,44 +152,25 @@ class PodsFollower:
         if words != self._holding:
             self._holding = words
             self._pod.say(words)
-        if time.monotonic() - self._renewed > RENEW:
+        if time.monotonic() - self._renewed > URL_RENEWAL_INTERVAL:
             self._renewed = time.monotonic()
             self._pod.retry.call("renewing the URLs of the uploads", self._pod.renew)
 
     def _check_signs(self, found: PodsState) -> None:
         now, spec = time.monotonic(), self._pod.spec
-        for number, one in enumerate(found.clients):
-            if one.beat != self._beats[number]:
-                self._beats[number], self._heard[number] = one.beat, now
-            if one.ended or number in found.lost:
+        for number, client in enumerate(found.clients):
+            if client.beat != self._beats[number]:
+                self._beats[number], self._heard[number] = client.beat, now
+            if client.ended or number in found.lost:
                 continue
             words = found.words(number)
-            if not one.beat and now - self._began > self._start_timeout:
+            if not client.beat and now - self._began > self._start_timeout:
                 raise WaitTimeout(
                     f"the pod of client {number} of {spec.name} did not start within {self._start_timeout:g} s: {words}"
                 )
-            if one.beat and now - self._heard[number] > self._pod.retry.patience:
+            if client.beat and now - self._heard[number] > self._pod.retry.patience:
                 silent = now - self._heard[number]
                 raise WaitTimeout(f"no sign of life of client {number} of {spec.name} for {silent:.0f} s: {words}")
-
-
-def spec_of(given: Mapping[str, Any]) -> DriverPodSpec:
-    """Return what the pods need."""
-    return DriverPodSpec(
-        run=given["run_id"],
-        point=given["point"],
-        image=given["image"],
-        namespace=given["namespace"],
-        node_selector=given["node_selector"],
-        tolerations=tuple(given["tolerations"]),
-        requests={name: str(value) for name, value in given["requests"].items()},
-        limits={name: str(value) for name, value in given["limits"].items()},
-        security_context=given["security_context"],
-        keep=given["keep"],
-        clients=int(given["request"].get("clients") or 1),
-        restarts=given["restarts"],
-        collect_bytes=given["collect_bytes"],
-    )
 
 
 class LoadInPod:
@@ -192,13 +181,13 @@ class LoadInPod:
 
     def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
         """``given``: the module's parameters. ``client``: of the driver cluster."""
-        spec = spec_of(given)
+        spec = DriverPodSpec.from_params(given)
         say = step.reporter(given["progress_file"], "driver pod")
         recorded = (remote_load.read(Path(given["point_dir"])) or {}).get("collect") or {}
         clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
-        self.store = ResultStore.of(given, spec.run, spec.point, clients)
+        self.store = ResultStore.from_params(given, spec.run, spec.point, clients)
         self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
-        self.pod = DriverPod(client, spec, say, given["reconnect"], self.store)
+        self.pod = DriverPod(client, spec, say, given["elsewhere_reconnect"], self.store)
         self.root = spec.namespace
         self.retry = self.pod.retry
         self._given = given
@@ -213,8 +202,8 @@ class LoadInPod:
     @cached_property
     def _request(self) -> LoadSpec:
         given = self._given
-        target = {"kubeconfig": given["target_kubeconfig"], "context": given["target_context"]}
-        return LoadSpec.of({**self._asked, **target, "point_dir": given["point_dir"]})
+        target = {"kubeconfig": given["kubeconfig"], "context": given["context"]}
+        return LoadSpec.from_params({**self._asked, **target, "point_dir": given["point_dir"]})
 
     @cached_property
     def _planned(self) -> int:
@@ -240,7 +229,7 @@ class LoadInPod:
 
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad."""
-        start_timeout = self._given["start_timeout"]
+        start_timeout = self._given["driver_start_timeout"]
         return {"state": PodsFollower(self.pod, self._planned, start_timeout, self._has_started).run()}
 
     def _has_started(self) -> bool:
@@ -257,20 +246,20 @@ class LoadInPod:
         found: PodsState = ended["state"]
         folders = self.pod.fetch(found, self._request, step_dir)
         outcome = self._outcome(found)
-        for one in folders.values():
-            shutil.rmtree(one)
-        for one in (point_dir / FOLDER / self.pod.spec.run, point_dir / FOLDER):
+        for folder in folders.values():
+            shutil.rmtree(folder)
+        for leftover in (point_dir / FOLDER / self.pod.spec.run, point_dir / FOLDER):
             with contextlib.suppress(OSError):
-                one.rmdir()
+                leftover.rmdir()
         return outcome
 
     def _outcome(self, found: PodsState) -> Mapping[str, Any]:
         """Return the outcome of all clients. Their files were joined."""
         if found.unstarted:
             return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(found.unstarted)}"}
-        outcomes = {number: one.result["outcome"] for number, one in enumerate(found.clients) if one.result}
+        outcomes = {number: client.result["outcome"] for number, client in enumerate(found.clients) if client.result}
         several = len(found.clients) > 1
-        failed = {number: one for number, one in outcomes.items() if not one["ok"]}
+        failed = {number: client for number, client in outcomes.items() if not client["ok"]}
         if failed:
             number, outcome = min(failed.items())
             return (
@@ -281,9 +270,9 @@ class LoadInPod:
             return {"ok": False, "error": "ProcessError", "msg": f"the load died without a result: {why}"}
         if not several:
             return dict(outcomes[0])
-        results = {number: one["result"] for number, one in outcomes.items()}
+        results = {number: client["result"] for number, client in outcomes.items()}
         seconds = time.monotonic() - self._began
-        result = client_results.result(self._request, self._planned, results, found.lost, seconds)
+        result = client_results.joined_result(self._request, self._planned, results, found.lost, seconds)
         self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
         self.pod.say(result["msg"])
         return {"ok": True, "result": result}
@@ -293,7 +282,7 @@ class LoadInPod:
         there = self.pod.remove()
         if self.store is not None:
             there = self.store.delete() or there
-        if self._given.get("target_kubeconfig") and self._given.get("state") != "absent":
+        if self._given.get("kubeconfig") and self._given.get("state") != "absent":
             self._remove_leases()
         return there
 
@@ -302,7 +291,9 @@ class LoadInPod:
         request = self._request
         if request.clients > 1:
             with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
-                common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)
+                common_start.remove_leases(
+                    client, request.run, request.point, request.namespace or client.access.namespace
+                )
 
 
 def _unready(why: Mapping[int, str]) -> str:
@@ -315,9 +306,14 @@ def _unready(why: Mapping[int, str]) -> str:
     )
 
 
+def apply(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Do what ``state`` of module workload_remote asks for."""
+    return absent(params, step) if params["state"] == "absent" else present(params, step)
+
+
 def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
-    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+    with Client.from_kubeconfig(given["driver_kubeconfig"], given["driver_context"]) as client:
         step_dir = Path(given["step_dir"]) if given["step_dir"] else None
         return remote_load.run(LoadInPod(given, client, step), Path(given["point_dir"]), step_dir)
 
@@ -326,7 +322,7 @@ def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(given["point_dir"])
     record = remote_load.read(point_dir) or {}
-    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+    with Client.from_kubeconfig(given["driver_kubeconfig"], given["driver_context"]) as client:
         found = LoadInPod(given, client, step)
         if found.store is not None and record.get("state") == remote_load.STARTED:
             found.pod.remove()  # even if the S3 server cannot be reached
@@ -347,6 +343,6 @@ def _rescue(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> 
     if not folders:
         return
     lost = {number: "its files were not collected" for number in range(store.clients) if number not in folders}
-    client_results.join(point_dir, folders, store.clients, lost)
+    client_results.join_files(point_dir, folders, store.clients, lost)
     shutil.rmtree(point_dir / FOLDER)  # an interrupted call may have left some
     say(f"fetched what {formats.count(len(folders), 'client')} had uploaded")

@@ -21,15 +21,18 @@ from . import detached_load, remote_load
 from .remote_load import ConnectionRetry
 
 #: Options that every call of the module gets.
-_NAMES = ("root", "run_id", "point")
+_NAMES = ("run_on", "elsewhere_dir", "run_id", "point")
 
 
 class LoadOnHost:
     """The load of one point on another host.
 
-    given: the task's arguments. request: reads the parameters of workload_submit. call: runs module workload_on_host,
-    or with state ``status`` workload_on_host_info, on the host once. fetch_file: copies a file (path there, path here).
-    retry: repeats both while the connection is lost.
+    Args:
+        given: the task's arguments.
+        request: reads the parameters of workload_submit.
+        call: runs module workload_remote on the host once.
+        fetch_file: copies a file (path there, path here).
+        retry: repeats both while the connection is lost.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class LoadOnHost:
     ) -> None:
         self.where = self.host = retry.who
         self.collect: Mapping[str, Any] | None = None  # ssh has no maximum size
-        self.root = str(given.get("root") or "")
+        self.root = str(given.get("elsewhere_dir") or "")
         self._given = given
         self._read_request = request
         self._call_once = call
@@ -52,7 +55,7 @@ class LoadOnHost:
 
     def begin(self, recorded: bool) -> bool:
         """See RemoteLoad. Without a load on the host, the earlier session did not come as far as its start."""
-        state = self._lasting("looking for it", state="status")["state"] if recorded else detached_load.ABSENT
+        state = self._lasting("looking for it", state="status")["load_state"] if recorded else detached_load.ABSENT
         if state != detached_load.ABSENT:
             self.retry.say(f"found the load again by its run id, {state}")
             return True
@@ -68,15 +71,15 @@ class LoadOnHost:
             for line in found["lines"]:
                 self.retry.say(line)
             offset = found["offset"]
-            if found["state"] == detached_load.ENDED:
+            if found["load_state"] == detached_load.ENDED:
                 return found
-            if found["state"] != detached_load.RUNNING:
+            if found["load_state"] != detached_load.RUNNING:
                 raise ProcessError(
-                    f"{self.host}: the load of run {self._given['run_id']} {found['state']} without a result: "
+                    f"{self.host}: the load of run {self._given['run_id']} {found['load_state']} without a result: "
                     f"{found.get('log') or 'it left no log'}"
                 )
             time.sleep(pause)
-            pause = min(pause * 2, float(self._given.get("interval", 10)))
+            pause = min(pause * 2, float(self._given.get("elsewhere_interval", 10)))
 
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
@@ -92,10 +95,11 @@ class LoadOnHost:
 
     def _request(self) -> dict[str, Any]:
         request = self._read_request()
-        kubeconfig, context = str(self._given["kubeconfig"]), str(request.get("context") or "")
+        kubeconfig, context = str(self._given["kubeconfig"]), str(self._given.get("context") or "")
         target = api_host(load(kubeconfig, context))
         return {
-            "request": {**files.plain(request), "context": ""},
+            "request": files.plain(request),
+            "kubeconfig": kubeconfig,
             "kubeconfig_content": standalone(kubeconfig, context),
             "lock": remote_load.held_lock(self._given.get("lock_dir"), target),
         }

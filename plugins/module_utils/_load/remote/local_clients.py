@@ -47,7 +47,7 @@ def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number
     directory = directories(request)[number]
     aside = request.point_dir / FOLDER / f".plan-{number:03d}.jsonl"
     aside.parent.mkdir(parents=True, exist_ok=True)
-    workload_plan.write(aside, workload_plan.cut(plan, Part(number, request.clients)))
+    workload_plan.write(aside, workload_plan.part_of(plan, Part(number, request.clients)))
     asked = {name: given[name] for name in load_spec.SUBMIT}
     # The options of the module are checked again there; the plan has the seed.
     asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
@@ -68,22 +68,22 @@ def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progr
         return {**files.read_json(done), "changed": False}
     plan = prepare_load.write_plan(request, request.clients)
     found = directories(request)
-    for one in found:
-        if one.state() == detached_load.ENDED and not files.read_json(one.result)["ok"]:
-            one.result.unlink()  # interrupted: it goes on
+    for client in found:
+        if client.state() == detached_load.ENDED and not files.read_json(client.result)["ok"]:
+            client.result.unlink()  # interrupted: it goes on
     try:
         with signals.interrupt_recorded(request.lock_lost) as stop:
             outcomes = _follow(given, request, plan, stop, progress, began)
     finally:
-        for one in found:
-            detached_load.end(one)
+        for client in found:
+            detached_load.end(client)
         _collect(request)
-    failed = {number: one for number, one in outcomes.items() if not one["ok"]}
+    failed = {number: client for number, client in outcomes.items() if not client["ok"]}
     if failed:
         number, outcome = min(failed.items())
         raise ProcessError(f"client {number} of {request.clients}: {outcome['msg']}")
-    results = {number: one["result"] for number, one in outcomes.items()}
-    result = client_results.result(request, len(plan.workloads), results, {}, time.monotonic() - began)
+    results = {number: client["result"] for number, client in outcomes.items()}
+    result = client_results.joined_result(request, len(plan.workloads), results, {}, time.monotonic() - began)
     step.timing("load", result["load_seconds"], f"point {request.point}")
     files.write_json(done, result)
     shutil.rmtree(request.point_dir / FOLDER / request.run)
@@ -106,8 +106,8 @@ def _follow(
     outcomes: dict[int, dict[str, Any]] = {}
     while len(outcomes) < len(found):
         counts = []
-        for number, one in enumerate(found):
-            state = detached_load.status(one, 0)
+        for number, directory in enumerate(found):
+            state = detached_load.status(directory, 0)
             counts.append(state.get("counts", {}))
             if number in outcomes:
                 continue
@@ -120,7 +120,7 @@ def _follow(
                 if starts[number] > _DEATHS:
                     raise ProcessError(f"client {number} died {_DEATHS} times: {state.get('log', '')}")
                 start_client(given, request, plan, number)
-        line = client_results.progress(
+        line = client_results.progress_line(
             request.point, len(plan.workloads), counts, request.clients, time.monotonic() - began
         )
         progress.update(str(counts), line)
@@ -131,10 +131,10 @@ def _follow(
 
 def _collect(request: LoadSpec) -> None:
     """Join what the clients have recorded so far."""
-    folders = {number: one.point for number, one in enumerate(directories(request))}
-    client_results.join(request.point_dir, folders, request.clients, {})
+    folders = {number: directory.point for number, directory in enumerate(directories(request))}
+    client_results.join_files(request.point_dir, folders, request.clients, {})
 
 
 def _remove_leases(request: LoadSpec) -> None:
     with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
-        common_start.remove(client, request.run, request.point, request.namespace or client.access.namespace)
+        common_start.remove_leases(client, request.run, request.point, request.namespace or client.access.namespace)

@@ -41,7 +41,7 @@ from ..plan.workload_plan import Part
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
 from . import detached_load, result_sync
-from .result_sync import FILES, HandOver
+from .result_sync import FILES, ResultSync
 from .result_upload import ResultUpload
 
 SECRET = Kind("v1", "Secret", "secrets", True)
@@ -53,16 +53,16 @@ REQUEST, KUBECONFIG = "request.json.gz", "kubeconfig"
 INDEX = "JOB_COMPLETION_INDEX"
 
 #: Polling interval for the load, and maximum interval between two heartbeats and of handing files over, seconds.
-LOOK, BEAT, HAND_OVER = 1.0, 20.0, 5.0
+POLL_INTERVAL, HEARTBEAT, SYNC_INTERVAL = 1.0, 20.0, 5.0
 
 #: Number of clients whose state changes once per LOOK. More of them report less frequently, or the writes would add up.
-FREQUENT = 10
+FAST_POLLING_CLIENTS = 10
 
 #: Maximum number of lines in the ConfigMap.
-LINES = 200
+MAX_LINES = 200
 
 #: How long to retry without a response from the API server, and after a refusal, seconds.
-PATIENCE, REFUSED = 900.0, 20.0
+RETRY_TIME, REFUSAL_RETRY_TIME = 900.0, 20.0
 
 
 class StateConfigMap:
@@ -77,7 +77,7 @@ class StateConfigMap:
 
     def add(self, lines: Sequence[str]) -> None:
         """Add lines of the load."""
-        self.lines = [*self.lines, *lines][-LINES:]
+        self.lines = [*self.lines, *lines][-MAX_LINES:]
         self.count += len(lines)
 
     def write(self, state: str, **more: Any) -> None:
@@ -100,7 +100,7 @@ def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
             return do()
         except (AccessError, ApiError) as error:
             passing = error.busy if isinstance(error, ApiError) else isinstance(error, Broken)
-            patience = PATIENCE if passing else 0.0 if over.is_set() else REFUSED
+            patience = RETRY_TIME if passing else 0.0 if over.is_set() else REFUSAL_RETRY_TIME
             if time.monotonic() - began >= patience:
                 raise
             time.sleep(1.0)
@@ -113,8 +113,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     name, namespace, given, access, work = arguments
     over = SignalEvent()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda _number, _frame: over.set())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: over.set())
     ours = json.dumps(service_account(Path(access), "driver", namespace))
     kubeconfig = Path(work) / "driver-kubeconfig"
     files.replace_text(kubeconfig, ours, mode=0o600)
@@ -150,7 +150,7 @@ class ClientInPod:
         config = target.read_text(encoding="utf-8") if target.exists() else ours
         directory = detached_load.LoadDirectory(work / "loads", request["run_id"], request["point"])
         directory.point.mkdir(parents=True)
-        files = HandOver(
+        files = ResultSync(
             self._client, self._namespace, self._own, directory.point, asked["metadata"], asked["collect"]["most"]
         )
         retry(files.restore, self._over)
@@ -184,25 +184,25 @@ class ClientInPod:
         """Upload the files to the S3 server; return the record of the archive. Raises ProcessError."""
 
         def report(reason: str) -> None:
-            _try(partial(self._status.write, detached_load.RUNNING, holds=reason))
+            _log_api_error(partial(self._status.write, detached_load.RUNNING, holds=reason))
 
         upload = ResultUpload(
             self._client, self._namespace, self._name, str(self.number), patience, report, self._over.is_set
         )
-        files = [("point", directory.point / one) for one in FILES if (directory.point / one).exists()]
+        files = [("point", directory.point / name) for name in FILES if (directory.point / name).exists()]
         return upload.send(files, outcome, directory.path)
 
     def _send_step_files(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-        step = [("step", Path(one)) for one in paths]
+        step = [("step", Path(path)) for path in paths]
         base = f"{self._own}-{secrets.token_hex(4)}"  # a pod that is made again may have other files
         send = partial(result_sync.send, self._client, self._namespace, base, step, metadata)
         return list(retry(send, self._over))
 
-    def _follow(self, directory: detached_load.LoadDirectory, files: HandOver, clients: int) -> dict[str, Any]:
+    def _follow(self, directory: detached_load.LoadDirectory, files: ResultSync, clients: int) -> dict[str, Any]:
         """Report the state of the load and hand its files over until it has ended; end it on ``over``."""
         offset, ending, sent = 0, False, 0
         counts: dict[str, int] = {}
-        look = LOOK * max(1.0, clients / FREQUENT)
+        look = POLL_INTERVAL * max(1.0, clients / FAST_POLLING_CLIENTS)
         due = time.monotonic()
         while True:
             if self._over.is_set() and not ending:
@@ -214,14 +214,14 @@ class ClientInPod:
             if found["state"] != detached_load.RUNNING:
                 return found
             now = time.monotonic()
-            if found["lines"] or found.get("counts", {}) != counts or now - self._status.written >= BEAT:
+            if found["lines"] or found.get("counts", {}) != counts or now - self._status.written >= HEARTBEAT:
                 counts = found.get("counts", {})
-                _try(partial(self._status.write, detached_load.RUNNING, counts=counts))
+                _log_api_error(partial(self._status.write, detached_load.RUNNING, counts=counts))
             if now >= due:
                 # Soon at first: they then have the start of the schedule, on which a pod that is made again continues.
                 sent += 1
-                due = now + min(HAND_OVER, sent * look)
-                _try(files.send)
+                due = now + min(SYNC_INTERVAL, sent * look)
+                _log_api_error(files.send)
             self._over.wait(look) if not ending else time.sleep(look)
 
 
@@ -237,19 +237,21 @@ def _start(
     whole, kubeconfig = work / "whole", work / "target-kubeconfig"
     files.replace_text(kubeconfig, config, mode=0o600)
     try:
-        made = LoadSpec.of({**request, "kubeconfig": str(kubeconfig), "point_dir": str(whole), "lock_dir": None})
+        made = LoadSpec.from_params(
+            {**request, "kubeconfig": str(kubeconfig), "point_dir": str(whole), "lock_dir": None}
+        )
         plan = prepare_load.write_plan(made, clients)
     finally:
         kubeconfig.unlink()
     if files.sha256_of(whole / detached_load.PLAN) != asked["plan"]:
         raise DataError(f"client {number} has made another plan than the controller: their software differs")
     part = whole / "part.jsonl"
-    workload_plan.write(part, workload_plan.cut(plan, Part(number, clients)))
+    workload_plan.write(part, workload_plan.part_of(plan, Part(number, clients)))
     request["client"] = number if clients > 1 else None
     detached_load.start(directory, request, config, asked["lock"], plan=part, again=True)
 
 
-def _try(do: Callable[[], Any]) -> None:
+def _log_api_error(do: Callable[[], Any]) -> None:
     """Call ``do``; after an error, the next call reports the same."""
     try:
         do()

@@ -1,14 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The code that a load in a pod needs, as a zip: our modules and those of ansible.module_utils that they import.
-
-The image of the pod has neither. Where Ansible packed the module that runs, its archive has the same content.
-
-The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
+"""The objects of a load in pods: a Job that owns the others, so that they are deleted with it.
 
 The Job has one index, and thus one pod at a time, for each client of the load. It is created first, suspended, and
-resumed when everything that its pods need exists.
+resumed when everything that its pods need exists. The image of the pods has neither our modules nor
+ansible.module_utils: a ConfigMap has them as a zip, the archive of Ansible if it packed the module that runs.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ def _modules(first: str) -> dict[str, bytes]:
     left = [first]
     while left:
         name = left.pop()
-        if name in seen or not any(f"{name}.".startswith(f"{one}.") for one in _PACKED):
+        if name in seen or not any(f"{name}.".startswith(f"{prefix}.") for prefix in _PACKED):
             continue
         seen.add(name)
         spec = importlib.util.find_spec(name) if _exists(name.rpartition(".")[0]) else None
@@ -91,17 +88,17 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield the modules that a module of ``package`` may import; some are attributes of modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 base = importlib.util.resolve_name("." * node.level + base, package)
             yield base
-            yield from (f"{base}.{one.name}" for one in node.names)
+            yield from (f"{base}.{name.name}" for name in node.names)
 
 
 #: Maximum size of an object, bytes: an API server allows 1 MiB.
-ROOM = 1_000_000
+MAX_OBJECT_BYTES = 1_000_000
 
 GIVEN, CODE, ACCESS, WORK = "/seatrial/given", "/seatrial/code", "/seatrial/access", "/seatrial/work"
 _ARCHIVE = "code.zip"
@@ -130,7 +127,21 @@ class DriverPodSpec:
     keep: int = 86400
     clients: int = 1
     restarts: int = 3
-    collect_bytes: int = result_upload.MOST
+    collect_bytes: int = result_upload.DEFAULT_COLLECT_BYTES
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> DriverPodSpec:
+        """Return what the pods need, from the options of module workload_remote."""
+        names = ("image", "namespace", "node_selector", "tolerations", "security_context", "keep", "restarts")
+        return cls(
+            run=params["run_id"],
+            point=params["point"],
+            clients=int(params["request"].get("clients") or 1),
+            collect_bytes=params["collect_bytes"],
+            requests={name: str(value) for name, value in params["driver_requests"].items()},
+            limits={name: str(value) for name, value in params["driver_limits"].items()},
+            **{name: params[f"driver_{name}"] for name in names},
+        )
 
     @property
     def name(self) -> str:
@@ -194,7 +205,7 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 60,
         "nodeSelector": dict(spec.node_selector),
-        "tolerations": [dict(one) for one in spec.tolerations],
+        "tolerations": [dict(toleration) for toleration in spec.tolerations],
         "securityContext": {
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
@@ -230,7 +241,7 @@ def job(spec: DriverPodSpec) -> dict[str, Any]:
     }
 
 
-def owned(
+def owned_objects(
     spec: DriverPodSpec,
     uid: str,
     asked: Mapping[str, Any],
@@ -246,10 +257,10 @@ def owned(
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
     metadata = {"labels": spec.labels, "namespace": spec.home, "ownerReferences": [owner]}
     packed = gzip.compress(json.dumps({**asked, "metadata": metadata}).encode())
-    if len(packed) > ROOM:
+    if len(packed) > MAX_OBJECT_BYTES:
         raise InputError(
             f"the load's templates and trace are {len(packed) / 1e6:.1f} MB compressed, the maximum of a Secret is "
-            f"{ROOM / 1e6:g} MB: run the load on the controller or on a host"
+            f"{MAX_OBJECT_BYTES / 1e6:g} MB: run the load on the controller or on a host"
         )
     data = {pod_main.REQUEST: base64.b64encode(packed).decode()}
     if kubeconfig is not None:
@@ -293,49 +304,49 @@ def _written(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
 
 
-def rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
+def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
     """Return the rights that this load needs on its target: its kinds, watches, canary, circuit breaker, lock.
 
     Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
-    rendered = [templates.render(one, request.run, request.point, usual, (0,)) for one in request.templates]
+    rendered = [templates.render(template, request.run, request.point, usual, (0,)) for template in request.templates]
     found: set[Right] = set()
     places = set()
-    for document in templates.documents(rendered):
+    for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = (document.namespace or usual) if kind.namespaced else ""
         places.add(document.namespace or usual)
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
-        found |= _on(document.api_version, kind.resource, where, verbs)
+        found |= _rights_on(document.api_version, kind.resource, where, verbs)
     # Workloads in several namespaces are watched in all.
     watched = places.pop() if len(places) == 1 else ""
-    for one in compile_kinds(request.stages):
-        for version in one.api_versions:
+    for compile_kind in compile_kinds(request.stages):
+        for version in compile_kind.api_versions:
             try:
-                kind = client.kind(version, one.kind)
+                kind = client.kind(version, compile_kind.kind)
             except InputError:
                 continue
-            found |= _on(version, kind.resource, watched if kind.namespaced else "", ("get", "list", "watch"))
+            found |= _rights_on(version, kind.resource, watched if kind.namespaced else "", ("get", "list", "watch"))
             break
-    found |= _on("v1", "pods", usual, ("list",))
+    found |= _rights_on("v1", "pods", usual, ("list",))
     canary = ("create", "get", "list", "watch", "patch", "delete")
-    found |= _on("coordination.k8s.io/v1", "leases", usual, canary)
-    found |= _on("v1", "events", usual, ("list",))
+    found |= _rights_on("coordination.k8s.io/v1", "leases", usual, canary)
+    found |= _rights_on("v1", "events", usual, ("list",))
     if lock:
-        found |= _on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
+        found |= _rights_on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
     return sorted(found)
 
 
-def _on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Right]:
+def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Right]:
     group = version.rpartition("/")[0]
     return {Right(group, resource, verb, where, "test") for verb in verbs}
 
 
-def grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
+def role_grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
     found = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
-    for one in found:
-        one["metadata"] = {**one["metadata"], "labels": spec.labels}
+    for manifest in found:
+        manifest["metadata"] = {**manifest["metadata"], "labels": spec.labels}
     return found

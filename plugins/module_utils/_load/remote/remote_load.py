@@ -1,13 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Retries calls to a remote load while the connection is lost, and fetches its files over it.
+"""A load on another host or in pods, from its start to its files on the controller: the same steps for both.
 
-The same for a load on another host and in a pod. The load itself continues without the connection.
-
-The record of a remote load: ``elsewhere.json`` in the directory of the point, with its host and state.
-
-A remote load from its start to its files on the controller: the same steps for a load on a host and in a pod.
+The load continues without the connection. Calls are retried while it is lost, and ``elsewhere.json`` in the directory
+of the point records host and state, so that a later session finds the load.
 """
 
 from __future__ import annotations
@@ -148,11 +145,11 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
     for path in sorted(Path(run_dir).glob(held_lock_file.PATTERN)) if run_dir else ():
         found = held_lock_file.read(path)
         if found and found["state"] == held_lock_file.HELD and found["cluster"] == cluster:
-            return lock_of(found)
+            return lock_parameters(found)
     return None
 
 
-def lock_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def lock_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of cluster_lock for the load, from the run's lock record."""
     names = {"run_id": "run", "owner": "owner", "purpose": "purpose", "namespace": "namespace", "duration": "duration"}
     return {**{ours: record[theirs] for ours, theirs in names.items()}, "timeout": 60, "context": ""}

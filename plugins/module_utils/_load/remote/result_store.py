@@ -38,7 +38,7 @@ class ResultStore:
     lifetime: int = LIFETIME
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], run: str, point: str, clients: int = 1) -> ResultStore | None:
+    def from_params(cls, given: Mapping[str, Any], run: str, point: str, clients: int = 1) -> ResultStore | None:
         """Return the store from option ``collect_s3`` of a module, None without one. Raises InputError for its URL."""
         asked = given.get("collect_s3") or {}
         if not asked.get("url"):

@@ -1,19 +1,17 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Transfers files out of a pod in ConfigMaps: compressed, in chunks, with a checksum.
+"""Files that leave a pod in ConfigMaps: of a load while they grow, of a role call or a user when they are complete.
 
-An API server accepts objects of at most 1 MiB. A file is one zlib stream (RFC 1950) over as many ConfigMaps as it
-needs, in the order of their numbers.
+An API server accepts objects of at most 1 MiB. A complete file is one zlib stream (RFC 1950) over as many ConfigMaps as
+it needs, in the order of their numbers.
 
-Hand over files while they grow: a pod that is made again resumes from them, and the controller fetches them.
-
-ConfigMap ``<name>-files`` has the index and the compressed end of each file, and is replaced each time. All but this
-small end is in immutable ConfigMaps, the parts, which are written once: what is written grows linearly with the files.
-Each part consists of whole lines. Every fetch checks the checksums.
-
-When the parts of a client have reached a size, its observations are no longer handed over: all files go through an S3
-server at the end (result_upload). The ledger, a tenth of them, still is, so that a new pod resumes from it.
+A pod of a load that is made again resumes from the growing files. ConfigMap ``<name>-files`` has the index and the
+compressed end of each, and is replaced each time. All but this small end is in immutable ConfigMaps, the parts, which
+are written once: what is written grows linearly with the files. Each part consists of whole lines. Every fetch checks
+the checksums. When the parts of a client have reached a size, its observations are no longer synchronized: all files go
+through an S3 server at the end (result_upload). The ledger, a tenth of them, still is, so that a new pod resumes from
+it.
 """
 
 from __future__ import annotations
@@ -126,15 +124,15 @@ LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
 FILES = (LEDGER, OBSERVATIONS)
 #: Maximum size of a part, bytes before compression, and of it and of an incomplete last line, bytes compressed. An API
 #: server allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
-PART, ROOM = 2 << 20, 450_000
+MAX_PART_RAW_BYTES, MAX_PART_BYTES = 2 << 20, 450_000
 #: Size above which the end of a file becomes a part, bytes compressed: half of it is written again each time, in the
 #: mean, and a lower bound would make more objects.
-END = 16 << 10
+MAX_END_BYTES = 16 << 10
 _INDEX = "index"
 
 
 @dataclass
-class _Sent:
+class _SyncedFile:
     """What was sent of a file. at: bytes in its parts. digest: of these. size: bytes of the file, with its end.
 
     parts: (prefix, first number, last number) of their names.
@@ -147,7 +145,7 @@ class _Sent:
     held: bool = False  # it has become too large
 
 
-class HandOver:
+class ResultSync:
     """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts.
 
     most: bytes of the parts, compressed, above which the observations are held back.
@@ -160,7 +158,7 @@ class HandOver:
         name: str,
         folder: Path,
         metadata: Mapping[str, Any],
-        most: int = result_upload.MOST,
+        most: int = result_upload.DEFAULT_COLLECT_BYTES,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -172,19 +170,19 @@ class HandOver:
         # A pod that is made again may not find a part that the one before has created.
         self._prefix = f"{name}-{secrets.token_hex(4)}"
         self._numbers = dict.fromkeys(FILES, 0)
-        self._sent = {name: _Sent() for name in FILES}
+        self._sent = {name: _SyncedFile() for name in FILES}
 
     def restore(self) -> bool:
         """Write what an earlier pod has handed over to the folder; return whether there was something.
 
         Raises DataError for damaged files.
         """
-        index = fetch(self._client, self._namespace, self._name, self._folder)
-        for name, one in index.items():
+        index = fetch_results(self._client, self._namespace, self._name, self._folder)
+        for name, entry in index.items():
             sent = self._sent[name]
-            sent.parts = [(prefix, int(first), int(last)) for prefix, first, last in one["parts"]]
-            sent.at, sent.held = one["at"], one.get("held", False)
-            self._used = max(self._used, one.get("used", 0))
+            sent.parts = [(prefix, int(first), int(last)) for prefix, first, last in entry["parts"]]
+            sent.at, sent.held = entry["at"], entry.get("held", False)
+            self._used = max(self._used, entry.get("used", 0))
             with open(self._folder / name, "rb") as stream:
                 while sent.at > stream.tell() and (block := stream.read(min(1 << 20, sent.at - stream.tell()))):
                     sent.digest.update(block)
@@ -193,7 +191,7 @@ class HandOver:
     @property
     def held(self) -> bool:
         """Whether not all of the files were handed over, because they are too large."""
-        return any(one.held for one in self._sent.values())
+        return any(synced.held for synced in self._sent.values())
 
     def send(self) -> bool:
         """Hand over what was added; return whether anything was. Raises AccessError, ApiError: send again later."""
@@ -204,12 +202,12 @@ class HandOver:
         index, ends, sent = {}, {}, {}
         for name, path in paths.items():
             end, packed = self._advance(self._sent[name], path)
-            one = self._sent[name]
-            whole = one.digest.copy()
+            synced = self._sent[name]
+            whole = synced.digest.copy()
             whole.update(end)
-            sent[name] = one.at + len(end)
-            index[name] = {"parts": one.parts, "at": one.at, "size": sent[name], "sha256": whole.hexdigest()}
-            index[name] |= {"held": one.held, "used": self._used}
+            sent[name] = synced.at + len(end)
+            index[name] = {"parts": synced.parts, "at": synced.at, "size": sent[name], "sha256": whole.hexdigest()}
+            index[name] |= {"held": synced.held, "used": self._used}
             ends[name] = base64.b64encode(packed).decode()
         changes = {"data": {_INDEX: json.dumps(index)}, "binaryData": ends}
         head = CONFIG_MAP.path(self._namespace, f"{self._name}-files")
@@ -218,24 +216,24 @@ class HandOver:
             self._sent[name].size = size
         return True
 
-    def _advance(self, sent: _Sent, path: Path) -> tuple[bytes, bytes]:
+    def _advance(self, sent: _SyncedFile, path: Path) -> tuple[bytes, bytes]:
         """Put all but the end of a file into parts; return the end, and the end compressed."""
         if sent.held:
             return b"", zlib.compress(b"")
         with open(path, "rb") as stream:
             stream.seek(sent.at)
-            data = stream.read(PART)
-            while len(data) == PART or len(packed := zlib.compress(data)) > END:
-                if len(data) < PART and b"\n" not in data and len(packed) <= ROOM:
+            data = stream.read(MAX_PART_RAW_BYTES)
+            while len(data) == MAX_PART_RAW_BYTES or len(packed := zlib.compress(data)) > MAX_END_BYTES:
+                if len(data) < MAX_PART_RAW_BYTES and b"\n" not in data and len(packed) <= MAX_PART_BYTES:
                     break  # one line that is being written
                 self._put(sent, path, data)
                 if self._hold(sent, path, 0):
                     return b"", zlib.compress(b"")
                 stream.seek(sent.at)
-                data = stream.read(PART)
+                data = stream.read(MAX_PART_RAW_BYTES)
         return (b"", zlib.compress(b"")) if self._hold(sent, path, len(packed)) else (data, packed)
 
-    def _put(self, sent: _Sent, path: Path, data: bytes) -> None:
+    def _put(self, sent: _SyncedFile, path: Path, data: bytes) -> None:
         """Put whole lines of ``data`` into a part."""
         part, packed = _part(data, path)
         # A number is used once: whether an attempt without a reply has created its part is unknown.
@@ -251,7 +249,7 @@ class HandOver:
         sent.digest.update(part)
         self._used += len(packed)
 
-    def _hold(self, sent: _Sent, path: Path, more: int) -> bool:
+    def _hold(self, sent: _SyncedFile, path: Path, more: int) -> bool:
         """Hold the file back if the parts and ``more`` bytes are too large."""
         sent.held = path.name == OBSERVATIONS and self._used + more > self._most
         return sent.held
@@ -268,12 +266,12 @@ def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:
         if not data:
             raise DataError(f"{path} has a line that does not fit into a ConfigMap")
         packed = zlib.compress(data)
-        if len(packed) <= ROOM:
+        if len(packed) <= MAX_PART_BYTES:
             return data, packed
         data = data[: len(data) // 2]
 
 
-def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
+def fetch_results(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
     """Write the files that a client has handed over to ``folder``; return their index, empty if there are none.
 
     Raises DataError if an object is missing or a file is damaged.
@@ -283,15 +281,15 @@ def fetch(client: Client, namespace: str, name: str, folder: Path) -> dict[str, 
         raise DataError(f"ConfigMap {namespace}/{name}-files with the files of the load was deleted")
     index: dict[str, Any] = json.loads((head.get("data") or {}).get(_INDEX, "{}"))
     folder.mkdir(parents=True, exist_ok=True)
-    for file, one in index.items():
+    for file, entry in index.items():
         if file not in FILES:
             raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
-            for part in (_part_name(of, number) for of, low, up in one["parts"] for number in range(low, up + 1)):
+            for part in (_part_name(of, number) for of, low, up in entry["parts"] for number in range(low, up + 1)):
                 stream.write(_unpacked(chunk(client, namespace, part), part))
             stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
-        if files.sha256_of(aside) != one["sha256"]:
+        if files.sha256_of(aside) != entry["sha256"]:
             raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
         aside.replace(folder / file)
     return index

@@ -1,12 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a load in one compressed archive, with their checksums and the outcome of the load.
+"""Uploads the files of a client of a load from its pod to an S3 server, if they are too large for the API server.
 
-The archive is all that is needed to collect a load, also when its pod and its controller are gone. It is a gzip stream
-of the manifest (one line of JSON) and of the files one after another. Packing and unpacking need little memory.
-
-Uploads the files of a client of a load from its pod to an S3 server, if they are too large for the API server.
+They are one archive, all that is needed to collect a load, also when its pod and its controller are gone: a gzip stream
+of the manifest (one line of JSON, with checksums and the outcome of the load) and of the files one after another.
 
 The pod has no credentials of the S3 server. The Secret ``<name>-upload`` has a presigned URL for each client, with
 which one object can be written until the URL expires. If the upload is refused, the pod keeps the files, reports why,
@@ -69,12 +67,12 @@ def unpack(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str
         with gzip.open(archive, "rb") as stream:
             manifest = json.loads(stream.readline())
             outcome = dict(manifest["outcome"])
-            for one in manifest["files"]:
-                path = target(one["kind"], Path(one["name"]).name)
+            for file in manifest["files"]:
+                path = target(file["kind"], Path(file["name"]).name)
                 aside = path.with_name(f".{path.name}.unpacked") if path is not None else None
                 if path is not None and aside is not None:
                     done.append((aside, path))
-                _copy(stream, one, aside)
+                _copy(stream, file, aside)
             if stream.read(1):
                 raise DataError("it is longer than its manifest says")
     except (OSError, EOFError, zlib.error, ValueError, KeyError, DataError) as error:
@@ -88,15 +86,15 @@ def unpack(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str
     return outcome
 
 
-def _copy(stream: gzip.GzipFile, one: Mapping[str, Any], aside: Path | None) -> None:
+def _copy(stream: gzip.GzipFile, entry: Mapping[str, Any], aside: Path | None) -> None:
     """Copy one file out of the stream. Raises DataError if its size or its checksum is another one."""
-    digest, left = hashlib.sha256(), int(one["size"])
+    digest, left = hashlib.sha256(), int(entry["size"])
     sink: BinaryIO | None = open(aside, "wb") if aside is not None else None  # noqa: SIM115
     try:
         while left:
             block = stream.read(min(_BLOCK, left))
             if not block:
-                raise DataError(f"{one['name']} ends {left} bytes early")
+                raise DataError(f"{entry['name']} ends {left} bytes early")
             digest.update(block)
             left -= len(block)
             if sink is not None:
@@ -104,8 +102,8 @@ def _copy(stream: gzip.GzipFile, one: Mapping[str, Any], aside: Path | None) -> 
     finally:
         if sink is not None:
             sink.close()
-    if digest.hexdigest() != one["sha256"]:
-        raise DataError(f"the checksum of {one['name']} differs")
+    if digest.hexdigest() != entry["sha256"]:
+        raise DataError(f"the checksum of {entry['name']} differs")
 
 
 SECRET = Kind("v1", "Secret", "secrets", True)
@@ -116,7 +114,7 @@ ARCHIVE = "archive"
 #: How the report starts if no URL was given.
 NO_SERVER = "they are too large for the API server, and no S3 server is set"
 #: Bytes, compressed, that a load sends through the API server: an eighth of the default quota of etcd, 2 GiB.
-MOST = 256 << 20
+DEFAULT_COLLECT_BYTES = 256 << 20
 #: Maximum of S3 for an object that is written by one request.
 _MOST_OBJECT = 5 << 30
 #: Pause before the next attempt, seconds.

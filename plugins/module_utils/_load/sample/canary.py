@@ -1,13 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests at a constant rate with a sweeping phase, so that they never stay synchronous with a load.
-
-The canary: a Lease of the sampler, written at a constant rate while a load is sampled.
+"""The canary: a Lease of the sampler, written at a constant rate while a load is sampled.
 
 The times of its writes are known exactly on our clock, and their resourceVersions order them among all other writes.
 The timeline's revision clock dates the changes of other objects by them. Leases are designed for frequent writes, and
-no controller watches this one.
+no controller watches this one. The phase of its requests sweeps, so that they never stay synchronous with a load.
 """
 
 from __future__ import annotations

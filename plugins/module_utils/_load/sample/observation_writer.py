@@ -170,7 +170,7 @@ class ObservationWriter:
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
-        owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
+        owners = [owner_reference["uid"] for owner_reference in metadata.get("ownerReferences") or ()]
         index = held.index if held is not None else self._index_of(how, metadata)
         if index is None and self.own and self.adopted is not None:
             self.events -= 1

@@ -1,18 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Revision probes: reads of etcd's current revision between two writes of the canary.
+"""The readings of the revision clock while a load is sampled: canary writes, revision probes, comparison of stores.
 
-API servers keep no watch cache for Events. Listing an Event that does not exist is therefore read from etcd, and the
-resourceVersion of the list is etcd's revision at some time between request and response. Earlier commits have at most
-this revision, later ones a larger one. This gives the revision clock another reading for the price of reading one key,
-without a write to disk.
+A revision probe reads etcd's current revision between two writes of the canary. API servers keep no watch cache for
+Events. Listing an Event that does not exist is therefore read from etcd, and the resourceVersion of the list is etcd's
+revision at some time between request and response. Earlier commits have at most this revision, later ones a larger one.
+This gives the revision clock another reading for the price of reading one key, without a write to disk.
 
 It requires that Events are stored in the same etcd, which is the default. A probe is therefore valid only if it lies
 between the canary's writes before and after it. Probes are used after PROBATION valid ones in a row, and never again
 after an invalid one.
-
-The readings of the revision clock while a load is sampled: canary writes, revision probes, comparison of stores.
 """
 
 from __future__ import annotations
@@ -86,14 +84,14 @@ class ProbeValidator:
         with self._lock:
             valid = self._bounded(sent, version)
             self._written = max(self._written, version)
-        for one in valid:
-            self._report(one.sent, one.answered, str(one.version))
+        for probe in valid:
+            self._report(probe.sent, probe.answered, str(probe.version))
 
     def _bounded(self, sent: float, version: int) -> list[_Probe]:
         while not self.foreign and self._pending and self._pending[0].answered <= sent:
-            one = self._pending.popleft()
-            self.foreign = not one.above <= one.version < version
-            self._valid.append(one)
+            probe = self._pending.popleft()
+            self.foreign = not probe.above <= probe.version < version
+            self._valid.append(probe)
             self._trusted = self._trusted or len(self._valid) >= PROBATION
         if self.foreign:
             self._pending.clear()
@@ -196,7 +194,7 @@ class RevisionClockProbes:
         """Stop and delete the canary; return the cost of canary and probes and the lag of the sampler, seconds."""
         self._probes.stop(max(0.1, deadline - time.monotonic()))
         self._canary.close(max(0.1, deadline - time.monotonic()))
-        found = {"lag": self._canary.lag(), "canary": self._canary.cost(), "soundings": self._probes.cost()}
+        found = {"lag": self._canary.lag(), "canary": self._canary.cost(), "revision_probes": self._probes.cost()}
         return {name: value for name, value in found.items() if value}
 
     def _report_canary(self, sent: float, answered: float, version: str) -> None:

@@ -50,8 +50,8 @@ class Sampler:
 
     def __init__(self, client: Client, spec: SamplingSpec, clock: Clock) -> None:
         self._client = client
-        self._absent = [one for one in spec.kinds if one.optional and not self._has(one)]
-        self.spec = replace(spec, kinds=tuple(one for one in spec.kinds if one not in self._absent))
+        self._absent = [kind for kind in spec.kinds if kind.optional and not self._has(kind)]
+        self.spec = replace(spec, kinds=tuple(kind for kind in spec.kinds if kind not in self._absent))
         self.clock = clock
         self.tally = WorkloadTally(completed=[] if spec.completions else None, reports=spec.reports)
         self.gaps = 0
@@ -76,19 +76,19 @@ class Sampler:
     def _recall(self) -> float | None:
         """Read what earlier sessions wrote; return the last time that they recorded, None without earlier sessions."""
         spec, write = self.spec, self._rows.append
-        self.owners = OwnerIndex() if any(self._by_owners(one) for one in spec.kinds) else None
+        self.owners = OwnerIndex() if any(self._by_owners(kind) for kind in spec.kinds) else None
         self.adopted = None
         if spec.selection is not None:
-            kinds = [one.kind for one in spec.kinds]
+            kinds = [kind.kind for kind in spec.kinds]
             self.adopted = AdoptedWorkloads(kinds[0], kinds, spec.selection.existing, write)
         #: One observer for each follower: each kind in each namespace.
-        self._places = [(one, namespace) for one in spec.kinds for namespace in spec.namespaces]
+        self._places = [(kind, namespace) for kind in spec.kinds for namespace in spec.namespaces]
         self.observers = [
-            ObservationWriter(one, one.kind in spec.own, self.tally, write, self.owners, self.adopted)
-            for one, _namespace in self._places
+            ObservationWriter(sampled, sampled.kind in spec.own, self.tally, write, self.owners, self.adopted)
+            for sampled, _namespace in self._places
         ]
         at = zip(self._places, self.observers, strict=True)
-        of_place = {(one.kind, namespace): observer for (one, namespace), observer in at}
+        of_place = {(sampled.kind, namespace): observer for (sampled, namespace), observer in at}
         last: float | None = None
         for record in files.read_lines(spec.path):
             last = record.get("received") or record.get("at") or record.get("answered") or last
@@ -127,21 +127,21 @@ class Sampler:
         Raises InputError for a kind that the server does not have, ApiError and AccessError.
         """
         spec = self.spec
-        kinds = {one.kind: self._kept(one) for one in spec.kinds}
+        kinds = {kind.kind: self._kept(kind) for kind in spec.kinds}
         self._write(session_line(SCHEMA, spec.run, spec.point, self.clock, spec.client))
-        definitions = {one.kind: one.definition for one in spec.kinds}
+        definitions = {kind.kind: kind.definition for kind in spec.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(spec.simulated_writers)})
         if spec.selection is not None:
             self._write({"type": "follows", **asdict(spec.selection), "canary_rate": spec.canary_rate})
         if spec.canary_rate > 0:
             self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
         chosen = spec.selection or Selection(labels=run_labels.selector(spec.run, spec.point, spec.client))
-        for number, (one, namespace) in enumerate(self._places):
+        for number, (sampled, namespace) in enumerate(self._places):
             self._waiting.add(number)
-            labels, fields = ("", "") if self._by_owners(one) else (chosen.labels, chosen.fields)
+            labels, fields = ("", "") if self._by_owners(sampled) else (chosen.labels, chosen.fields)
             decode = self.observers[number].decode
             follower = kind_follower.KindFollower(
-                number, self._client, kinds[one.kind], namespace, labels, self._reader, decode, fields
+                number, self._client, kinds[sampled.kind], namespace, labels, self._reader, decode, fields
             )
             self._followers.append(follower)
             follower.start()
@@ -256,7 +256,7 @@ class Sampler:
     @property
     def events(self) -> int:
         """Number of events so far."""
-        return sum(one.events for one in self.observers)
+        return sum(observer.events for observer in self.observers)
 
     def sampling(self) -> dict[str, Any]:
         """Return cost and lag of the sampling, seconds. Call it after close()."""
@@ -266,8 +266,8 @@ class Sampler:
         """Return remarks on the sampling for the user."""
         found = self._probes.notes() if self._probes is not None else []
         found += [
-            f"the cluster has no {one.kind} ({' or '.join(one.api_versions)}): its stages are not measured"
-            for one in self._absent
+            f"the cluster has no {kind.kind} ({' or '.join(kind.api_versions)}): its stages are not measured"
+            for kind in self._absent
         ]
         if self.owners is not None and self.owners.dropped:
             found.append(
@@ -285,16 +285,16 @@ class Sampler:
         self._finished = True
         try:
             following = [*self._followers, *([self._probes.follower] if self._probes is not None else [])]
-            for one in following:
-                one.close()
+            for follower in following:
+                follower.close()
             deadline = time.monotonic() + patience
-            while any(one.is_alive() for one in following) and time.monotonic() < deadline:
+            while any(follower.is_alive() for follower in following) and time.monotonic() < deadline:
                 self._drain(0.05)
             while self._drain(0.0):
                 pass
             cost = self._probes.close(deadline) if self._probes is not None else {}
             self._end = {"events": self.events, "cpu": round(time.process_time() - self._began_cpu, 6)}
-            reading = time.thread_time() - self._began_thread + sum(one.cpu for one in following)
+            reading = time.thread_time() - self._began_thread + sum(follower.cpu for follower in following)
             self._end["cpu_events"] = round(reading, 6)
             self._end["cpu_rows"] = round(self._cpu_rows, 6)
             self._end["decoder"] = library()

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls impor
 #: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.
 Item: TypeAlias = tuple[int, str, float, Any]
 #: Maximum distance of events in a burst, seconds.
-_SOON = 0.1
+_BURST_GAP = 0.1
 #: Minimum and maximum interval between two receives in a burst, seconds.
 _SHORTEST, _LONGEST = 0.02, 0.05
 #: Weight of one answer in the mean duration of answers.
@@ -33,9 +33,9 @@ _WEIGHT = 0.1
 #: Maximum time that the events of a burst are gathered, seconds: usually, and where the load acts on them.
 GATHER, GATHER_BRIEFLY = 0.25, 0.1
 #: Maximum number of bytes that are received before they are decoded, to limit memory.
-_MUCH = 1 << 20
+_MAX_BYTES = 1 << 20
 #: Interval between two checks for silent streams, seconds.
-_LOOK = 1.0
+_SILENCE_CHECK_INTERVAL = 1.0
 
 
 class Listener(Protocol):
@@ -107,7 +107,7 @@ class WatchMultiplexer:
         if taken:
             self._last = time.monotonic()
         if now >= self._next_look:
-            self._next_look = now + _LOOK
+            self._next_look = now + _SILENCE_CHECK_INTERVAL
             self._look(now)
         yield from items
 
@@ -147,8 +147,8 @@ class WatchMultiplexer:
                 elif not data:
                     nudged = True  # the end of a stream, which remains readable
             if taken and not busy:
-                busy = taken[0][1] < self._last + _SOON
-            if nudged or now >= until or size > _MUCH or (taken and not busy):
+                busy = taken[0][1] < self._last + _BURST_GAP
+            if nudged or now >= until or size > _MAX_BYTES or (taken and not busy):
                 return taken
             if taken:
                 until = taken[0][1] + self._gather
@@ -180,11 +180,11 @@ class WatchMultiplexer:
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
         while not self._queue.empty():
-            one = self._queue.get()
-            if len(one) == 4:
-                items.append(one)
+            item = self._queue.get()
+            if len(item) == 4:
+                items.append(item)
             else:
-                self._begin(*one, items)
+                self._begin(*item, items)
 
     def _begin(self, listener: Listener, stream: LineStream, items: list[Item]) -> None:
         try:

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the workload of an object without our labels by its owner references.
+"""Finds the workload of an object without our labels: by its owner references, or by the order of appearance.
 
 Each kind has its own watch, so an object can be seen before its owner. Its events then wait, in order, until the owner
-is known, or until so much time has passed that the object cannot be part of the load.
-
-Gives the workloads of a load that others submit an index, in the order in which they are seen.
+is known, or until so much time has passed that the object cannot be part of the load. The workloads of a load that
+others submit get their indices in the order in which they are seen.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 #: How long an event waits for its owner, seconds; maximum number of waiting events.
-PATIENCE = 30.0
-MOST = 5000
+OWNER_TIMEOUT = 30.0
+MAX_WAITING = 5000
 
 
 class OwnerIndex:
@@ -57,12 +56,12 @@ class OwnerIndex:
             self._queue.append((at, uid))
 
     def _expire(self, now: float) -> None:
-        while self._queue and (self._queue[0][0] < now - PATIENCE or len(self._queue) > MOST):
+        while self._queue and (self._queue[0][0] < now - OWNER_TIMEOUT or len(self._queue) > MAX_WAITING):
             since, uid = self._queue.popleft()
             waiting = self._waiting.get(uid)
             if waiting:
                 waiting.pop(0)
-                self.dropped += since >= now - PATIENCE
+                self.dropped += since >= now - OWNER_TIMEOUT
                 if not waiting:
                     del self._waiting[uid]
 
@@ -116,7 +115,7 @@ class AdoptedWorkloads:
         index = self._index.get(uid)
         if index is not None or uid in self._earlier:
             return index
-        if any(one.get("kind") in self._kinds for one in metadata.get("ownerReferences") or ()):
+        if any(owner_reference.get("kind") in self._kinds for owner_reference in metadata.get("ownerReferences") or ()):
             return None
         if first and not self._existing and not self._resumed:
             self._earlier.add(uid)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why workloads wait: messages of the scheduler or of controllers, grouped and shortened to fit into one line.
+"""The progress of the workloads of a load: seen, running, ended, and why others wait.
 
-The progress of the workloads of a load: seen, running, ended, and why others wait.
+The reasons are messages of the scheduler or of controllers, grouped and shortened to fit into one line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 #: Maximum length of a reason, characters; maximum number of reasons in one line.
-LONGEST, MOST = 120, 2
+MAX_LENGTH, MAX_REASONS = 120, 2
 #: Interval between two counts, seconds: there may be thousands of messages.
 _AGAIN = 1.0
 #: The part of the scheduler's message about preemption.
@@ -55,11 +55,11 @@ class PendingReasons:
             for index, pod, reason in self._messages.values():
                 if (pod or index not in messages) and not gone_on(index):
                     messages[index] = reason
-            self._reasons = grouped(messages.values())
+            self._reasons = group_messages(messages.values())
         return self._reasons
 
 
-def grouped(reasons: Iterable[str], most: int = MOST) -> list[tuple[int, str]]:
+def group_messages(reasons: Iterable[str], most: int = MAX_REASONS) -> list[tuple[int, str]]:
     """Return (count, message) of the most frequent messages; messages that differ in numbers and names are equal."""
     counts: Counter[str] = Counter()
     example: dict[str, str] = {}
@@ -67,16 +67,16 @@ def grouped(reasons: Iterable[str], most: int = MOST) -> list[tuple[int, str]]:
         key = _OWN.sub("", text)
         counts[key] += number
         example.setdefault(key, text)
-    return [(number, short(example[key])) for key, number in counts.most_common(most)]
+    return [(number, shortened(example[key])) for key, number in counts.most_common(most)]
 
 
-def short(text: str) -> str:
+def shortened(text: str) -> str:
     """Return a reason without the part on preemption, shortened to LONGEST characters."""
     text = " ".join(_AFTERTHOUGHT.sub("", text).split()).rstrip(".").replace(" nodes are available", " nodes available")
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1].rstrip()}…"
 
 
-def lines(reasons: Iterable[tuple[int, str]]) -> list[str]:
+def progress_parts(reasons: Iterable[tuple[int, str]]) -> list[str]:
     """Return reasons as parts of a progress line."""
     return [f"{number} pending: {text}" for number, text in reasons]
 

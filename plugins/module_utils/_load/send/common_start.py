@@ -33,9 +33,9 @@ from ..plan.workload_plan import Part
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
 READY, START = "ready", "start"
 #: Seconds from the start Lease to the first workload: by then every client has received its event.
-DELAY = 0.5
+START_DELAY = 0.5
 #: Interval at which client 0 counts the clients that are ready, and pause after a failed watch, seconds.
-_LOOK, _PAUSE = 0.2, 0.2
+_POLL_INTERVAL, _PAUSE = 0.2, 0.2
 
 
 class CommonStart:
@@ -72,10 +72,10 @@ class CommonStart:
                 if now >= deadline:
                     raise WaitTimeout(self._late(timeout))
                 if self._part.client == 0 and now >= next_count:
-                    next_count = now + _LOOK
+                    next_count = now + _POLL_INTERVAL
                     if not self.missing():
                         self._create(START, START, {})
-            return self._received + DELAY
+            return self._received + START_DELAY
         finally:
             self._over.set()
             if self._watch is not None:
@@ -83,12 +83,12 @@ class CommonStart:
 
     def missing(self) -> list[int]:
         """Return the clients that are not ready."""
-        ready = {int(one["metadata"]["labels"].get(run_labels.CLIENT, -1)) for one in self._leases(READY)}
+        ready = {int(lease["metadata"]["labels"].get(run_labels.CLIENT, -1)) for lease in self._leases(READY)}
         return [number for number in range(self._part.clients) if number not in ready]
 
     def _late(self, timeout: float) -> str:
         missing = self.missing()
-        named = ", ".join(str(one) for one in missing[:10]) + (", …" if len(missing) > 10 else "")
+        named = ", ".join(str(number) for number in missing[:10]) + (", …" if len(missing) > 10 else "")
         why = f"not ready: client {named}" if missing else "client 0 did not release the start"
         return f"the {self._part.clients} clients did not start together within {timeout:g} s; {why}"
 
@@ -125,8 +125,8 @@ def has_started(client: Client, run: str, point: str, namespace: str) -> bool:
     return client.get(LEASE, f"{run}-{point}-{START}", namespace) is not None
 
 
-def remove(client: Client, run: str, point: str, namespace: str) -> None:
+def remove_leases(client: Client, run: str, point: str, namespace: str) -> None:
     """Delete the Leases of the common start of a point. Safe to repeat."""
     selector = f"{run_labels.RUN}={run},{run_labels.POINT}={point},{run_labels.ROLE} in ({READY},{START},canary)"
-    for one in client.list(LEASE, namespace, selector)[0]:
-        client.delete(LEASE, one["metadata"]["name"], namespace)
+    for lease in client.list(LEASE, namespace, selector)[0]:
+        client.delete(LEASE, lease["metadata"]["name"], namespace)

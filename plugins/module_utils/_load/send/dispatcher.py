@@ -29,15 +29,15 @@ from .ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
 from .sender import Halted, Sender, SenderSettings
 
 #: Time from start() to the first workload, seconds: by then the threads are running.
-LEAD = 0.05
+START_LEAD = 0.05
 #: How long (seconds) a thread may hold the interpreter lock while others wait for it.
-_SWITCH = 0.0005
+_SWITCH_INTERVAL = 0.0005
 #: Niceness that raise_priority() sets. With autogroup, Linux weighs sessions first and a process's niceness only
 #: within its session (sched(7)); Ansible starts each task in its own session.
 _NICE = -10
 _AUTOGROUP = "/proc/self/autogroup"
 #: Keys of a closed loop that determine when the next workload may be sent.
-LOOP = ("batch", "delay", "at_once")
+LOOP_KEYS = ("batch", "delay", "at_once")
 
 
 def raise_priority(timed: bool) -> None:
@@ -52,7 +52,7 @@ def raise_priority(timed: bool) -> None:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, min(os.getpriority(os.PRIO_PROCESS, 0), _NICE))
     if timed:
-        sys.setswitchinterval(_SWITCH)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         with contextlib.suppress(OSError), open(_AUTOGROUP, "w", encoding="ascii") as stream:
             stream.write(str(_NICE))
 
@@ -103,16 +103,16 @@ class Dispatcher:
     @property
     def repeated(self) -> Counter[int]:
         """HTTP status (0: no response) -> number of attempts that had to be repeated after it."""
-        return sum((one.repeated for one in self._senders), Counter())
+        return sum((sender.repeated for sender in self._senders), Counter())
 
     def open(self) -> None:
         """Open all connections concurrently. Raises AccessError if the first one cannot be opened."""
         self._senders[0].warm()
-        threads = [Thread(target=self._warm, args=(one,), daemon=True) for one in self._senders[1:]]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        threads = [Thread(target=self._warm, args=(sender,), daemon=True) for sender in self._senders[1:]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def start(self, at: float | None = None) -> float:
         """Start sending; return the time (time.monotonic()) to which the offsets of the schedule are relative.
@@ -120,11 +120,11 @@ class Dispatcher:
         Without ``at``, a resumed schedule continues where it was interrupted: the first missing workload is due now.
         """
         first = self._todo[0].offset if self._todo and self._past.outcomes else None
-        start = time.monotonic() + LEAD - (first or 0.0) if at is None else at
-        self._threads = [Thread(target=self._serve, args=(one,), daemon=True) for one in self._senders]
+        start = time.monotonic() + START_LEAD - (first or 0.0) if at is None else at
+        self._threads = [Thread(target=self._serve, args=(sender,), daemon=True) for sender in self._senders]
         self._threads.append(Thread(target=self._dispatch, args=(start,), daemon=True))
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
         return start
 
     def note_ended(self, number: int) -> None:

@@ -1,16 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The circuit breaker: ends a load before it affects other users of the cluster.
+"""What ends a load early: the circuit breaker, and workloads that can never run.
 
-In parallel with the load, over a separate connection, it asks the API server once a second whether it is ready
-(/readyz) and times a small read, as any user would send it. It opens after several bad responses in a row, so that a
-single slow response does not end the load.
-
-Diagnoses a load without running workloads: warnings, if no condition explains it, and whether it can run at all.
-
-The API server is asked only while nothing runs and nothing ends, so that no measurement is disturbed, at growing
-intervals.
+- The circuit breaker ends a load before it affects other users of the cluster. Beside the load, over a separate
+  connection, it asks the API server once a second whether it is ready (/readyz) and times a small read, as any user
+  would send it. It opens after several bad responses in a row, not after a single one.
+- A load without running workloads is diagnosed: warnings, if no condition explains it, and whether it can run at all.
+  The API server is asked only while nothing runs and nothing ends, so that no measurement is disturbed.
 """
 
 from __future__ import annotations
@@ -32,12 +29,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
 
 from ..kinds.sampling_spec import SamplingSpec
-from ..sample.workload_tally import grouped
+from ..sample.workload_tally import group_messages
 
 #: Seconds from one probe to the next.
 PERIOD = 1.0
 #: Number of bad probes in a row that opens the breaker.
-IN_A_ROW = 3
+MAX_BAD_PROBES = 3
 #: Timeout of the probe at the end of a load, seconds.
 _LAST_TIMEOUT = 10.0
 
@@ -57,7 +54,7 @@ class Probe:
 class LatencyJudge:
     """Decides from consecutive probes when the load has to end."""
 
-    def __init__(self, limit: float, in_a_row: int = IN_A_ROW) -> None:
+    def __init__(self, limit: float, in_a_row: int = MAX_BAD_PROBES) -> None:
         """``limit``: maximum latency of the read, seconds."""
         self._limit = limit
         self._in_a_row = in_a_row
@@ -71,14 +68,14 @@ class LatencyJudge:
         self._bad.append(probe)
         if len(self._bad) < self._in_a_row:
             return ""
-        trouble = next((one.trouble for one in reversed(self._bad) if one.trouble), "")
+        trouble = next((bad.trouble for bad in reversed(self._bad) if bad.trouble), "")
         if trouble:
             return f"{len(self._bad)} probes in a row found the API server in trouble, the last one: {trouble}"
-        slow = ", ".join(f"{one.latency:.2f}" for one in self._bad)
+        slow = ", ".join(f"{bad.latency:.2f}" for bad in self._bad)
         return f"{len(self._bad)} probe requests in a row took {slow} s, and {self._limit:g} s are allowed"
 
 
-def look(client: Client, namespace: str) -> Probe:
+def probe_server(client: Client, namespace: str) -> Probe:
     """Ask the API server whether it is ready and time a small read."""
     began = time.monotonic()
     try:
@@ -101,7 +98,7 @@ def require_answer(access: Access, namespace: str, result: str) -> None:
     What such a load measured says nothing about the product.
     """
     with Client(access, timeout=_LAST_TIMEOUT) as client:
-        probe = look(client, namespace)
+        probe = probe_server(client, namespace)
     if not probe.answered:
         raise AccessError(f"{result}. At its end, the API server gave {probe.trouble}")
 
@@ -110,7 +107,7 @@ class CircuitBreaker:
     """Probes in its own thread while the ``with`` block runs. ``reason``: why the load has to end; empty until then."""
 
     def __init__(
-        self, access: Access, namespace: str, limit: float, look_at: Callable[[Client, str], Probe] = look
+        self, access: Access, namespace: str, limit: float, look_at: Callable[[Client, str], Probe] = probe_server
     ) -> None:
         """``limit``: maximum latency of a probe, seconds; 0 disables the breaker."""
         self.reason = ""
@@ -145,23 +142,23 @@ class CircuitBreaker:
 
 
 #: Seconds without a running workload before the first check, and the longest interval between two.
-PATIENCE, LONGEST = 10.0, 60.0
+FIRST_CHECK_AFTER, MAX_CHECK_INTERVAL = 10.0, 60.0
 #: Timeout for a response, seconds.
 _TIMEOUT = 10.0
 #: Maximum number of events and of pods that are read.
-_SOME = 500
+_PAGE_SIZE = 500
 
 
 class StalledLoad:
-    """Diagnoses a load without progress. ``reasons``: (number, warning). ``hopeless``: why nothing can ever run."""
+    """Diagnoses a load without progress. ``reasons``: (number, warning). ``unschedulable``: why nothing can run."""
 
     def __init__(self, access: Access, spec: SamplingSpec) -> None:
         self.reasons: list[tuple[int, str]] = []
-        self.hopeless = ""
+        self.unschedulable = ""
         self._client = Client(access, _TIMEOUT)
         self._spec = spec
         self._counts: tuple[int, int] | None = None
-        self._pause = PATIENCE
+        self._pause = FIRST_CHECK_AFTER
         self._next = 0.0
 
     def look(self, counts: Mapping[str, Any], unfinished: int) -> None:
@@ -173,7 +170,7 @@ class StalledLoad:
         ended = sum(counts.get(name, 0) for name in ("succeeded", "failed", "deleted"))
         progress = (counts.get("running", 0), ended)
         if unfinished <= 0 or progress[0] or progress != self._counts:
-            self._counts, self._pause, self._next = progress, PATIENCE, now + PATIENCE
+            self._counts, self._pause, self._next = progress, FIRST_CHECK_AFTER, now + FIRST_CHECK_AFTER
             self.reasons = []
         elif now >= self._next:
             try:
@@ -182,25 +179,25 @@ class StalledLoad:
                 pass  # this only explains; a request that fails or is forbidden leaves the load unexplained
             finally:
                 self._client.close()
-            self._pause = min(self._pause * 2, LONGEST)
+            self._pause = min(self._pause * 2, MAX_CHECK_INTERVAL)
             self._next = time.monotonic() + self._pause
 
     def _ask(self, explained: bool) -> None:
         spec = self._spec
         if not explained:
             kind = self._client.kind("v1", "Event")
-            page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_SOME))
-            self.reasons = grouped(_warnings(page["items"], f"{spec.run}-{spec.point}-"))
+            page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_PAGE_SIZE))
+            self.reasons = group_messages(_warnings(page["items"], f"{spec.run}-{spec.point}-"))
         kind, selector = self._client.kind("v1", "Pod"), run_labels.selector(spec.run, spec.point, spec.client)
-        page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _SOME))
+        page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _PAGE_SIZE))
         if page["items"]:
             nodes = self._client.list(self._client.kind("v1", "Node"))[0]
-            found = hopeless(page["items"], nodes)
+            found = why_unschedulable(page["items"], nodes)
             if found and not pod_fits_nodes.autoscaler(self._client):
-                self.hopeless = found
+                self.unschedulable = found
 
 
-def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:
+def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:
     """Return why none of the workloads of these pods can ever run, or an empty string.
 
     A workload with one pod that fits no node cannot run.
@@ -225,9 +222,9 @@ def hopeless(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str
 def _warnings(events: Iterable[dict[str, Any]], prefix: str) -> list[str]:
     """Return the newest warning of each object whose name begins with ``prefix``."""
     newest: dict[str, tuple[str, str]] = {}
-    for one in events:
-        name = (one.get("involvedObject") or {}).get("name") or ""
-        at = one.get("lastTimestamp") or one.get("eventTime") or one["metadata"].get("creationTimestamp") or ""
+    for event in events:
+        name = (event.get("involvedObject") or {}).get("name") or ""
+        at = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or ""
         if name.startswith(prefix) and (name not in newest or at >= newest[name][0]):
-            newest[name] = (at, one.get("message") or one.get("reason") or "")
+            newest[name] = (at, event.get("message") or event.get("reason") or "")
     return [message for _at, message in newest.values() if message]

@@ -1,13 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A thread that sends requests at their times beside the senders of a load, such as deletions or releases.
+"""Requests at their own times beside the senders of a load, and the first use of them: the end of workloads' lifetimes.
 
-Stops each workload when its lifetime is over: workloads that run until somebody stops them, such as notebooks.
-
-A lifetime is drawn per workload from a distribution, and counts from when the sampler saw the workload complete. To
-stop a workload is to delete its object. A row ``stop`` in the ledger records each deletion, so that a resumed load
-stops only the others, and those that are overdue at once.
+Workloads that run until somebody stops them, such as notebooks, are deleted when their lifetime is over. It is drawn
+per workload from a distribution, and counts from when the sampler saw the workload complete. A row ``stop`` in the
+ledger records each deletion, so that a resumed load stops only the others, and those that are overdue at once.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ class RequestThread:
 
 
 #: Distinguishes a lifetime from the other random numbers of a workload.
-STREAM = "lifetime"
+LIFETIME_STREAM = "lifetime"
 #: Pause before another attempt after an error, seconds.
 _PAUSE = 1.0
 #: The garbage collector deletes the pods, as for a deletion with kubectl.
@@ -123,7 +121,7 @@ class Lifetimes(RequestThread):
             for index, since in completed:
                 if index not in self._noted:
                     self._noted.add(index)
-                    lasts = drawn(index, self._lifetime, self._seed, STREAM)
+                    lasts = drawn(index, self._lifetime, self._seed, LIFETIME_STREAM)
                     heapq.heappush(self._due, (since - clock.wall + clock.monotonic + lasts, index))
             if self._due and self._thread is None:
                 self._begin()

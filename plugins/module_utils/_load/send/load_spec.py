@@ -1,17 +1,15 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Argument specs of workload_submit, workload_sample and workload_follow, documented in the fragment _workload.
-
-The load that workload_submit applies and workload_sample watches, from the parameters of the modules.
-"""
+"""Options of workload_submit and workload_sample (documented in the fragment _workload) and the checked parameters."""
 
 from __future__ import annotations
 
 import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,14 +18,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
-from ..kinds.sampling_spec import SamplingSpec
-from ..kinds.stage_definitions import KindStages
-from ..plan.arrivals import CLOSED, CONSTANT, TAKES
+from ..kinds.sampling_spec import SamplingSpec, Selection
+from ..kinds.stage_definitions import KindStages, compile_kinds
+from ..plan.arrivals import CLOSED, CONSTANT, TYPE_KEYS
 from ..plan.random_draws import drawn
 from ..plan.templates import Template
 from ..plan.workload_plan import Part
 
-SAMPLE: dict[str, Any] = {
+#: Who submits the load that workload_sample samples: a call of workload_submit, or somebody else.
+RUN, OTHERS = "run", "others"
+
+#: Options that both modules have.
+WATCH: dict[str, Any] = {
     **ansible_module.CLUSTER,
     **ansible_module.POINT,
     "point_dir": {"type": "path", "required": True},
@@ -39,22 +41,21 @@ SAMPLE: dict[str, Any] = {
     "settle": {"type": "float", "default": 1},
     "lock_dir": {"type": "path"},
 }
-FOLLOW: dict[str, Any] = {
-    **ansible_module.CLUSTER,
-    **ansible_module.POINT,
-    **{name: SAMPLE[name] for name in ("point_dir", "stages", "simulated_writers", "canary_rate", "settle")},
-    "canary_namespace": {"type": "str", "default": ""},
+SAMPLE: dict[str, Any] = {
+    **WATCH,
+    "submitted_by": {"type": "str", "choices": [RUN, OTHERS], "default": RUN},
     "namespaces": {"type": "list", "elements": "str", "default": []},
     "label_selector": {"type": "str", "default": ""},
     "field_selector": {"type": "str", "default": ""},
     "existing": {"type": "bool", "default": False},
+    "canary_namespace": {"type": "str", "default": ""},
     "count": {"type": "int", "default": 0},
     "duration": {"type": "float", "default": 3600},
     "idle": {"type": "float", "default": 0},
 }
 #: Keys of arrival.
 ARRIVAL: dict[str, Any] = {
-    "type": {"type": "str", "choices": list(TAKES), "default": CONSTANT},
+    "type": {"type": "str", "choices": list(TYPE_KEYS), "default": CONSTANT},
     "rate": {"type": "float"},
     "timespan": {"type": "float"},
     "to_rate": {"type": "float"},
@@ -79,7 +80,7 @@ ARRIVAL: dict[str, Any] = {
     "at_once": {"type": "int"},
 }
 SUBMIT: dict[str, Any] = {
-    **SAMPLE,
+    **WATCH,
     "count": {"type": "int", "required": True},
     "arrival": {
         "type": "dict",
@@ -129,7 +130,7 @@ SUBMIT: dict[str, Any] = {
 _RUN = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 _POINT = re.compile(r"[0-9]{3,}(-[1-9][0-9]*)?")
 #: Minimum of numeric options.
-_LEAST: dict[str, float] = {
+_MINIMUM: dict[str, float] = {
     "count": 0,
     "in_flight": 1,
     "canary_rate": 0,
@@ -146,9 +147,13 @@ _LEAST: dict[str, float] = {
 
 
 def _templates(given: Sequence[Mapping[str, Any]]) -> tuple[Template, ...]:
-    return tuple(Template(one["name"], one["content"] or "", one["weight"], one["parameters"]) for one in given)
+    return tuple(
+        Template(template["name"], template["content"] or "", template["weight"], template["parameters"])
+        for template in given
+    )
 
 
+_CREATION = "metadata.creationTimestamp"
 #: Field -> option, where the names differ; field -> type, where a parameter has another one.
 _OPTIONS = {"run": "run_id"}
 _TYPES: dict[str, Callable[[Any], Any]] = {
@@ -156,6 +161,7 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
     "lock_dir": lambda value: Path(value) if value else None,
     "stages": tuple,
     "simulated_writers": tuple,
+    "namespaces": lambda names: tuple(dict.fromkeys(names)),
     "templates": _templates,
 }
 
@@ -167,7 +173,7 @@ def _converted(name: str, parameters: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchSpec:
-    """The parameters that both modules have. Times in seconds."""
+    """The parameters that workload_submit and workload_sample have. Times in seconds."""
 
     kubeconfig: str
     context: str
@@ -183,10 +189,15 @@ class WatchSpec:
     lock_dir: Path | None = None
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Self:
+    def from_params(cls, parameters: Mapping[str, Any]) -> Self:
         """Check a module's parameters and return them. Raises InputError naming the option and its value."""
-        check(parameters)
-        return cls(**{one.name: _converted(one.name, parameters) for one in fields(cls)})
+        check_parameters(parameters)
+        return cls(**{option.name: _converted(option.name, parameters) for option in fields(cls)})
+
+    @cached_property
+    def kinds(self) -> tuple[KindStages, ...]:
+        """The compiled stage definitions. Raises InputError for a definition that is wrong."""
+        return tuple(compile_kinds(self.stages))
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
@@ -205,6 +216,42 @@ class WatchSpec:
             simulated_writers=self.simulated_writers,
             canary_rate=self.canary_rate,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSpec(WatchSpec):
+    """The parameters of workload_sample. Times in seconds; 0 for no such limit."""
+
+    submitted_by: str
+    namespaces: tuple[str, ...]
+    label_selector: str
+    field_selector: str
+    existing: bool
+    canary_namespace: str
+    count: int
+    duration: float
+    idle: float
+
+    @classmethod
+    def from_params(cls, parameters: Mapping[str, Any]) -> Self:
+        """Check a module's parameters and return them. Raises InputError naming the option and its value."""
+        spec = super().from_params(parameters)
+        if spec.submitted_by == OTHERS:
+            if not spec.kinds:
+                raise InputError("stages is empty: the first of them must be the kind of the workloads")
+            first = spec.kinds[0]
+            if not any(stage.get("field") == _CREATION for stage in first.definition["stages"]):
+                raise InputError(
+                    f"stage definition of {first.kind}: it needs a stage with field {_CREATION}, "
+                    f"which shows when a workload was sent"
+                )
+        return spec
+
+    def sampling_of_others(self, namespace: str) -> SamplingSpec:
+        """Return the sampler's part for a load of others. namespace: that of the kubeconfig's context."""
+        canary = self.canary_namespace or next(iter(self.namespaces), namespace)
+        selection = Selection(self.namespaces, self.label_selector, self.field_selector, self.existing)
+        return replace(self.sampling(self.kinds, [self.kinds[0].kind], "", canary), selection=selection)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +286,7 @@ class LoadSpec(WatchSpec):
         return None if self.part.whole else self.client
 
 
-def check(given: Mapping[str, Any]) -> None:
+def check_parameters(given: Mapping[str, Any]) -> None:
     """Check the parameters of a workload module beyond their types. Raises InputError with option and value."""
     if not _RUN.fullmatch(given["run_id"]):
         raise InputError(
@@ -247,12 +294,12 @@ def check(given: Mapping[str, Any]) -> None:
         )
     if not _POINT.fullmatch(given["point"]):
         raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001, or 001-2")
-    for name, least in _LEAST.items():
+    for name, least in _MINIMUM.items():
         if name in given and given[name] < least:
             raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")
-    for one in given["stages"]:
-        if not isinstance(one, dict):
-            raise InputError(f"stages: '{one}' is not a definition")
+    for stage in given["stages"]:
+        if not isinstance(stage, dict):
+            raise InputError(f"stages: '{stage}' is not a definition")
     if (given.get("release") or {}).get("stage"):
         if not (given["wait"] and given["sample"]):
             raise InputError(
@@ -283,5 +330,5 @@ def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[
     found = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(given)
     if found.error_messages:
         raise InputError("; ".join(found.error_messages))
-    check(found.validated_parameters)
+    check_parameters(found.validated_parameters)
     return dict(found.validated_parameters)

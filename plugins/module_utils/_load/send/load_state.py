@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CPU steal: processor time that the hypervisor gave to other machines while this one had work to do.
+"""The progress of a running load, and its result, with the CPU steal of the machine that sends.
 
-It makes a load generator in a virtual machine late through no fault inside the machine. Linux counts it as "steal"
-(proc_stat(5), the eighth figure of the first line).
-
-The progress of a running load, and its result.
+CPU steal is processor time that the hypervisor gave to other machines while this one had work to do. It makes a load
+generator late through no fault inside the machine. Linux counts it in proc_stat(5), the eighth figure of the first
+line.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ STAT = Path("/proc/stat")
 Reading: TypeAlias = "tuple[int, int] | None"
 
 
-def reading(stat: Path = STAT) -> Reading:
+def cpu_ticks(stat: Path = STAT) -> Reading:
     """Return the stolen and all ticks since boot."""
     try:
-        ticks = [int(one) for one in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+        ticks = [int(count) for count in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):
         return None
     return (ticks[7], sum(ticks)) if len(ticks) == 8 else None
 
 
-def share(before: Reading, after: Reading) -> float | None:
+def steal_share(before: Reading, after: Reading) -> float | None:
     """Return the share of processor time that was stolen between two readings, 0 to 1; None if it is unknown."""
     if before is None or after is None or after[1] <= before[1]:
         return None
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from .load_spec import LoadSpec
 
 #: Minimum share of stolen processor time that a message about lateness mentions.
-_MUCH_STOLEN = 0.01
+_NOTABLE_STEAL = 0.01
 #: Maximum number of names in a message about unfinished workloads.
 _NAMED = 5
 
@@ -87,13 +86,13 @@ class LoadState:
         self.lifetimes = lifetimes
         self.releases = releases
         self._sessions = past.sessions + 1
-        self._stolen = reading()
+        self._stolen = cpu_ticks()
         self._loads: list[float] = []  # load averages, one a second
         self._recorded = float("-inf")
-        kinds = {one["name"]: one["kind"] for one in planned.header["templates"]}
-        found = [past.outcomes.get((kinds[one.template], one.name)) for one in planned.workloads]
+        kinds = {template["name"]: template["kind"] for template in planned.header["templates"]}
+        found = [past.outcomes.get((kinds[workload.template], workload.name)) for workload in planned.workloads]
         self.todo = found.count(None)
-        self._before = Counter(one for one in found if one)
+        self._before = Counter(outcome for outcome in found if outcome)
 
     def count(self, outcome: str) -> int:
         """Return the number of workloads of all sessions with this final outcome."""
@@ -124,8 +123,8 @@ class LoadState:
         """Return the number of created workloads that the sampler has not seen; 0 if it does not watch their kind."""
         if not self.request.sample:
             return 0
-        watched = {one["kind"] for one in self.request.stages}
-        kinds = {one["kind"] for one in self.planned.header["templates"]}
+        watched = {stage["kind"] for stage in self.request.stages}
+        kinds = {template["kind"] for template in self.planned.header["templates"]}
         return self.there - self._sampler.state.get("seen", 0) if kinds <= watched else 0
 
     def rate(self) -> float:
@@ -136,25 +135,25 @@ class LoadState:
         # n responses enclose n - 1 intervals.
         return (created - 1) / seconds if created > 1 and seconds > 0 else 0.0
 
-    def hopeless(self) -> str:
+    def unschedulable(self) -> str:
         """Return why no workload can ever run; empty if one may, or for a load without wait."""
         if self.request.wait:
             self._stall.look(self._sampler.state, self.unfinished())
-        return self._stall.hopeless
+        return self._stall.unschedulable
 
     def over(self) -> str:
         """Return why the load ends early; empty if it goes on."""
-        return self.stopped or self.hopeless()
+        return self.stopped or self.unschedulable()
 
     def _pending(self) -> list[str]:
-        return workload_tally.lines(self._sampler.state.get("reasons") or self._stall.reasons)
+        return workload_tally.progress_parts(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""
         counts = sorted(self._counts().items())
         freed = (len(self.releases.ready), self.releases.released) if self.releases else ()
         parts = (self._dispatcher.submitted, self.there, counts, freed, self._pending(), self._dispatcher.retries)
-        return " ".join(str(one) for one in parts)
+        return " ".join(str(part) for part in parts)
 
     def _counts(self) -> dict[str, int]:
         return {name: self._sampler.state.get(name, 0) for name in ("running", "succeeded", "failed", "deleted")}
@@ -204,7 +203,7 @@ class LoadState:
     def machine(self) -> dict[str, Any]:
         """Return processors, stolen share and mean load average since the start, for the last line of the ledger."""
         load = round(sum(self._loads) / len(self._loads), 2) if self._loads else None
-        return {"cpus": os.cpu_count() or 0, "stolen": share(self._stolen, reading()), "load": load}
+        return {"cpus": os.cpu_count() or 0, "stolen": steal_share(self._stolen, cpu_ticks()), "load": load}
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
@@ -233,13 +232,13 @@ class LoadState:
             "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
             "counts": counted,
             "timed_out": self.timed_out,
-            "stopped": self.stopped or self._stall.hopeless,
+            "stopped": self.stopped or self._stall.unschedulable,
             "waiting_for": self._waiting_for() if self.timed_out else [],
             "refusals": self._refusals() if refused or blocked else [],
             "lateness": late,
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatcher.held_back,
-            "stolen": share(self._stolen, reading()),
+            "stolen": steal_share(self._stolen, cpu_ticks()),
             "on_time": quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
@@ -294,18 +293,18 @@ class LoadState:
                         f"{found['held_back']} were due while all {self.request.in_flight} requests that in_flight "
                         f"allows were on their way"
                     )
-                if (found["stolen"] or 0) >= _MUCH_STOLEN:
+                if (found["stolen"] or 0) >= _NOTABLE_STEAL:
                     parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
         text = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
         if self.releases is not None and self.releases.absent:
             text = f"{text}. {self.releases.absent}"
         if self.stopped:
             text = f"{text}. {self.stopped_by}: {self.stopped}"
-        elif self._stall.hopeless:
-            text = f"{text}. The load was ended early: {self._stall.hopeless}"
+        elif self._stall.unschedulable:
+            text = f"{text}. The load was ended early: {self._stall.unschedulable}"
         if not found["timed_out"]:
             return text
         names = ", ".join(found["waiting_for"][:_NAMED])
         more = ", …" if counts["unfinished"] > _NAMED else ""
-        why = "".join(f"; {one}" for one in self._pending())
+        why = "".join(f"; {reason}" for reason in self._pending())
         return f"{text}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}{why}"

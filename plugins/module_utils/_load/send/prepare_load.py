@@ -46,7 +46,7 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
     with prepared.client:
         dry_run(prepared.client, prepared.rendered)
     request.point_dir.mkdir(parents=True, exist_ok=True)
-    workload_plan.settle(request.point_dir / "plan.jsonl", prepared.plan)
+    workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
     return prepared.plan
 
 
@@ -58,7 +58,7 @@ def _part(request: LoadSpec) -> Prepared:
     namespace = request.namespace or client.access.namespace
     rendered = _rendered(request, namespace, planned.workloads)
     templates.resolve(client, rendered, namespace)
-    if [one.header() for one in rendered] != planned.header["templates"]:
+    if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: the plan is of other templates than those of this load")
     return Prepared(request, client, compile_kinds(request.stages), rendered, planned)
 
@@ -76,16 +76,16 @@ def _whole(request: LoadSpec) -> Prepared:
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
     chosen = _chosen(request, found)
-    planned = workload_plan.make(request.run, request.point, found, request.in_flight, seed, [], chosen)
+    planned = workload_plan.make_plan(request.run, request.point, found, request.in_flight, seed, [], chosen)
     rendered = _rendered(request, namespace, planned.workloads)
-    own = {one.workload.kind for one in rendered}
+    own = {template.workload.kind for template in rendered}
     if request.wait or found.header.get("at_once"):
         definitions_for(sorted(own), kinds)
     if request.release.get("stage"):
-        names = [name for one in kinds if one.kind in own for name in one.names]
-        releases.check(request.release, request.count, request.seed, names)
+        names = [name for kind in kinds if kind.kind in own for name in kind.names]
+        releases.check_release(request.release, request.count, request.seed, names)
     templates.resolve(client, rendered, namespace)
-    planned.header["templates"] = [one.header() for one in rendered]
+    planned.header["templates"] = [template.header() for template in rendered]
     return Prepared(request, client, kinds, rendered, planned)
 
 
@@ -93,22 +93,22 @@ def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
     """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
     if not request.templates:
         raise InputError("templates is empty: there is nothing to submit")
-    names = [one.name for one in request.templates]
+    names = [template.name for template in request.templates]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise InputError(f"templates: two have the name '{twice}'")
-    if any(one.weight < 1 for one in request.templates):
+    if any(template.weight < 1 for template in request.templates):
         raise InputError("templates: a weight must be 1 or more")
-    return workload_plan.assigned(found, names, [one.weight for one in request.templates])
+    return workload_plan.assign_templates(found, names, [template.weight for template in request.templates])
 
 
 def _rendered(
     request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.Planned]
 ) -> list[templates.Rendered]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
-    used: dict[str, array[int]] = {one.name: array("Q") for one in request.templates}
-    for one in workloads:
-        used[one.template].append(one.index)
+    used: dict[str, array[int]] = {template.name: array("Q") for template in request.templates}
+    for workload in workloads:
+        used[workload.template].append(workload.index)
     return [
         templates.render(template, request.run, request.point, namespace, used[template.name], request.number)
         for template in request.templates
@@ -121,13 +121,13 @@ def dry_run(client: Client, rendered: list[templates.Rendered]) -> None:
     Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.
     """
     query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
-    for one in rendered:
-        for document in one.documents:
+    for template in rendered:
+        for document in template.documents:
             try:
-                client.create_once(document.path, document.body(one.first), query)
+                client.create_once(document.path, document.body(template.first), query)
             except ApiError as error:
                 if error.busy:
                     raise
                 raise InputError(
-                    f"template '{one.template.name}': the API server refuses its first {document.kind}: {error}"
+                    f"template '{template.template.name}': the API server refuses its first {document.kind}: {error}"
                 ) from error

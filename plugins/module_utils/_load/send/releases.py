@@ -1,9 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When workloads that wait for a release are released, and how many of them are required.
-
-A barrier for workloads that wait: when enough of them are ready, they are released at their times.
+"""A barrier for workloads that wait: when enough of them are ready, they are released at their times.
 
 All workloads of a point watch one Lease. Its ``spec.leaseTransitions`` is the number of released workloads, in the
 order of their indices, so one write releases any number at the same moment. A row ``release`` in the ledger records
@@ -75,7 +73,7 @@ class ReleaseSpec:
     header: Mapping[str, Any]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], count: int, seed: int | None) -> ReleaseSpec:
+    def from_params(cls, given: Mapping[str, Any], count: int, seed: int | None) -> ReleaseSpec:
         """Return the release of ``count`` workloads. Raises InputError naming the key and its value."""
         if given["timeout"] < 0:
             raise InputError(f"release: timeout is {given['timeout']:g}, it must be 0 or more")
@@ -85,7 +83,7 @@ class ReleaseSpec:
         header = {"stage": given["stage"], "required": str(given["required"]), "arrival": found.header}
         return cls(
             given["stage"],
-            needed(str(given["required"]), count),
+            required_number(str(given["required"]), count),
             given["timeout"],
             given["abort"],
             tuple(_batches(found)),
@@ -93,14 +91,14 @@ class ReleaseSpec:
         )
 
 
-def check(given: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
+def check_release(given: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
     """Raise InputError for a release that cannot be. names: the stages of the workloads' own kind."""
-    ReleaseSpec.of(given, count, seed)
+    ReleaseSpec.from_params(given, count, seed)
     if given["stage"] not in names:
         raise InputError(f"release: the workloads have no stage '{given['stage']}'{nearest(given['stage'], names)}")
 
 
-def needed(text: str, count: int) -> int:
+def required_number(text: str, count: int) -> int:
     """Return how many of ``count`` are required: all, a percentage (rounded up), or a number. Raises InputError."""
     asked = text.strip()
     percent = _PERCENT.fullmatch(asked)
@@ -153,11 +151,13 @@ def lease_name(run: str, point: str) -> str:
     return workload_name(run, point, "release")
 
 
-def of(request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger.ResumeState) -> Releases | None:
+def releases_for(
+    request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger.ResumeState
+) -> Releases | None:
     """Return what releases the workloads of a load, None if they wait for nothing. namespace: of the Lease."""
     if not request.release.get("stage"):
         return None
-    spec = ReleaseSpec.of(request.release, request.count, request.seed)
+    spec = ReleaseSpec.from_params(request.release, request.count, request.seed)
     return Releases(settings, spec, namespace, request.count, past.released)
 
 
@@ -209,7 +209,7 @@ class Releases(RequestThread):
         lost = sum(outcome != "succeeded" for outcome in self._ended.values())
         spec = self.spec
         if self._thread is None and self.left:
-            waiting = [one for one in range(self.count) if one not in self.ready and one not in self._ended]
+            waiting = [index for index in range(self.count) if index not in self.ready and index not in self._ended]
             there = len(self.ready - self._ended.keys())
             late = self._deadline is not None and time.monotonic() >= self._deadline
             if self._deadline is None or (waiting and not late and there + len(waiting) >= spec.required):
@@ -231,13 +231,14 @@ class Releases(RequestThread):
         states: dict[int, str] = {}
         try:
             pods = self._client.list(POD, self._namespace, run_labels.selector(settings.run, settings.point))[0]
-            states = {int(one["metadata"]["labels"][run_labels.INDEX]): why_waiting(one) for one in pods}
+            states = {int(pod["metadata"]["labels"][run_labels.INDEX]): why_waiting(pod) for pod in pods}
         except (AccessError, ApiError):
             pass  # the names matter more than the reasons
-        lacking = [one for one in range(self.count) if one not in self.ready or one in self._ended]
+        lacking = [index for index in range(self.count) if index not in self.ready or index in self._ended]
         names = [
-            f"{workload_name(settings.run, settings.point, one)} ({states.get(one, self._ended.get(one, 'no pod'))})"
-            for one in lacking[:_NAMED]
+            f"{workload_name(settings.run, settings.point, index)} "
+            f"({states.get(index, self._ended.get(index, 'no pod'))})"
+            for index in lacking[:_NAMED]
         ]
         when = f"after {self.spec.timeout:g} s " if late else ""
         more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
@@ -247,7 +248,7 @@ class Releases(RequestThread):
         )
 
     def _serve(self) -> None:
-        todo = [one for one in self.spec.batches if one.until > self.released]
+        todo = [batch for batch in self.spec.batches if batch.until > self.released]
         # A resumed schedule continues where it was interrupted: the first batch is due now.
         skipped = (todo[0].offset or 0.0) if todo and self.released else 0.0
         start = answered = time.monotonic()

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Extracts the fields for the ledger from the API server's reply to a create request.
-
-One connection that creates objects: it interprets each reply, retries, and writes a ledger row per attempt.
+"""One connection that creates objects: it interprets each reply, retries, and writes a ledger row per attempt.
 
 An object is created by POST under a planned name. Whatever went wrong before, a GET therefore answers whether it
-exists and belongs to this load: 409 and our labels mean that an earlier attempt was successful.
+exists and belongs to this load: 409 and our labels mean that an earlier attempt was successful. The few fields that the
+ledger needs are cut out of the reply without decoding it, because this is done for each object.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ FIELD_MANAGER = "perfscale-seatrial"
 TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 #: How long (seconds) a 403 of the authorizer counts as transient: an API server that has just started answers 403
 #: until it has read the RBAC objects.
-FORGETFUL = 30.0
+RBAC_STARTUP_TIME = 30.0
 #: First and longest pause before another attempt, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -103,7 +102,7 @@ class PermissionState:
         now = time.monotonic()
         if self.refused_since is None:
             self.refused_since = now
-        return now - self.refused_since < FORGETFUL
+        return now - self.refused_since < RBAC_STARTUP_TIME
 
 
 @dataclass(frozen=True)

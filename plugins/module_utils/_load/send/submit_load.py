@@ -21,7 +21,7 @@ from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import templates, workload_plan
 from . import ledger, load_state, prepare_load, releases
 from .common_start import CommonStart
-from .dispatcher import LOOP, Dispatcher, raise_priority
+from .dispatcher import LOOP_KEYS, Dispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
 from .lifetimes import Lifetimes
 from .load_spec import LoadSpec
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
 
 #: Polling interval for the state of the load, seconds.
-_LOOK = 0.2
+_POLL_INTERVAL = 0.2
 #: Timeout for the sampler to see everything that was created, for a load without wait, seconds.
-_SEEN_WITHIN = 10.0
+_SEEN_TIMEOUT = 10.0
 #: How long an interrupted call waits for the responses to requests in flight, seconds.
-_PATIENCE = 2.0
+_GRACE_PERIOD = 2.0
 
 
 class Load:
@@ -60,20 +60,24 @@ class Load:
         client, rendered, planned = prepared.client, prepared.rendered, prepared.plan
         request = self.request = prepared.request
         namespace = request.namespace or client.access.namespace
-        own = sorted({one.workload.kind for one in rendered})
+        own = sorted({template.workload.kind for template in rendered})
         request.point_dir.mkdir(parents=True, exist_ok=True)
         log, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
         try:
             if request.part.whole:  # a part was cut from the plan before
-                workload_plan.settle(request.point_dir / "plan.jsonl", planned)
-            firsts = [document.manifest(one.first) for one in rendered for document in one.documents]
+                workload_plan.write_or_compare(request.point_dir / "plan.jsonl", planned)
+            firsts = [document.manifest(template.first) for template in rendered for document in template.documents]
             self.step.manifest("workload", firsts)
             clock = Clock.resume(past.anchor or {})
-            last = {one.template.name: one.workload.kind for one in rendered}
-            todo = [one for one in planned.workloads if (last[one.template], one.name) not in past.outcomes]
+            last = {template.template.name: template.workload.kind for template in rendered}
+            todo = [
+                workload
+                for workload in planned.workloads
+                if (last[workload.template], workload.name) not in past.outcomes
+            ]
             if todo:
                 prepare_load.dry_run(client, rendered)
-            namespaces = {one.namespace or namespace for one in templates.documents(rendered)}
+            namespaces = {document.namespace or namespace for document in templates.all_documents(rendered)}
             watched = namespaces.pop() if len(namespaces) == 1 else ""
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
@@ -88,8 +92,10 @@ class Load:
         prepared = prepare_load.prepare(self.request)
         self.request = prepared.request
         past = ledger.read(self.request.point_dir / "ledger.jsonl")
-        kinds = {one["name"]: one["kind"] for one in prepared.plan.header["templates"]}
-        missing = sum((kinds[one.template], one.name) not in past.outcomes for one in prepared.plan.workloads)
+        kinds = {template["name"]: template["kind"] for template in prepared.plan.header["templates"]}
+        missing = sum(
+            (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
+        )
         prepare_load.dry_run(prepared.client, prepared.rendered)
         return {
             "changed": missing > 0,
@@ -111,7 +117,7 @@ class Load:
         request = self.request
         with signals.interrupt_recorded(request.lock_lost) as stop:
             sampler = self._start_sampler(client, sampling, clock, log)
-            raise_priority(any(one.offset is not None for one in todo[:1]))
+            raise_priority(any(row.offset is not None for row in todo[:1]))
             try:
                 settings = SenderSettings(
                     client.access,
@@ -122,12 +128,12 @@ class Load:
                     request.run,
                     request.point,
                 )
-                templates = {one.template.name: one for one in rendered}
-                loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP}
+                templates = {row.template.name: row for row in rendered}
+                loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP_KEYS}
                 dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
                 lifetimes = _lifetimes(request, settings, templates, planned, past)
-                barrier = releases.of(request, settings, sampling.canary_namespace, past)
+                barrier = releases.releases_for(request, settings, sampling.canary_namespace, past)
                 state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
                 dispatcher.before = state.there
                 reason = "failed"
@@ -138,17 +144,17 @@ class Load:
                         barrier.create()
                     self._send(dispatcher, sampler, stop, state, log, clock, past)
                     self._wait(sampler, stop, state)
-                    stopped = state.stopped or state.hopeless()
+                    stopped = state.stopped or state.unschedulable()
                     reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
                 except signals.Interrupted as error:
                     reason = str(error)
                     raise signals.Interrupted(f"{error}: {state.line()}") from error
                 finally:
-                    dispatcher.stop(_PATIENCE)
+                    dispatcher.stop(_GRACE_PERIOD)
                     if lifetimes is not None:
-                        lifetimes.close(_PATIENCE)
+                        lifetimes.close(_GRACE_PERIOD)
                     if barrier is not None:
-                        barrier.close(_PATIENCE)
+                        barrier.close(_GRACE_PERIOD)
                     end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
                     log.write(end)
                     log.sync()
@@ -176,7 +182,7 @@ class Load:
         """Wait until every watch is established. Nothing is sent before."""
         while not sampler.watching:
             stop.check()
-            sampler.poll(_LOOK)
+            sampler.poll(_POLL_INTERVAL)
 
     def _send(
         self,
@@ -209,7 +215,7 @@ class Load:
                         f"workload {self.request.point}: circuit breaker: {breaker.reason}; nothing more is sent"
                     )
                 if state.over():
-                    dispatcher.stop(_PATIENCE)
+                    dispatcher.stop(_GRACE_PERIOD)
                     break
                 if time.monotonic() >= next_sync:
                     log.sync()
@@ -226,7 +232,7 @@ class Load:
 
         def look() -> None:
             stop.check()
-            sampler.poll(_LOOK)
+            sampler.poll(_POLL_INTERVAL)
 
         with Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout) as client:
             namespace = request.namespace or client.access.namespace
@@ -244,7 +250,7 @@ class Load:
         """
         began = time.monotonic()
         wait = self.request.wait
-        deadline = began + (self.request.timeout if wait else _SEEN_WITHIN)
+        deadline = began + (self.request.timeout if wait else _SEEN_TIMEOUT)
         self._take_completed(sampler, state)  # those of earlier sessions
         if state.releases is not None:
             state.releases.begin_timeout()
@@ -261,12 +267,12 @@ class Load:
             settled = time.monotonic() + (self.request.settle if self.request.sample else 0.0)
             while (left := settled - time.monotonic()) > 0:
                 stop.check()
-                sampler.poll(min(_LOOK, left))
+                sampler.poll(min(_POLL_INTERVAL, left))
         self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
 
     def _look(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
         """Take what the sampler saw; raise the error of the lifetimes, if any."""
-        sampler.poll(_LOOK)
+        sampler.poll(_POLL_INTERVAL)
         self._take_completed(sampler, state)
         self._report(state)
 

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods impo
 
 from ..plan.templates import workload_name
 from ..remote import result_sync
-from ..send.releases import needed
+from ..send.releases import required_number
 from .user_uploads import POD, UserUploads, count_files, extract
 
 SCHEMA = "users/1"
@@ -71,13 +71,13 @@ class User:
     files: dict[str, Any] = field(default_factory=dict)
 
 
-def fetch(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -> dict[str, Any]:
+def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -> dict[str, Any]:
     """Write ``<dest>/<index>/user.json``, the files beside it and ``<dest>/users.json``; return the module's result.
 
     The ConfigMaps of fetched files are deleted. So are uploaded objects, unless a pod still runs, which may upload
     later. Raises InputError for a wrong ``required``, DataError for damaged files, AccessError, ApiError.
     """
-    required = needed(spec.required, spec.count)
+    required = required_number(spec.required, spec.count)
     listed = client.list(POD, spec.namespace, run_labels.selector(spec.run, spec.point))[0]
     pods = {one["metadata"]["name"]: one for one in listed}
     names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
@@ -105,16 +105,16 @@ def fetch(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -
     files.write_json(spec.dest / "users.json", document, SCHEMA)
     if unreachable is not None:
         # The record of the uploads stays: phase cleanup tries again.
-        if any(one.files.get("error") == str(unreachable) for one in users):
+        if any(user.files.get("error") == str(unreachable) for user in users):
             raise unreachable
-    elif uploads is not None and all(one.phase in _ENDED for one in users):
+    elif uploads is not None and all(user.phase in _ENDED for user in users):
         uploads.forget(client)
     return {
         "changed": changed,
         "succeeded": document["succeeded"],
         "required": required,
-        "failed_users": [one.pod for one in users if one.phase != "Succeeded"],
-        "summary": _text(users, required),
+        "failed_users": [user.pod for user in users if user.phase != "Succeeded"],
+        "summary": _summary_text(users, required),
     }
 
 
@@ -128,9 +128,9 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
     status = pod.get("status") or {}
     user.phase, user.node = str(status.get("phase") or "Unknown"), str(pod["spec"].get("nodeName") or "")
     report: dict[str, Any] = {}
-    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        ended = (one.get("state") or {}).get("terminated") or {}
-        if one.get("name") == "user":
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if container.get("name") == "user":
             user.exit_code = ended.get("exitCode")
         if found := _report(ended.get("message")):
             report = found
@@ -201,8 +201,8 @@ def _not_sent(reported: Mapping[str, Any]) -> dict[str, Any]:
 
 def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]:
     """Return users.json: counts, what the helpers measured, and what simulated users have done. Times in seconds."""
-    succeeded = sum(one.phase == "Succeeded" for one in users)
-    spans = [one.moments for one in users]
+    succeeded = sum(user.phase == "Succeeded" for user in users)
+    spans = [user.moments for user in users]
     found = {
         "schema": SCHEMA,
         "run": spec.run,
@@ -216,7 +216,7 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
         "report_delay": quantiles.summary(_between(spans, "begun", "begun_answered")),
         "command": quantiles.summary(_between(spans, "begun", "ended")),
     }
-    if any(one.files for one in users):
+    if any(user.files for user in users):
         found["files"] = _files_summary(users)
     operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
     if operations:
@@ -226,21 +226,24 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
 
 def _files_summary(users: Iterable[User]) -> dict[str, Any]:
     """Return how many files there are, and how many are missing and why."""
-    known = [one for one in users if one.files]
-    cut = [one for one in known if one.files.get("left_out")]
-    failed = [f"{one.pod}: {one.files['error']}" for one in known if one.files.get("error")]
+    known = [user for user in users if user.files]
+    cut = [row for row in known if row.files.get("left_out")]
+    failed = [f"{row.pod}: {row.files['error']}" for row in known if row.files.get("error")]
     return {
-        "count": sum(int(one.files.get("count", 0)) for one in known),
-        "left_out": sum(int(one.files["left_out"]) for one in cut),
+        "count": sum(int(row.files.get("count", 0)) for row in known),
+        "left_out": sum(int(row.files["left_out"]) for row in cut),
         "left_out_users": len(cut),
-        "limit": next((str(one.files["limit"]) for one in cut if one.files.get("limit")), "users_files_limit_bytes"),
+        "limit": next(
+            (str(row.files["limit"]) for row in cut if row.files.get("limit")),
+            "users_files_limit_bytes",
+        ),
         "failed_users": len(failed),
         "first_error": failed[0] if failed else "",
     }
 
 
 def _between(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:
-    return [one[end] - one[begin] for one in spans if begin in one and end in one]
+    return [span[end] - span[begin] for span in spans if begin in span and end in span]
 
 
 def _operations(path: Path) -> list[dict[str, Any]]:
@@ -255,8 +258,8 @@ def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "count": len(rows),
         "succeeded": good,
         "success_percent": round(100 * good / len(rows), 3),
-        "create": quantiles.summary([one["created"] for one in spans if "created" in one]),
-        "usable": quantiles.summary([one["usable"] for one in spans if "usable" in one]),
+        "create": quantiles.summary([span["created"] for span in spans if "created" in span]),
+        "usable": quantiles.summary([span["usable"] for span in spans if "usable" in span]),
         "delete": quantiles.summary(_between(spans, "delete", "gone")),
     }
 
@@ -265,21 +268,21 @@ def _same(path: Path, document: Mapping[str, Any]) -> bool:
     return path.exists() and files.read_json(path) == document
 
 
-def _text(users: list[User], required: int) -> str:
+def _summary_text(users: list[User], required: int) -> str:
     """Return the result in one sentence."""
-    good = sum(one.phase == "Succeeded" for one in users)
+    good = sum(user.phase == "Succeeded" for user in users)
     parts = [f"{good} of {formats.count(len(users), 'user')} succeeded, {required} are required"]
-    failed = [one for one in users if one.phase != "Succeeded"]
+    failed = [user for user in users if user.phase != "Succeeded"]
     if failed:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        parts.append(f"not {', '.join(f'{one.pod} ({one.why})' for one in failed[:_NAMED])}{more}")
-    files = sum(int(one.files.get("count", 0)) for one in users)
-    left_out = sum(int(one.files.get("left_out", 0)) for one in users)
+        parts.append(f"not {', '.join(f'{lost.pod} ({lost.why})' for lost in failed[:_NAMED])}{more}")
+    files = sum(int(user.files.get("count", 0)) for user in users)
+    left_out = sum(int(user.files.get("left_out", 0)) for user in users)
     if files or left_out:
         parts.append(f"fetched {formats.count(files, 'file')}")
     if left_out:
         parts.append(f"left out {left_out} beyond the limit")
-    errors = [f"{one.pod} ({one.files['error']})" for one in users if one.files.get("error")]
+    errors = [f"{user.pod} ({user.files['error']})" for user in users if user.files.get("error")]
     if errors:
         parts.append(f"could not send its files: {errors[0]}")
     return "; ".join(parts)

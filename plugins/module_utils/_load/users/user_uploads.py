@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Archives with the files of a user, as the helper in the pod (roles/users/files/user.py) packs them.
+"""Files of users in pods that are too large for the API server: they go through an S3 server, as those of a load do.
 
-Files of users in pods that are too large for the API server: they go through an S3 server, as those of a load do.
-
-Each user has one object, ``<prefix>/<run>/<point>/users/<index>.gz``. A Secret has a presigned URL for each, which only
-the pod of that user gets. ``uploads.json`` beside the users' folders names the objects until none can be left.
+Each user has one object, ``<prefix>/<run>/<point>/users/<index>.gz``, an archive as roles/users/files/sent_files.py
+packs it. A Secret has a presigned URL for each, which only the pod of that user gets. ``uploads.json`` beside the
+users' folders names the objects until none can be left.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from ..remote.result_store import ResultStore
 
 def count_files(folder: Path) -> int:
     """Return the number of files below a folder."""
-    return sum(one.is_file() for one in folder.rglob("*"))
+    return sum(path.is_file() for path in folder.rglob("*"))
 
 
 def extract(archive: Path, to: Path, what: str) -> int:
@@ -92,7 +91,7 @@ class UserUploads:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
-    def of(
+    def from_params(
         cls, given: Mapping[str, Any], namespace: str, run: str, point: str, dest: Path, count: int
     ) -> UserUploads | None:
         """Return the uploads by option ``collect_s3`` of a module, None without one. Raises InputError.
@@ -100,7 +99,7 @@ class UserUploads:
         count: number of users.
         """
         # A load in pods has objects of the same numbers at the same point.
-        store = ResultStore.of(given, run, f"{point}/users", count)
+        store = ResultStore.from_params(given, run, f"{point}/users", count)
         return cls(store, namespace, run, point, dest) if store is not None else None
 
     @property
@@ -153,7 +152,7 @@ class UserUploads:
         client.delete(result_upload.SECRET, self.secret, self.namespace)
 
 
-def recorded(dest: Path) -> int | None:
+def recorded_users(dest: Path) -> int | None:
     """Return the number of users whose uploads are recorded in the folder ``dest``, None without a record."""
     try:
         return len(files.read_json(dest / FILE)["keys"])
@@ -161,7 +160,7 @@ def recorded(dest: Path) -> int | None:
         return None
 
 
-def rescue(client: Client, uploads: UserUploads, say: Callable[[str], None]) -> None:
+def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str], None]) -> None:
     """End the pods of the users, fetch what they have uploaded and no call has collected, and delete the objects.
 
     Raises AccessError if the S3 server does not respond, DataError for a damaged object, which stays.
@@ -185,7 +184,7 @@ def _end_pods(client: Client, uploads: UserUploads) -> None:
     selector = run_labels.selector(uploads.run, uploads.point)
 
     def left() -> list[str]:
-        return [one["metadata"]["name"] for one in client.list(POD, uploads.namespace, selector)[0]]
+        return [pod["metadata"]["name"] for pod in client.list(POD, uploads.namespace, selector)[0]]
 
     for name in left():
         client.delete(POD, name, uploads.namespace)

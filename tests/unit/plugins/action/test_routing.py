@@ -53,12 +53,9 @@ def test_a_route_leads_from_a_module_to_an_action_plugin(name: str) -> None:
     assert issubclass(importlib.import_module(f"{ACTIONS}.{ROUTES[name]}").ActionModule, InPlaceAction)
 
 
-@pytest.mark.parametrize("name", [path.stem for path in MODULES if "workload_on_host" not in path.stem])
+@pytest.mark.parametrize("name", [path.stem for path in MODULES])
 def test_no_module_is_packed_on_the_local_machine(name: str) -> None:
-    """Packing takes up to a second of processor time. An action runs its module in place, or does the work itself.
-
-    workload_on_host and workload_on_host_info are for another machine.
-    """
+    """Packing takes up to a second of processor time. An action runs its module in place, or does the work itself."""
     action = importlib.import_module(f"{ACTIONS}.{action_of(name)}").ActionModule
     assert issubclass(action, (InPlaceAction, SeatrialAction))
 

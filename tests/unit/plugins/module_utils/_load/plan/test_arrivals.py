@@ -50,7 +50,7 @@ def test_constant_arrivals_keep_their_rate_to_the_last_one(rate: float, count: i
     assert moments({"rate": rate}, count, None) == [index / rate for index in range(count)]
 
 
-@pytest.mark.parametrize("kind", sorted(module.DRAWN))
+@pytest.mark.parametrize("kind", sorted(module.RANDOM_TYPES))
 def test_drawn_moments_are_those_of_the_first_day(kind: str) -> None:
     """Written down once: another numpy, Python or machine must give the same plan."""
     golden = json.loads(GOLDEN.read_text())

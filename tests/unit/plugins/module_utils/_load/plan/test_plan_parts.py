@@ -27,7 +27,7 @@ def test_the_parts_together_are_the_plan_byte_for_byte(tmp_path_factory, offsets
     found = []
     for client in range(clients):
         part = Part(client, clients)
-        mine = workload_plan.cut(plan, part)
+        mine = workload_plan.part_of(plan, part)
         assert len(mine.workloads) == part.size(len(offsets))
         workload_plan.write(folder / f"{client}.jsonl", mine)
         again = workload_plan.read_part(folder / f"{client}.jsonl", part)
@@ -39,7 +39,7 @@ def test_the_parts_together_are_the_plan_byte_for_byte(tmp_path_factory, offsets
 
 def test_another_part_is_refused(tmp_path):
     path = tmp_path / "plan.jsonl"
-    workload_plan.write(path, workload_plan.cut(plan_of([0.0, 1.0, 2.0, 3.0]), Part(1, 2)))
+    workload_plan.write(path, workload_plan.part_of(plan_of([0.0, 1.0, 2.0, 3.0]), Part(1, 2)))
     for part in (Part(0, 2), Part(1, 3), Part()):
         with pytest.raises(DataError, match="not the part of client"):
             workload_plan.read_part(path, part)

@@ -36,7 +36,7 @@ def test_a_lost_client_ends_the_load_unless_it_has_started(started: bool, given_
 def test_an_image_that_cannot_be_pulled_gets_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     follows = follower(started=False)
     assert follows._unstarted(state()) == {}
-    monkeypatch.setattr(load_in_pods, "HOPING", 0.0)
+    monkeypatch.setattr(load_in_pods, "TERMINAL_TOLERANCE", 0.0)
     assert follows._unstarted(state()) == {1: WAITS}
     assert follows._unstarted(state(why="ImagePullBackOff: of a")) == {1: "ImagePullBackOff: of a"}
     assert follows._unstarted(state(why="ContainerCreating")) == {}, "it is tried again, and may come"

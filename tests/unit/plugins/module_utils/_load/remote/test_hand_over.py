@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import driver_pod, result_sync
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import ClientState
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import ResultSync
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,9 +37,9 @@ def lines(chance: random.Random, size: int) -> bytes:
     return b"".join(chance.randbytes(500).hex().encode() + b"\n" for _ in range(size // 1001))
 
 
-def over(store: ConfigMapStore, folder: Path) -> HandOver:
+def over(store: ConfigMapStore, folder: Path) -> ResultSync:
     folder.mkdir(exist_ok=True)
-    return HandOver(store, "ns", "load-0", folder, {"labels": {"a": "b"}})
+    return ResultSync(store, "ns", "load-0", folder, {"labels": {"a": "b"}})
 
 
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> No
         assert pod.send() is False, "nothing was added"
         with open(folder / LEDGER, "ab") as stream:
             stream.write(b"lost with the pod")
-    index = result_sync.fetch(store, "ns", "load-0", tmp_path / "here")
+    index = result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
     assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
     assert sum(last - first + 1 for one in index.values() for _of, first, last in one["parts"]) > 4
 
@@ -73,7 +73,7 @@ def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Pa
     assert again.restore()
     (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
     assert again.send()
-    result_sync.fetch(store, "ns", "load-0", tmp_path / "c")
+    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
 
 
@@ -87,7 +87,7 @@ def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> 
         pod.send()
     store.before = lambda: None
     assert pod.send()
-    result_sync.fetch(store, "ns", "load-0", tmp_path / "c")
+    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
 
 
@@ -146,7 +146,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
                 pass
             store.before = store.after = lambda: None
             here = Path(top) / "here"
-            for name in result_sync.fetch(store, "ns", "load-0", here):
+            for name in result_sync.fetch_results(store, "ns", "load-0", here):
                 found = (here / name).read_bytes()
                 assert complete(found).startswith(handed[name]) and files[name].startswith(complete(found))
 
@@ -164,8 +164,10 @@ def test_what_is_written_grows_linearly_with_what_was_recorded(tmp_path: Path) -
         written.append(store.written)
         head = json.dumps(store.held["load-0-files"])
         # Base64 and metadata, what is new, and the small ends of both files again.
-        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * result_sync.END + 2_000)
-        assert len(head) < 1.4 * 2 * result_sync.END + 2_000, "the index does not grow with the number of parts"
+        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * result_sync.MAX_END_BYTES + 2_000)
+        assert len(head) < 1.4 * 2 * result_sync.MAX_END_BYTES + 2_000, (
+            "the index does not grow with the number of parts"
+        )
     assert 1.8 < written[1] / written[0] < 2.2 and 1.8 < written[2] / written[1] < 2.2
 
 
@@ -180,12 +182,12 @@ def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
     for data, words in ((b"no", "no valid part"), (zlib.compress(b"other"), "its checksum differs")):
         store.held[part] = {**kept, "binaryData": {key: base64.b64encode(data).decode()}}
         with pytest.raises(DataError, match=words):
-            result_sync.fetch(store, "ns", "load-0", tmp_path / "c")
+            result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
     del store.held[part]
     with pytest.raises(DataError, match="was deleted"):
-        result_sync.fetch(store, "ns", "load-0", tmp_path / "c")
+        result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
     with pytest.raises(DataError, match="load-1-files with the files of the load was deleted"):
-        result_sync.fetch(store, "ns", "load-1", tmp_path / "c")
+        result_sync.fetch_results(store, "ns", "load-1", tmp_path / "c")
 
 
 def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
@@ -193,8 +195,8 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     clients = (ended, ClientState("running"), ClientState("running"), ClientState())
     pods = {1: "exit code 137, Error"}
     job: dict[str, Any] = {"status": {"failedIndexes": "0-1,7"}}
-    assert driver_pod.lost(job, clients, pods) == {1: "exit code 137, Error"}
+    assert driver_pod.lost_clients(job, clients, pods) == {1: "exit code 137, Error"}
     job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
-    assert driver_pod.lost(job, clients, pods) == {1: "exit code 137, Error", 2: "too long", 3: "too long"}
-    assert driver_pod.lost({}, clients, pods) == {}
+    assert driver_pod.lost_clients(job, clients, pods) == {1: "exit code 137, Error", 2: "too long", 3: "too long"}
+    assert driver_pod.lost_clients({}, clients, pods) == {}
     assert driver_pod.indexes("1,3-5") == {1, 3, 4, 5} and driver_pod.indexes("") == set()

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.dr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import HandOver
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import ResultSync
 from config_map_store import ConfigMapStore
 
 LEDGER, OBSERVATIONS = result_sync.FILES
@@ -34,9 +34,9 @@ def lines(chance: random.Random, size: int) -> bytes:
     return b"".join(chance.randbytes(500).hex().encode() + b"\n" for _ in range(size // 1001))
 
 
-def over(store: ConfigMapStore, folder: Path, most: int) -> HandOver:
+def over(store: ConfigMapStore, folder: Path, most: int) -> ResultSync:
     folder.mkdir(exist_ok=True)
-    return HandOver(store, "ns", "load-0", folder, {"labels": {"a": "b"}}, most)
+    return ResultSync(store, "ns", "load-0", folder, {"labels": {"a": "b"}}, most)
 
 
 def size_of(store: ConfigMapStore) -> int:
@@ -52,8 +52,8 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
                 stream.write(lines(chance, size))
         pod.send()
     assert pod.held
-    assert size_of(store) <= most + 2 * result_sync.ROOM + 400_000, "the API server gets no more than that"
-    result_sync.fetch(store, "ns", "load-0", tmp_path / "here")
+    assert size_of(store) <= most + 2 * result_sync.MAX_PART_BYTES + 400_000, "the API server gets no more than that"
+    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
     whole = {name: (tmp_path / "a" / name).read_bytes() for name in result_sync.FILES}
     assert (tmp_path / "here" / LEDGER).read_bytes() == whole[LEDGER]
     part = (tmp_path / "here" / OBSERVATIONS).read_bytes()
@@ -72,7 +72,7 @@ def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held
         (tmp_path / "a" / name).write_bytes(b'{"type":"end"}\n')
     pod.send()
     assert pod.held is held
-    index = result_sync.fetch(store, "ns", "load-0", tmp_path / "here")
+    index = result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
     assert (tmp_path / "here" / LEDGER).read_bytes() == b'{"type":"end"}\n'
     assert ((tmp_path / "here" / OBSERVATIONS).read_bytes() == b"") is held and index
 
@@ -80,7 +80,7 @@ def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held
 def pod_of(store: ConfigMapStore, s3: dict[str, str] | None) -> tuple[DriverPod, list[str]]:
     said: list[str] = []
     given = {"collect_s3": s3 or {}}
-    of = ResultStore.of(given, "run-aa", "001", 2)
+    of = ResultStore.from_params(given, "run-aa", "001", 2)
     return DriverPod(store, DriverPodSpec("run-aa", "001", "image", clients=2), said.append, 1.0, of), said
 
 
@@ -117,7 +117,7 @@ def test_an_archive_is_not_left_out_because_the_setting_was(tmp_path: Path) -> N
 
 
 def test_the_record_says_where_the_files_are(tmp_path: Path) -> None:
-    of = ResultStore.of({"collect_s3": S3}, "run-aa", "001", 2)
+    of = ResultStore.from_params({"collect_s3": S3}, "run-aa", "001", 2)
     assert of is not None
     remote_load.write(tmp_path, remote_load.DRIVER_POD, "", "started", collect=of.record())
     found = remote_load.read(tmp_path)

@@ -51,7 +51,7 @@ class Host:
         if self.state != "absent":
             self.state = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         files = {"files": [str(self.ledger)], "step_files": [], "outcome": self.outcome}
-        return {"state": self.state, "lines": [f"line {arguments.get('offset')}"], "offset": 7, **files}
+        return {"load_state": self.state, "lines": [f"line {arguments.get('offset')}"], "offset": 7, **files}
 
     def fetch(self, path: str, aside: str) -> None:
         if "fetch" in self.breaks:

@@ -96,12 +96,12 @@ def test_objects_of_others_are_left_out() -> None:
 def test_who_waits_too_long_is_somebody_elses_and_who_is_pushed_out_is_counted() -> None:
     world = World()
     world.see(1, 0, 1, at=0.0)
-    world.see(1, 1, 1, at=workload_index.PATIENCE + 1)
+    world.see(1, 1, 1, at=workload_index.OWNER_TIMEOUT + 1)
     world.see(0, 0, 2)
     world.see(0, 1, 2)
     assert [(row["kind"], row["index"]) for row in world.rows] == [("RayJob", 0), ("RayJob", 1), ("RayCluster", 1)]
     assert world.family.dropped == 0
-    for number in range(workload_index.MOST + 3):
+    for number in range(workload_index.MAX_WAITING + 3):
         world.family.wait(1000.0, [f"owner-{number}"], lambda: None)
     assert world.family.dropped == 2
 

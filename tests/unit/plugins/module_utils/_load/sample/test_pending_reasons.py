@@ -46,14 +46,14 @@ def test_what_differs_in_numbers_and_names_only_is_one_reason_and_the_most_frequ
         'pods "b-7" is forbidden',
         "rare",
     ]
-    assert workload_tally.grouped(said) == [
+    assert workload_tally.group_messages(said) == [
         (3, "0/2 nodes available: 2 Insufficient nvidia.com/gpu"),
         (2, 'pods "a-1" is forbidden'),
     ]
 
 
 def test_a_reason_is_no_longer_than_a_line_can_hold() -> None:
-    assert len(workload_tally.short("word " * 100)) <= workload_tally.LONGEST
+    assert len(workload_tally.shortened("word " * 100)) <= workload_tally.MAX_LENGTH
 
 
 def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.Monk
 
 
 def test_a_line_says_how_many_wait_for_what() -> None:
-    assert workload_tally.lines([(12, "0/0 nodes available"), (1, "no quota")]) == [
+    assert workload_tally.progress_parts([(12, "0/0 nodes available"), (1, "no quota")]) == [
         "12 pending: 0/0 nodes available",
         "1 pending: no quota",
     ]
@@ -87,5 +87,5 @@ def test_equal_messages_are_searched_for_names_and_numbers_once(monkeypatch: pyt
             return text.rstrip("0123456789")
 
     monkeypatch.setattr(workload_tally, "_OWN", Pattern())
-    assert workload_tally.grouped(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
+    assert workload_tally.group_messages(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
     assert searched == ["needs 1", "needs 2"]

@@ -125,7 +125,7 @@ def test_etcd_is_sounded_where_it_is_ours_and_we_may(
     assert sampled(tmp_path, cluster, task, enough) == notes
     assert asked_for == {"/api/v1/namespaces/n/events?fieldSelector=metadata.name%3Dtest-run-001-canary&limit=1"}
     assert bool(rows("sounding")) == told
-    assert ("soundings" in rows("end")[0]) == (status == 200)
+    assert ("revision_probes" in rows("end")[0]) == (status == 200)
     writes = [int(row["resource_version"]) for row in rows("canary")]
     for row in rows("sounding"):
         assert row["sent"] < row["answered"] and min(writes) <= int(row["resource_version"]) <= max(writes)

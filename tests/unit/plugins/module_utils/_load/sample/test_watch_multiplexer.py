@@ -174,7 +174,7 @@ def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchMul
 def test_a_stream_that_says_nothing_for_too_long_is_broken(
     reader: WatchMultiplexer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_multiplexer, "_LOOK", 0.0)
+    monkeypatch.setattr(watch_multiplexer, "_SILENCE_CHECK_INTERVAL", 0.0)
     talk, heard = Talk(tmp_path, silence=0.05), Heard(0)
     reader.attach(heard, talk.stream)
     deadline = time.monotonic() + 120

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import (
-    IN_A_ROW,
+    MAX_BAD_PROBES,
     LatencyJudge,
     Probe,
-    look,
+    probe_server,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +22,10 @@ from scripted_server import RESET, ScriptedServer
 def test_it_opens_at_the_first_run_of_bad_probes_and_never_before(bad: list[bool]) -> None:
     judge = LatencyJudge(limit=1.0)
     opened = [bool(judge.take(Probe(2.0 if one else 0.5))) for one in bad]
-    runs = [all(bad[end - IN_A_ROW : end]) for end in range(IN_A_ROW, len(bad) + 1)]
+    runs = [all(bad[end - MAX_BAD_PROBES : end]) for end in range(MAX_BAD_PROBES, len(bad) + 1)]
     assert any(opened) is any(runs)
     if any(runs):
-        assert opened.index(True) == runs.index(True) + IN_A_ROW - 1
+        assert opened.index(True) == runs.index(True) + MAX_BAD_PROBES - 1
 
 
 def test_it_says_how_long_the_probes_took_and_what_was_allowed() -> None:
@@ -60,5 +60,5 @@ def test_a_look_is_bad_when_the_server_is_not_ready_busy_or_silent(
         return RESET if status is None else (status, {})
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        probe = look(client, "mine")
+        probe = probe_server(client, "mine")
     assert probe.trouble.startswith(trouble) and bool(probe.trouble) is bool(trouble)

@@ -86,7 +86,7 @@ def test_each_workload_is_stopped_when_its_own_time_is_over(trial: Any) -> None:
     one.lifetimes.note(since.items())
     assert one.lifetimes.left == 6
     one.wait()
-    due = {index: since[index] + drawn(index, SOON, 7, lifetimes.STREAM) for index in since}
+    due = {index: since[index] + drawn(index, SOON, 7, lifetimes.LIFETIME_STREAM) for index in since}
     assert [row["index"] for row in one.rows] == sorted(due, key=lambda index: due[index]), "in the order of their ends"
     for row in one.rows:
         assert row["intended"] == pytest.approx(due[row["index"]], abs=1e-4)

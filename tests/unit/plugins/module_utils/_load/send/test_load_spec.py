@@ -12,7 +12,11 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec, WatchSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import (
+    LoadSpec,
+    SampleSpec,
+    WatchSpec,
+)
 
 GIVEN = {"kubeconfig": "/k", "run_id": "test-run", "point_dir": "/run/points/001", "count": 3}
 TEMPLATES = [{"name": "job", "content": "kind: Job"}]
@@ -24,21 +28,24 @@ def parameters(**more: Any) -> dict[str, Any]:
     return dict(found.validated_parameters)
 
 
-@pytest.mark.parametrize(("spec", "options"), [(WatchSpec, load_spec.SAMPLE), (LoadSpec, load_spec.SUBMIT)])
+@pytest.mark.parametrize(
+    ("spec", "options"),
+    [(WatchSpec, load_spec.WATCH), (SampleSpec, load_spec.SAMPLE), (LoadSpec, load_spec.SUBMIT)],
+)
 def test_each_option_is_a_field(spec: type, options: dict[str, Any]) -> None:
     names = {"run_id" if one.name == "run" else one.name for one in fields(spec)}
     assert names == set(options)
 
 
 def test_parameters_get_the_types_of_the_fields() -> None:
-    found = LoadSpec.of(parameters(stages=[{"kind": "Job"}], lock_dir="/run", simulated_writers=["node"]))
+    found = LoadSpec.from_params(parameters(stages=[{"kind": "Job"}], lock_dir="/run", simulated_writers=["node"]))
     assert (found.run, found.point, found.point_dir, found.lock_dir) == (
         "test-run", "001", Path("/run/points/001"), Path("/run"),
     )  # fmt: skip
     assert found.stages == ({"kind": "Job"},) and found.simulated_writers == ("node",)
     assert found.templates == (Template("job", "kind: Job", 1, {}),)
     assert (found.count, found.seed, found.in_flight, found.wait) == (3, None, 16, True)
-    assert LoadSpec.of(parameters()).lock_dir is None and LoadSpec.of(parameters()).lock_lost() == ""
+    assert LoadSpec.from_params(parameters()).lock_dir is None and LoadSpec.from_params(parameters()).lock_lost() == ""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_parameters_get_the_types_of_the_fields() -> None:
 )
 def test_a_wrong_value_is_named_with_its_option(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        LoadSpec.of(parameters(**wrong))
+        LoadSpec.from_params(parameters(**wrong))
 
 
 def test_a_remote_load_is_checked_as_the_module_checks_it() -> None:

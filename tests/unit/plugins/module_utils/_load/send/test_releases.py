@@ -24,7 +24,7 @@ FORBIDDEN = (403, status_object(403, "Forbidden", "you may not"))
 
 def spec(count: int = 4, **more: Any) -> ReleaseSpec:
     given = {"stage": "ready", "arrival": CLOSED, "required": "all", "timeout": 60.0, "abort": False, **more}
-    return ReleaseSpec.of(given, count, 7)
+    return ReleaseSpec.from_params(given, count, 7)
 
 
 def test_batches_follow_from_the_arrivals() -> None:
@@ -43,19 +43,19 @@ def test_batches_follow_from_the_arrivals() -> None:
     ("text", "number"), [("all", 40), ("95 %", 38), ("95%", 38), ("99.9 %", 40), ("1", 1), ("40", 40), ("5 %", 2)]
 )
 def test_the_required_number(text: str, number: int) -> None:
-    assert releases.needed(text, 40) == number
+    assert releases.required_number(text, 40) == number
 
 
 @pytest.mark.parametrize("text", ["", "none", "0", "41", "0 %", "101 %", "-3", "95 percent"])
 def test_a_required_number_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"must be all, a percentage such as 95 %, or a number from 1 to 40"):
-        releases.needed(text, 40)
+        releases.required_number(text, 40)
 
 
 def test_a_release_that_cannot_be_is_refused() -> None:
     given = {"stage": "redy", "arrival": CLOSED, "required": "all", "timeout": 1.0, "abort": False}
     with pytest.raises(InputError, match=r"no stage 'redy' \(did you mean ready\?\)|no stage 'redy'.*ready"):
-        releases.check(given, 3, 1, ["created", "ready"])
+        releases.check_release(given, 3, 1, ["created", "ready"])
     with pytest.raises(InputError, match="at_once"):
         spec(3, arrival={"type": "closed", "at_once": 2})
     with pytest.raises(InputError, match="timeout is -1"):

@@ -213,7 +213,7 @@ def test_a_server_that_has_just_started_is_asked_again_until_it_knows_who_may_wh
 def test_a_permission_that_is_taken_away_is_a_refusal_after_a_while(
     trial: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "FORGETFUL", 0.05)
+    monkeypatch.setattr(sender, "RBAC_STARTUP_TIME", 0.05)
     _server, one = trial(FORBIDDEN)
     assert one.create() == "refused" and len(one.rows) > 1
     # From then on nobody waits again.

@@ -10,10 +10,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.follow_foreign_load import (
-    FollowSpec,
-    ForeignLoadSampler,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sample_load import ForeignLoadSampler
 
 CREATED = {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"}
 DONE = {"name": "done", "condition": "Done", "writer": "controller", "ends": "succeeded"}
@@ -28,6 +26,10 @@ def given(**more: Any) -> dict[str, Any]:
         "run_id": "t1122-abcdef",
         "point": "001",
         "point_dir": "/nowhere",
+        "submitted_by": "others",
+        "namespace": "",
+        "timeout": 600,
+        "lock_dir": None,
         "namespaces": ["b", "a", "b"],
         "label_selector": "",
         "field_selector": "",
@@ -45,11 +47,11 @@ def given(**more: Any) -> dict[str, Any]:
 
 
 def test_the_canary_is_written_where_the_load_is_unless_another_place_is_given() -> None:
-    assert FollowSpec.of(given()).sampling("default").canary_namespace == "b"
-    assert FollowSpec.of(given()).sampling("default").namespaces == ("b", "a")
-    assert FollowSpec.of(given(namespaces=[])).sampling("mine").canary_namespace == "mine"
-    assert FollowSpec.of(given(namespaces=[])).sampling("mine").namespaces == ("",)
-    assert FollowSpec.of(given(canary_namespace="own")).sampling("default").canary_namespace == "own"
+    assert SampleSpec.from_params(given()).sampling_of_others("default").canary_namespace == "b"
+    assert SampleSpec.from_params(given()).sampling_of_others("default").namespaces == ("b", "a")
+    assert SampleSpec.from_params(given(namespaces=[])).sampling_of_others("mine").canary_namespace == "mine"
+    assert SampleSpec.from_params(given(namespaces=[])).sampling_of_others("mine").namespaces == ("",)
+    assert SampleSpec.from_params(given(canary_namespace="own")).sampling_of_others("default").canary_namespace == "own"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_the_canary_is_written_where_the_load_is_unless_another_place_is_given()
 )
 def test_what_cannot_be_followed_is_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        FollowSpec.of(given(**more))
+        SampleSpec.from_params(given(**more))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_what_cannot_be_followed_is_refused(more: dict[str, Any], message: str) 
 def test_sampling_ends_by_number_by_silence_and_by_time(
     tmp_path: Path, more: dict[str, Any], quiet: float, late: bool, reason: str
 ) -> None:
-    request = FollowSpec.of(given(point_dir=str(tmp_path), stages=[ENDING], **more))
+    request = SampleSpec.from_params(given(point_dir=str(tmp_path), stages=[ENDING], **more))
     tally = WorkloadTally()
     tally.seen |= {0, 1, 2}
     tally.end(0, "succeeded", 1.0)
@@ -93,6 +95,6 @@ def test_sampling_ends_by_number_by_silence_and_by_time(
 
 
 def test_silence_counts_from_the_first_workload_on(tmp_path: Path) -> None:
-    request = FollowSpec.of(given(point_dir=str(tmp_path), idle=5))
+    request = SampleSpec.from_params(given(point_dir=str(tmp_path), idle=5))
     sampler = ForeignLoadSampler(request, Step(None), Progress(None))
     assert not sampler._over(SimpleNamespace(tally=WorkloadTally()), 600.0, False)

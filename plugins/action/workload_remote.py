@@ -1,0 +1,59 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Reads the files of a load on the controller, and runs the load in pods or, step by step, on the host of the task."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+
+
+class ActionModule(ProgressAction):
+    """In pods, the module does everything. On a host, each call of the module is one step of the load."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run, continue or remove the load; return what workload_submit would have returned."""
+        places = workload_kinds.places_of_task(task_vars or {}, self._templar.template)
+        request = partial(workload_files.request, arguments.get("request"), self._find_needle, places)
+        with ansible_errors():
+            if arguments.get("run_on") != remote_load.DRIVER_POD:
+                return self._on_host(arguments, request, task_vars)
+            if arguments.get("request"):
+                arguments = {**arguments, "request": files.plain(request())}
+        return super().execute(arguments, task_vars)
+
+    def _on_host(self, arguments: dict[str, Any], request: Any, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        host = str(self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "?"))
+        retry = remote_load.ConnectionRetry(
+            who=host,
+            run=str(arguments["run_id"]),
+            patience=float(arguments.get("elsewhere_reconnect", 600)),
+            say=lambda text: Display().display(f"{host}: {text}", stderr=True),
+            lost=lambda error: isinstance(error, AnsibleConnectionFailure),
+            again=self._reset,
+        )
+        call = partial(self._run_step, task_vars)
+        load = LoadOnHost(arguments, request, call, self._connection.fetch_file, retry)
+        if arguments.get("state") == "absent":
+            return remote_load.remove(load, Path(arguments["point_dir"]) if arguments.get("point_dir") else None)
+        step_dir = Path(arguments["step_dir"]) if arguments.get("step_dir") else None
+        return remote_load.run(load, Path(arguments["point_dir"]), step_dir)
+
+    def _run_step(self, task_vars: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
+        return dict(self._execute_module(module_args=arguments, task_vars=task_vars))
+
+    def _reset(self) -> None:
+        with contextlib.suppress(AnsibleConnectionFailure):
+            self._connection.reset()

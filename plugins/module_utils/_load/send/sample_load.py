@@ -1,0 +1,299 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Samples a load that another call or somebody else submits, until it has ended or one of the limits is reached."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+
+from ..kinds.sampling_spec import SamplingSpec, definitions_for
+from ..plan import workload_plan
+from ..plan.templates import workload_name
+from ..sample import workload_tally
+from ..sample.sampler import Sampler
+from . import ledger
+from .early_end import StalledLoad, require_answer
+from .load_spec import OTHERS, SampleSpec
+
+#: File in the directory of the point that ends the sampling of a load of others.
+END_FILE = "END"
+#: Polling interval for the state of the load, seconds.
+_POLL_INTERVAL = 0.2
+#: Maximum number of names in a message about unfinished workloads.
+_NAMED = 5
+
+
+def sample(request: SampleSpec, step: Step, progress: Progress) -> dict[str, Any]:
+    """Sample the load of a point and return the result of module workload_sample.
+
+    Raises:
+        DataError: without a plan, unless others submit the load.
+        InputError: for a kind that the server does not have, or that never ends.
+        OwnershipError: if another sampler is running.
+        AccessError: if the API server does not answer.
+        Interrupted: with the counts so far.
+    """
+    sampler = ForeignLoadSampler if request.submitted_by == OTHERS else PlannedLoadSampler
+    return sampler(request, step, progress).run()
+
+
+class LoadSampler:
+    """One call. A subclass knows which objects belong to the load, and when it is over."""
+
+    label = ""  # before the point in progress lines
+    ended_early = False  # nothing more is expected: no time to settle
+
+    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+        self.request = request
+        self.step = step
+        self.progress = progress
+        self.began = time.monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Sample until the load is over; see sample()."""
+        request = self.request
+        client = Client.from_kubeconfig(request.kubeconfig, request.context)
+        spec, clock = self._prepare(client.access)
+        with (
+            client,
+            signals.interrupt_recorded(request.lock_lost) as stop,
+            self.step.timed("wait", f"point {request.point}"),
+        ):
+            sampler = Sampler(client, spec, clock)
+            reason = "failed"
+            try:
+                sampler.start()
+                sampler.watching(stop.event.is_set)
+                reason = self._sample(sampler, stop)
+            except signals.Interrupted as error:
+                reason = str(error)
+                raise signals.Interrupted(f"{error}: {self._line(sampler)}") from error
+            finally:
+                sampler.close(reason)
+        details = self._details(sampler, reason)
+        result = {
+            "changed": False,
+            "events": sampler.events,
+            "gaps": sampler.gaps,
+            "sampling": sampler.sampling(),
+            "notes": sampler.notes(),
+            "seconds": round(time.monotonic() - self.began, 3),
+            "ended_by": reason,
+            **details,
+            "counts": {**sampler.tally.counts(), "unfinished": _unfinished(sampler), **details["counts"]},
+        }
+        self.progress.say(result["msg"])
+        if self._needs_answer(sampler):
+            require_answer(client.access, spec.canary_namespace, result["msg"])
+        return {**result, **({"warnings": [client.access.insecure_warning()]} if client.access.insecure else {})}
+
+    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+        """Return the sampler's parameters and the clock of the point, after all checks."""
+        raise NotImplementedError
+
+    def _time_limit(self) -> float:
+        """Return the maximum duration of sampling, seconds."""
+        raise NotImplementedError
+
+    def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
+        """Return why sampling is over; empty if it is not. quiet: seconds since the last event of the load."""
+        raise NotImplementedError
+
+    def _reasons(self, sampler: Sampler) -> list[tuple[int, str]]:
+        """Return why workloads wait: (number, reason)."""
+        return sampler.tally.reasons()
+
+    def _counted(self, sampler: Sampler) -> list[str]:
+        """Return the counts for a progress line."""
+        raise NotImplementedError
+
+    def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
+        """Return what the result has of this kind of load: ``counts`` and ``msg`` at least."""
+        raise NotImplementedError
+
+    def _needs_answer(self, sampler: Sampler) -> bool:
+        """Return whether an API server that does not answer may be the reason for how it ended."""
+        raise NotImplementedError
+
+    def _sample(self, sampler: Sampler, stop: signals.Interrupt) -> str:
+        """Sample until the load is over; return why it is."""
+        deadline = time.monotonic() + self._time_limit()
+        next_look, last_change, events = 0.0, time.monotonic(), -1
+        reason = ""
+        while not reason:
+            stop.check()
+            sampler.step(_POLL_INTERVAL)
+            now = time.monotonic()
+            if now < next_look:
+                continue
+            next_look = now + _POLL_INTERVAL
+            if sampler.events != events:
+                events, last_change = sampler.events, now
+            reason = self._over(sampler, now - last_change, now >= deadline)
+            self.progress.update(f"{sampler.tally.counts()} {self._reasons(sampler)}", self._line(sampler))
+        if not self.ended_early:
+            sampler.settle(self.request.settle, stop.check, _POLL_INTERVAL)
+        return reason
+
+    def _line(self, sampler: Sampler) -> str:
+        parts = [*self._counted(sampler), *workload_tally.progress_parts(self._reasons(sampler))]
+        return f"{self.label} {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
+
+
+class PlannedLoadSampler(LoadSampler):
+    """Samples the load of a plan until every existing workload has ended, or until the timeout."""
+
+    label = "workload"
+
+    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+        super().__init__(request, step, progress)
+        self.timed_out = False
+        header = workload_plan.read(request.point_dir / "plan.jsonl").header
+        self._planned = header["count"]
+        self._own = sorted({template["kind"] for template in header["templates"]})
+        definitions_for(self._own, request.kinds)
+
+    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+        namespace = self.request.namespace or access.namespace
+        spec = self.request.sampling(self.request.kinds, self._own, namespace, namespace)
+        self._stall = StalledLoad(access, spec)
+        past = ledger.read(self.request.point_dir / "ledger.jsonl")
+        return spec, Clock.resume(past.anchor or {})
+
+    def _time_limit(self) -> float:
+        return self.request.timeout
+
+    def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
+        counts = {**sampler.tally.counts(), "reasons": sampler.tally.reasons()}
+        self._stall.look(counts, _unfinished(sampler))
+        if self._stall.unschedulable:
+            self.ended_early = True
+            return f"stopped: {self._stall.unschedulable}"
+        if not _unfinished(sampler) and not submitter_runs(self.request.point_dir / "ledger.jsonl"):
+            return "done"
+        self.timed_out = self.ended_early = late
+        return "timed out" if late else ""
+
+    def _reasons(self, sampler: Sampler) -> list[tuple[int, str]]:
+        return sampler.tally.reasons() or self._stall.reasons
+
+    def _counted(self, sampler: Sampler) -> list[str]:
+        counts = sampler.tally.counts()
+        parts = [
+            f"{counts['seen']}/{self._planned} seen",
+            f"{counts['running']} running",
+            f"{counts['succeeded']} done",
+            f"{counts['failed']} failed",
+        ]
+        return [*parts, f"{counts['deleted']} deleted"] if counts["deleted"] else parts
+
+    def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
+        request = self.request
+        past = ledger.read(request.point_dir / "ledger.jsonl")
+        created = {
+            name
+            for (kind, name), outcome in past.outcomes.items()
+            if kind in self._own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
+        }
+        seen = {workload_name(request.run, request.point, index) for index in sampler.tally.seen}
+        waiting = [workload_name(request.run, request.point, index) for index in sampler.tally.waiting(10)]
+        line = self._line(sampler)
+        if self.timed_out:
+            names = ", ".join(waiting[:_NAMED])
+            line += f": timed out with {_unfinished(sampler)} unfinished" + (f" ({names})" if names else "")
+        elif self._stall.unschedulable:
+            line += f". It was ended early: {self._stall.unschedulable}"
+        missing = len(created - seen)
+        if missing:
+            line += f", {missing} created but never seen"
+        return {
+            "counts": {"planned": self._planned, "missing": missing},
+            "timed_out": self.timed_out,
+            "stopped": self._stall.unschedulable,
+            "waiting_for": waiting if self.timed_out else [],
+            "msg": line,
+        }
+
+    def _needs_answer(self, sampler: Sampler) -> bool:
+        return self.timed_out
+
+
+class ForeignLoadSampler(LoadSampler):
+    """Samples a load that others submit, until one of its limits. Writes nothing to the cluster but the canary."""
+
+    label = "sample"
+
+    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+        super().__init__(request, step, progress)
+        self.end_file = request.point_dir / END_FILE
+
+    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+        self.request.point_dir.mkdir(parents=True, exist_ok=True)
+        self.end_file.unlink(missing_ok=True)
+        spec = self.request.sampling_of_others(access.namespace)
+        # The clock of the point is that of its first session, if there was one.
+        first = next(files.read_lines(spec.path), {}) if spec.path.exists() else {}
+        return spec, Clock.resume(first.get("anchor") or {})
+
+    def _time_limit(self) -> float:
+        return self.request.duration or float("inf")
+
+    def _sample(self, sampler: Sampler, stop: signals.Interrupt) -> str:
+        request = self.request
+        where = f"in {formats.format_list(request.namespaces)}" if request.namespaces else "everywhere"
+        selectors = [selector for selector in (request.label_selector, request.field_selector) if selector]
+        matching = f" with {' and '.join(selectors)}" if selectors else ""
+        self.progress.say(
+            f"sample {request.point}: follows every {request.kinds[0].kind} {where}{matching}; "
+            f"to end it: touch {self.end_file}"
+        )
+        return super()._sample(sampler, stop)
+
+    def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
+        request, tally = self.request, sampler.tally
+        ends = request.kinds[0].ends
+        done = len(tally.ended) if ends else len(tally.seen)
+        if self.end_file.exists():
+            return f"{END_FILE} was written"
+        if request.count and done >= request.count:
+            return f"{formats.count(done, 'workload')} {'ended' if ends else 'seen'}"
+        if request.idle and tally.seen and quiet >= request.idle:
+            return f"nothing changed for {request.idle:g} s"
+        return f"{request.duration:g} s passed" if late else ""
+
+    def _counted(self, sampler: Sampler) -> list[str]:
+        counts = sampler.tally.counts()
+        parts = [f"{counts['seen']} seen", f"{counts['running']} running", f"{counts['succeeded']} done"]
+        return parts + [f"{counts[name]} {name}" for name in ("failed", "deleted") if counts[name]]
+
+    def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
+        return {"counts": {}, "msg": f"{self._line(sampler)}: {reason}"}
+
+    def _needs_answer(self, sampler: Sampler) -> bool:
+        return not sampler.tally.seen
+
+
+def _unfinished(sampler: Sampler) -> int:
+    return len(sampler.tally.seen) - len(sampler.tally.ended)
+
+
+def submitter_runs(path: Path) -> bool:
+    """Return whether another process holds the lock of the ledger."""
+    try:
+        with open(path, "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
