@@ -30,7 +30,7 @@ options:
     type: path
   components:
     description:
-      - Components in addition to etcd, the control plane and KWOK.
+      - Components in addition to etcd, the control plane and KWOK, by name or by the path of their folder.
       - Components are added to an existing instance, but never removed from it.
     type: list
     elements: str

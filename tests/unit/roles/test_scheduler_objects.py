@@ -1,0 +1,77 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects and stages of role scheduler in each of its modes, made from the role's variables as Ansible does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+ROLE = Path(__file__).parents[3] / "roles" / "scheduler"
+LOADER = DataLoader()
+
+
+def variables(settings: dict[str, Any], *names: str) -> list[Any]:
+    """Return the values of variables of the role for these settings of a point."""
+    known: dict[str, Any] = {}
+    for folder in ("defaults", "vars"):
+        known.update(LOADER.load_from_file(str(ROLE / folder / "main.yml"), trusted_as_template=True))
+    cluster = {"kubeconfig": "/none", "simulated": True, "simulated_writers": []}
+    known.update(run_id="t1", run_point="001", role_path=str(ROLE), cluster_acquired={"sutest": cluster})
+    known["ansible_search_path"] = [str(ROLE)]
+    known["__scheduler_has"] = {"kinds": {}}
+    templar = Templar(loader=LOADER, variables={**known, **settings})
+    return [templar.template(known[name]) for name in names]
+
+
+def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the objects of the first workload."""
+    (entries,) = variables(settings, "__scheduler_templates")
+    (template,) = workload_files.templates([dict(entries[0])], lambda _folder, name: name)
+    made = templates.render(templates.Template(**template), "t1", "001", "ns", [0])
+    return [document.manifest(0) for document in made.documents]
+
+
+@pytest.mark.parametrize(
+    ("mode", "stages"),
+    [
+        ("job", ["Job", "Pod"]),
+        ("kueue", ["Job", "Workload", "Pod"]),
+        ("appwrapper", ["AppWrapper", "Workload", {"use": "Job", "select": "owners"}, "Pod"]),
+        ("coscheduling", ["Job", "PodGroup", "Pod"]),
+    ],
+)
+def test_what_is_watched_follows_from_the_mode(mode: str, stages: list[Any]) -> None:
+    assert variables({"scheduler_mode": mode}, "__scheduler_stages") == [stages]
+
+
+def test_only_the_object_that_is_queued_is_suspended_and_has_the_queue() -> None:
+    queue = "kueue.x-k8s.io/queue-name"
+    (job,) = objects({"scheduler_mode": "job"})
+    assert "suspend" not in job["spec"] and queue not in job["metadata"]["labels"]
+    assert (job["spec"]["parallelism"], job["spec"]["completions"], job["spec"]["backoffLimit"]) == (4, 4, 1000)
+    pod = job["spec"]["template"]
+    assert pod["spec"]["restartPolicy"] == "Never" and pod["metadata"]["labels"]["perfscale.seatrial/gang"] == "4"
+    (job,) = objects({"scheduler_mode": "kueue"})
+    assert job["spec"]["suspend"] is True and job["metadata"]["labels"][queue] == "all-001"
+    (wrapper,) = objects({"scheduler_mode": "appwrapper"})
+    assert wrapper["spec"]["suspend"] is True and wrapper["metadata"]["labels"][queue] == "all-001"
+    (component,) = wrapper["spec"]["components"]
+    inner = component["template"]
+    assert inner["kind"] == "Job" and "suspend" not in inner["spec"] and queue not in inner["metadata"]["labels"]
+    assert inner["metadata"]["labels"]["perfscale.seatrial/run"] == "t1"
+
+
+def test_a_gang_of_coscheduling_has_its_group_before_it() -> None:
+    group, job = objects({"scheduler_mode": "coscheduling", "scheduler_pods": 3})
+    assert (group["kind"], group["spec"]["minMember"]) == ("PodGroup", 3)
+    pod = job["spec"]["template"]
+    assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
+    assert pod["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
