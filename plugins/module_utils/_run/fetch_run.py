@@ -96,7 +96,7 @@ def with_timelines(source: str) -> FetchedRun | None:
     """Return a directory unchanged if all of its points have timelines, None otherwise."""
     path = Path(source).expanduser()
     points = [one for one in (path / "points").glob("[0-9]*") if one.is_dir()] if path.is_dir() else []
-    there = points and all((one / "timeline.jsonl").is_file() for one in points)
+    there = points and all((point / "timeline.jsonl").is_file() for point in points)
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
@@ -119,7 +119,7 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
         folder = scratch / "unpacked"
         folder.mkdir()
         download(source, folder)
-        only = [one for one in folder.iterdir() if one.name.endswith(ARCHIVES)]
+        only = [path for path in folder.iterdir() if path.name.endswith(ARCHIVES)]
         if only and not is_run(folder):
             return run_in(unpacked(only[0], scratch / "inside"), source)
         return run_in(folder, source)
@@ -144,8 +144,8 @@ def run_in(folder: Path, source: str) -> Path:
     for _depth in range(4):
         if is_run(inner):
             return inner
-        runs = [one for one in sorted(inner.iterdir()) if one.is_dir() and not one.name.startswith(".")]
-        several = [one.name for one in runs if is_run(one)]
+        runs = [path for path in sorted(inner.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+        several = [run.name for run in runs if is_run(run)]
         if len(several) > 1:
             names = formats.format_list(several)
             raise InputError(f"source {source}: it contains {len(several)} runs, name one of: {names}")
@@ -167,8 +167,8 @@ def unpacked(archive: Path, folder: Path) -> Path:
                 packed.extractall(folder)  # drops drives, roots and .. of names
         else:
             with tarfile.open(archive) as tar:
-                members = [one for one in tar.getmembers() if not one.issym() and not one.islnk()]
-                _check_size(archive, (one.size for one in members))
+                members = [member for member in tar.getmembers() if not member.issym() and not member.islnk()]
+                _check_size(archive, (member.size for member in members))
                 tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise DataError(f"{archive.name}: cannot be unpacked as {' '.join(ARCHIVES)}: {error}") from error

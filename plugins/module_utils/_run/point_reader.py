@@ -229,8 +229,9 @@ def _release(
 
 def _related(inputs: PointInputs) -> set[str]:
     """Return the kinds of objects created with a workload, such as a ConfigMap of the same name."""
-    of = inputs.plan.get("templates", [])
-    return {kind for one in of for kind in one.get("related", [])} - {one.get("kind") for one in of}
+    templates = inputs.plan.get("templates", [])
+    related = {kind for template in templates for kind in template.get("related", [])}
+    return related - {template.get("kind") for template in templates}
 
 
 def _attempt(
@@ -321,7 +322,9 @@ def rows(inputs: PointInputs) -> list[WorkloadRow]:
     """
     if inputs.follows is not None:
         return [WorkloadRow(one["index"], one["name"], one["kind"], "", None, one["uid"]) for one in inputs.adopted]
-    kinds = {str(one.get("name", "")): str(one.get("kind", "")) for one in inputs.plan.get("templates", [])}
+    kinds = {
+        str(template.get("name", "")): str(template.get("kind", "")) for template in inputs.plan.get("templates", [])
+    }
     usual = next((sent.kind for sent in inputs.sent.values() if sent.kind), next(iter(kinds.values()), ""))
     for row in inputs.planned:
         sent = inputs.sent.get(row.index)

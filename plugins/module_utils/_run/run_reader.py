@@ -219,7 +219,7 @@ def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
 
 def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
     """Return the points with these numbers, all without numbers. Raises InputError for an unknown number."""
-    wanted = [str(one) for one in numbers]
+    wanted = [str(number) for number in numbers]
     known = {point.number: point for point in run.points}
     for one in wanted:
         if one not in known:
@@ -249,9 +249,9 @@ def counted_attempts(attempts: Iterable[One]) -> list[One]:
     It is the last one that passed. If none did, it is the last one that was begun, else the first.
     """
     found: dict[str, One] = {}
-    for one in sorted(attempts, key=lambda one: attempt_order(one.of, one.attempt)):
-        if one.of not in found or _rank(one) >= max(_rank(found[one.of]), 1):
-            found[one.of] = one
+    for attempt in sorted(attempts, key=lambda one: attempt_order(one.of, one.attempt)):
+        if attempt.of not in found or _rank(attempt) >= max(_rank(found[attempt.of]), 1):
+            found[attempt.of] = attempt
     return list(found.values())
 
 
@@ -262,8 +262,8 @@ def counted_points(run: Run) -> Run:
     """
     if not run.repeats:
         return replace(run, points=counted_attempts(run.points))
-    passed = {one.of: one.attempt for one in counted_attempts(run.points) if one.status == "passed"}
-    kept = [one for one in run.points if one.status != "failed" or one.attempt > passed.get(one.of, 0)]
+    passed = {point.of: point.attempt for point in counted_attempts(run.points) if point.status == "passed"}
+    kept = [point for point in run.points if point.status != "failed" or point.attempt > passed.get(point.of, 0)]
     return replace(run, points=kept)
 
 

@@ -44,7 +44,7 @@ def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
     """Only a workload that did not succeed was called a failure of the product; the others cannot be distinguished."""
     verdict = {"fail": "regression"}.get(document["verdict"], document["verdict"])
     results = {"fail": "outside", "no baseline": NO_HISTORY}
-    checks = [{**one, "result": results.get(one["result"], one["result"])} for one in document["checks"]]
+    checks = [{**check, "result": results.get(check["result"], check["result"])} for check in document["checks"]]
     code, status = VERDICTS[verdict]
     added = {"code": code, "exit_status": status, "kpis": [], "answer": [], "warnings": []}
     return {**added, **document, "verdict": verdict, "checks": checks}

@@ -71,7 +71,7 @@ class Table:
     @property
     def needs(self) -> dict[str, list[str]]:
         """Stage name -> stages and writers that it waits for."""
-        return {one["name"]: one.get("needs", []) for one in self.stages}
+        return {stage["name"]: stage.get("needs", []) for stage in self.stages}
 
     def seen(self, stage: str) -> int:
         """Return the number of workloads that reached ``stage``."""
@@ -110,8 +110,8 @@ class Table:
         """Yield the records of the rows from ``begin`` to before ``end``."""
         part = slice(begin, end)
         columns = [
-            (one["name"], _rounded(self.earliest[one["name"]][part]), _rounded(self.latest[one["name"]][part]))
-            for one in self.stages
+            (stage["name"], _rounded(self.earliest[stage["name"]][part]), _rounded(self.latest[stage["name"]][part]))
+            for stage in self.stages
         ]
         moments = [(name, _rounded(self.moments[name][part])) for name in MOMENTS]
         for place, row in enumerate(range(begin, end)):
@@ -153,7 +153,7 @@ def write_csv(table: Table, path: Path) -> None:
     """Write the table with times in seconds since the start of the load, which is column ``start_epoch``."""
     import numpy
 
-    names = [one["name"] for one in table.stages]
+    names = [stage["name"] for stage in table.stages]
     start = float(table.header["start"])
     first = ["index", "name", "kind", "template", "outcome", "censored", "attempts", "pods", "gpus", "start_epoch"]
     sides = [side for name in names for side in (f"{name}_earliest_s", f"{name}_latest_s")]
@@ -233,7 +233,7 @@ def read(path: Path) -> Table:
         table = Table(header)
         for name in MOMENTS:
             table.moments[name] = column(size)
-        names = [one["name"] for one in header["stages"]]
+        names = [stage["name"] for stage in header["stages"]]
         table.earliest = {name: column(size) for name in names}
         table.latest = {name: column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}

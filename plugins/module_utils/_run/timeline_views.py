@@ -38,9 +38,9 @@ def narrowed_spans(table: Table) -> Spans:
 
     sent = view(table.moments["sent"])
     measured = {name: (view(table.earliest[name]), view(table.latest[name])) for name in table.latest}
-    needs = {name: [one for one in table.needs.get(name, ()) if one in measured] for name in measured}
+    needs = {name: [need for need in table.needs.get(name, ()) if need in measured] for name in measured}
     # The header lists stages after those that they wait for.
-    order = [one["name"] for one in table.stages if one["name"] in measured]
+    order = [stage["name"] for stage in table.stages if stage["name"] in measured]
     return narrow_by_order(measured, [(name, needs[name]) for name in order], sent)
 
 
@@ -114,7 +114,9 @@ def split_real_simulated(table: Table) -> tuple[Table, Table] | None:
     if not rows[0] or not rows[1]:
         return None
     others = set(table.header.get("simulated_writers") or ()) - {NODE}
-    stages = [{**one, "simulated": not others.isdisjoint((one["writer"], *one["needs"]))} for one in table.stages]
+    stages = [
+        {**stage, "simulated": not others.isdisjoint((stage["writer"], *stage["needs"]))} for stage in table.stages
+    ]
     return (
         table.taken(rows[0], {**table.header, "planned": len(rows[0]), "stages": stages}),
         table.taken(rows[1], {**table.header, "planned": len(rows[1])}),

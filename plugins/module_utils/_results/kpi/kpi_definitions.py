@@ -69,15 +69,15 @@ def _files_of(path: str) -> list[str]:
     found = sorted(folder.rglob(IN_FOLDER), key=lambda one: (len(one.parts), one))
     if not found:
         raise InputError(f"{path}: a folder of KPI definitions has a {IN_FOLDER}, and this one has none")
-    return [str(one) for one in found]
+    return [str(path) for path in found]
 
 
 def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the KPIs of a point with these settings. A setting that its version did not know may have any value."""
     return [
-        one
-        for one in definitions
-        if all(settings.get(name, value) == value for name, value in one.get("settings", {}).items())
+        definition
+        for definition in definitions
+        if all(settings.get(name, value) == value for name, value in definition.get("settings", {}).items())
     ]
 
 
@@ -141,7 +141,7 @@ def _check_function(source: Mapping[str, Any], where: str, functions: Functions)
             f"{where}: unknown function '{source['function']}'{nearest(source['function'], functions)}; known: {known}"
         )
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    known_arguments = [one.name for one in parameters]
+    known_arguments = [parameter.name for parameter in parameters]
     for key in source:
         if key != "function" and key not in known_arguments:
             raise InputError(

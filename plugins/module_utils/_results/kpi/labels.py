@@ -45,7 +45,7 @@ def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
     kinds = timeline_views.node_kinds_of(table)
     if kinds in (None, timeline_views.SIMULATED):
         return dict(labels)
-    simulated = any(one["simulated"] for one in table.stages)
+    simulated = any(stage["simulated"] for stage in table.stages)
     return {**labels, "ran": {**labels["ran"], "simulated": simulated, "workload_nodes": kinds}}
 
 

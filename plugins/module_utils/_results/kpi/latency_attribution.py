@@ -61,7 +61,7 @@ def attribute(data: PointData) -> Attribution:
     A load that others submitted begins with the creations, so that neither sending nor creating has a part.
     """
     np = data.np
-    known = [one["name"] for one in data.table.stages]
+    known = [stage["name"] for stage in data.table.stages]
     moment = {name: data.middle(name) for name in known}
     sent = data.middle(SENT)
     due = data.span(INTENDED)[0]
@@ -98,10 +98,10 @@ def _before(
 ) -> Any:
     """Return per row the time of the last stage that ``name`` waited for, and mark that stage as on the path."""
     np = data.np
-    needs = [one for one in data.needs.get(name, ()) if one in moment]
+    needs = [need for need in data.needs.get(name, ()) if need in moment]
     if not needs:
         return sent
-    came = np.array([np.where(np.isnan(moment[one]), -np.inf, moment[one]) for one in needs])
+    came = np.array([np.where(np.isnan(moment[need]), -np.inf, moment[need]) for need in needs])
     last = came.argmax(axis=0)
     latest = came.max(axis=0)
     seen = np.isfinite(latest)
@@ -120,7 +120,7 @@ def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) 
         name = stage["name"]
         if stage["ends"] == "failed" or name.endswith("_first"):
             continue
-        came = [moment[one] for one in data.needs.get(name, ()) if one in moment] or [sent]
+        came = [moment[need] for need in data.needs.get(name, ()) if need in moment] or [sent]
         since = np.maximum.reduce(came)
         rows = left & np.isnan(moment[name]) & ~np.isnan(since)
         if rows.any():

@@ -136,8 +136,8 @@ class PointData:
         self.needs = table.needs
         #: Of a load that others submitted, the stage that shows when a workload was sent; empty for ours.
         self.sent_is = str(table.header.get("sent_is") or "")
-        self.simulated_stages = {one["name"] for one in table.stages if one["simulated"]}
-        self.writers = {one["name"]: one["writer"] for one in table.stages}
+        self.simulated_stages = {stage["name"] for stage in table.stages if stage["simulated"]}
+        self.writers = {stage["name"]: stage["writer"] for stage in table.stages}
         self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
         self._narrowed: timeline_views.Spans | None = None
         self._spans: dict[str, tuple[Any, Any]] = {}
@@ -146,7 +146,7 @@ class PointData:
         #: The workloads on real nodes and the others, of a cluster with real and simulated nodes that both ran some.
         self.parts: tuple[PointData, PointData] | None = None
         self.gangs: Any = None  # computed by scheduler_functions when needed
-        self.waiting = numpy.array([one == WAITING for one in table.outcome], dtype=bool)
+        self.waiting = numpy.array([outcome == WAITING for outcome in table.outcome], dtype=bool)
 
     def knows(self, stage: str) -> bool:
         """Return whether the timeline has such a stage."""
@@ -154,7 +154,7 @@ class PointData:
 
     def pick(self, stages: str | Sequence[str]) -> str | None:
         """Return the first of ``stages`` that this timeline has."""
-        return next((one for one in ([stages] if isinstance(stages, str) else stages) if self.knows(one)), None)
+        return next((stage for stage in ([stages] if isinstance(stages, str) else stages) if self.knows(stage)), None)
 
     def needed_stage(self, stages: str | Sequence[str]) -> str:
         """Return the first of ``stages`` that this timeline has. Raises NoFigure if it has none."""
@@ -166,7 +166,7 @@ class PointData:
 
     def ends(self) -> list[str]:
         """Return the stages that end a workload."""
-        return [one["name"] for one in self.table.stages if one["ends"]]
+        return [stage["name"] for stage in self.table.stages if stage["ends"]]
 
     def span(self, stage: str) -> tuple[Any, Any]:
         """Return two arrays (rows,): earliest and latest times of a stage, in seconds after the start of the load."""
@@ -182,9 +182,9 @@ class PointData:
             column = view(self.table.moments[stage]) - self.start if self.of else self.np.empty(0)
             return column, column
         if stage == ENDED:
-            spans = [self.span(one) for one in self.ends()]
+            spans = [self.span(end) for end in self.ends()]
             least = self.np.fmin.reduce
-            return least([one[0] for one in spans]), least([one[1] for one in spans])
+            return least([span[0] for span in spans]), least([span[1] for span in spans])
         if self._narrowed is None:
             self._narrowed = timeline_views.narrowed_spans(self.table)
         first, last = self._narrowed[stage]
@@ -192,12 +192,12 @@ class PointData:
 
     def needed(self, stage: str) -> tuple[Any, Any]:
         """Return the span of the last of the stages that ``stage`` waits for, or of sending if it waits for none."""
-        needs = [one for one in self.needs.get(stage, []) if self.knows(one)]
+        needs = [need for need in self.needs.get(stage, []) if self.knows(need)]
         if not needs:
             return self.span(SENT)
-        spans = [self.span(one) for one in needs]
+        spans = [self.span(need) for need in needs]
         # maximum, not fmax: as long as one of them is missing, the last one is missing.
-        return self.np.maximum.reduce([one[0] for one in spans]), self.np.maximum.reduce([one[1] for one in spans])
+        return self.np.maximum.reduce([span[0] for span in spans]), self.np.maximum.reduce([span[1] for span in spans])
 
     def middle(self, stage: str) -> Any:
         """Return an array (rows,) of the midpoints of a stage's intervals, in seconds after the start of the load."""
@@ -210,8 +210,8 @@ class PointData:
             return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
         since = self.sent_is if since == SENT and self.sent_is else since
         found: set[str] = set()
-        for one in self.ends() if stage == ENDED else [stage]:
-            found |= between(since, one, self.needs)
+        for end in self.ends() if stage == ENDED else [stage]:
+            found |= between(since, end, self.needs)
         return found
 
     def simulated(self, stage: str, since: str = SENT) -> bool:
@@ -221,7 +221,7 @@ class PointData:
     def rests(self, stage: str, since: str = SENT) -> dict[str, Any]:
         """Return the writers of the stages behind a figure, and whether any is simulated, as arguments of KpiValue."""
         behind = self.behind(stage, since)
-        writers = {self.writers.get(one, one) for one in behind} - {""}
+        writers = {self.writers.get(cause, cause) for cause in behind} - {""}
         return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
 
     def sample(self, stage: str, since: str) -> Sample:
@@ -293,7 +293,7 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     beside = functools.cache(functools.partial(_others, run, point))
     mine = _in_matrix(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
-    simulated = any(one.startswith(run_labels.SIMULATED_PRODUCT) for one in products)
+    simulated = any(product.startswith(run_labels.SIMULATED_PRODUCT) for product in products)
     notes: list[str] = []
     users = point_reader.users_of(point.folder, notes)
     warnings += [f"point {point.number}: {note}" for note in notes]
@@ -327,15 +327,15 @@ def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointE
 
 
 def _in_matrix(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
-    templates = [str(one.get("name", "")) for one in _plan(point).get("templates") or []]
+    templates = [str(template.get("name", "")) for template in _plan(point).get("templates") or []]
     return MeasuredPoint(point.settings, point.all_settings or {}, training, templates)
 
 
 def _others(run: Run, point: Point) -> list[MeasuredPoint]:
     """Return the other points of the matrix that were measured, each with its last attempt that counts."""
-    good = [one for one in run.points if one.status in ("passed", "") and not one.resumed]
-    last = {one.of: one for one in good if one.of != point.of}
-    return [_in_matrix(one, _training(one, [], None)) for one in last.values()]
+    good = [point for point in run.points if point.status in ("passed", "") and not point.resumed]
+    last = {candidate.of: candidate for candidate in good if candidate.of != point.of}
+    return [_in_matrix(other, _training(other, [], None)) for other in last.values()]
 
 
 def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
@@ -351,7 +351,7 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 def planned_steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
     arrival = _plan(point).get("arrival") or {}
-    return [(float(one["rate"]), float(one["duration"])) for one in arrival.get("steps") or []]
+    return [(float(step["rate"]), float(step["duration"])) for step in arrival.get("steps") or []]
 
 
 def _plan(point: Point) -> dict[str, Any]:

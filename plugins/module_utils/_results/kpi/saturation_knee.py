@@ -43,9 +43,9 @@ def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: flo
     rising = list(accumulate(latencies, max))
     if len(rates) < 3 or rising[-1] < BENT * max(rising[0], 1e-9):
         return None
-    x = [log(one / rates[0]) / log(rates[-1] / rates[0]) for one in rates]
+    x = [log(rate / rates[0]) / log(rates[-1] / rates[0]) for rate in rates]
     least = max(rising[0], 1e-9)
-    y = [log(max(one, least) / least) / log(rising[-1] / least) for one in rising]
+    y = [log(max(latency, least) / least) / log(rising[-1] / least) for latency in rising]
     distance = [a - b for a, b in zip(x, y, strict=True)]
     fall = sensitivity * sum(b - a for a, b in pairwise(x)) / (len(x) - 1)
     best = 0
@@ -111,13 +111,13 @@ def knee(
     if len(curve) < 3:
         note = f"{len(curve)} of {of} steps had at least {LEAST_IN_STEP} workloads; three are needed"
         return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
-    place = kneedle([one[0] for one in curve], [one[1] for one in curve])
+    place = kneedle([step[0] for step in curve], [step[1] for step in curve])
     if place is None:
-        low, high = curve[0][1], max(one[1] for one in curve)
+        low, high = curve[0][1], max(step[1] for step in curve)
         note = f"from {formats.seconds(low)} to {formats.seconds(high)}, no knee"
         return KpiValue(None, len(curve), of, note=note, labels=labels, at_least=curve[-1][0], **rests)
     rate, latency, _count = curve[place]
-    most = formats.seconds(max(one[1] for one in curve))
+    most = formats.seconds(max(step[1] for step in curve))
     note = f"{formats.seconds(latency)} at this rate, up to {most} beyond it"
     if place == 0:
         note += "; it is the first step, so the knee may lie below it"

@@ -35,16 +35,19 @@ class Gangs:
 
     def __init__(self, data: PointData, plan: Mapping[str, Any], pods: Iterable[PodLifetime]) -> None:
         templates = plan.get("templates") or []
-        scheduling = {one["name"]: (one.get("parameters") or {}).get(PARAMETER) or {} for one in templates}
+        scheduling = {
+            template["name"]: (template.get("parameters") or {}).get(PARAMETER) or {} for template in templates
+        }
         of = [scheduling.get(name, {}) for name in data.table.template]
         self.known = any(of)
-        self.queue = [str(one.get("queue") or NONE) for one in of]
-        self.priority = [str(one.get("priority") or NONE) for one in of]
-        self.size = [int(one.get("pods") or 1) for one in of]
+        self.queue = [str(parameters.get("queue") or NONE) for parameters in of]
+        self.priority = [str(parameters.get("priority") or NONE) for parameters in of]
+        self.size = [int(parameters.get("pods") or 1) for parameters in of]
         self.request = [
-            {name: parse_kube_quantity(text) for name, text in (one.get("requests") or {}).items()} for one in of
+            {name: parse_kube_quantity(text) for name, text in (parameters.get("requests") or {}).items()}
+            for parameters in of
         ]
-        first: Mapping[str, Any] = next((one for one in of if one), {})
+        first: Mapping[str, Any] = next((parameters for parameters in of if parameters), {})
         self.capacity = {
             name: parse_kube_quantity(text)
             for name, text in (first.get("capacity") or {}).items()
@@ -62,8 +65,8 @@ class Gangs:
 
     def _complete(self, lives: list[PodLifetime], size: int) -> float:
         """Return since when all pods that succeeded or still run ran together; infinite if fewer than ``size``."""
-        final = [middle(one.running, inf) for one in lives if one.end in ("", SUCCEEDED)]
-        final = sorted(one for one in final if isfinite(one))
+        final = [middle(life.running, inf) for life in lives if life.end in ("", SUCCEEDED)]
+        final = sorted(moment for moment in final if isfinite(moment))
         return final[size - 1] if len(final) >= size else inf
 
     def held(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
@@ -83,14 +86,14 @@ class Gangs:
 
     def work(self, row: int) -> float | None:
         """Return how long the gang ran as a whole, in seconds; None for one that did not succeed."""
-        if not isfinite(self.done[row]) or any(one.end == "" for one in self.lives[row]):
+        if not isfinite(self.done[row]) or any(life.end == "" for life in self.lives[row]):
             return None
-        ends = [middle(one.ended) for one in self.lives[row] if one.end == SUCCEEDED]
+        ends = [middle(life.ended) for life in self.lives[row] if life.end == SUCCEEDED]
         return max(ends) - self.done[row] if len(ends) >= self.size[row] else None
 
     def resources(self) -> list[str]:
         """Return the resources that are requested and whose capacity is known."""
-        asked = {name for one in self.request for name, value in one.items() if value > 0}
+        asked = {name for request in self.request for name, value in request.items() if value > 0}
         return [name for name in self.capacity if name in asked]
 
     def bottleneck(self) -> str | None:
@@ -176,10 +179,10 @@ def _needed_gangs(data: PointData) -> Gangs:
 
 def _simulated(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
-    stages = [one for one in ("pods_running", "running", "succeeded") if data.knows(one)]
-    rests = [data.rests(one) for one in stages]
-    writers = sorted({writer for one in rests for writer in one["writers"]})
-    return {"simulated": any(one["simulated"] for one in rests), "writers": tuple(writers)}
+    stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
+    rests = [data.rests(stage) for stage in stages]
+    writers = sorted({writer for rest in rests for writer in rest["writers"]})
+    return {"simulated": any(rest["simulated"] for rest in rests), "writers": tuple(writers)}
 
 
 @kpi_function
@@ -218,7 +221,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
 def _waits(data: PointData, gangs: Gangs, chosen: Any) -> Sample:
     np = data.np
     sent = data.span(SENT)[0]
-    began = np.array([one if isfinite(one) else nan for one in gangs.began]) - sent
+    began = np.array([moment if isfinite(moment) else nan for moment in gangs.began]) - sent
     waited = np.nan_to_num(np.maximum(gangs.horizon - sent, 0.0), nan=0.0)
     return Sample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
 
@@ -375,8 +378,8 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     gaps = []
     for row in rows:
-        began = [middle(one.running) for one in gangs.lives[row] if one.end in ("", "succeeded")]
-        known = [one for one in began if not isnan(one)]
+        began = [middle(life.running) for life in gangs.lives[row] if life.end in ("", "succeeded")]
+        known = [moment for moment in began if not isnan(moment)]
         gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
     values = data.np.array(gaps)
     found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))

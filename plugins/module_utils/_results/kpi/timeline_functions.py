@@ -21,15 +21,15 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
     if not any(wanted):
         return KpiValue(float(data.of), data.of, data.of)
-    found = sum(1 for one in data.table.outcome if one in wanted)
-    ends = [one["name"] for one in data.table.stages if one["ends"] in wanted]
-    rests = [data.rests(one) for one in ends]
+    found = sum(1 for outcome in data.table.outcome if outcome in wanted)
+    ends = [stage["name"] for stage in data.table.stages if stage["ends"] in wanted]
+    rests = [data.rests(end) for end in ends]
     return KpiValue(
         float(found),
         data.of,
         data.of,
-        any(one["simulated"] for one in rests),
-        writers=tuple(sorted({writer for one in rests for writer in one["writers"]})),
+        any(rest["simulated"] for rest in rests),
+        writers=tuple(sorted({writer for rest in rests for writer in rest["writers"]})),
     )
 
 

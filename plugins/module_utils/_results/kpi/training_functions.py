@@ -75,7 +75,7 @@ def printed_figures(
     for row in data.extras.training:
         if template and of.get(row["index"]) != template:
             continue
-        name = next((one for one in names if one in row["figures"]), None)
+        name = next((name for name in names if name in row["figures"]), None)
         if name is not None:
             found.append((row, float(row["figures"][name])))
     found.sort(key=lambda pair: (pair[0]["index"] is None, pair[0]["index"] or 0))
@@ -94,8 +94,8 @@ def _over(
     data: PointData, rows: Sequence[Mapping[str, Any]], values: Sequence[float], statistic: str, labels: Any, note: str
 ) -> KpiValue:
     np = data.np
-    simulated = any(one["simulated"] for one in rows)
-    n = len({one["index"] if one["index"] is not None else one["pod"] for one in rows})
+    simulated = any(row["simulated"] for row in rows)
+    n = len({row["index"] if row["index"] is not None else row["pod"] for row in rows})
     planned = data.table.template.count(labels["template"]) if "template" in labels else data.of
     of = max(planned, n)
     if not values:
@@ -127,7 +127,7 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
             rows.append(row)
             spent.append(gpus[row["index"]] * runtime / 3600)
             tokens.append(speed * runtime / 1e6)
-    simulated = any(one["simulated"] for one in rows)
+    simulated = any(row["simulated"] for row in rows)
     if not rows:
         note = "no log of a job with GPUs contains both run time and tokens per second"
         return KpiValue(None, 0, data.of, simulated, note=note, labels=labels)
@@ -184,16 +184,16 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     mine = data.extras.matrix
     if not values or mine is None or data.extras.others is None:
         return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
-    simulated = any(one["simulated"] for one in rows)
+    simulated = any(row["simulated"] for row in rows)
     found = [(_accelerators(mine, over), values, mine)]
-    for one in data.extras.others():
-        if _rest(one, over) == _rest(mine, over) and (theirs := _values(one.training, figure, simulated)):
-            found.append((_accelerators(one, over), theirs, one))
+    for other in data.extras.others():
+        if _rest(other, over) == _rest(mine, over) and (theirs := _values(other.training, figure, simulated)):
+            found.append((_accelerators(other, over), theirs, other))
     least, theirs, reference = min(found, key=lambda one: (one[0], float(data.np.median(one[1])) / one[0]))
     count = _accelerators(mine, over)
     labels |= {"accelerators": count, "reference": least}
-    own = [one / count for one in values]
-    return _percent(data, own, [one / least for one in theirs], data.of, simulated, labels, reference is mine)
+    own = [value / count for value in values]
+    return _percent(data, own, [value / least for value in theirs], data.of, simulated, labels, reference is mine)
 
 
 @kpi_function
@@ -209,12 +209,12 @@ def speed_beside_others(data: PointData, figure: str, template: str, apart: str 
     mine = data.extras.matrix
     if not own or mine is None or data.extras.others is None:
         return KpiValue(None, 0, planned, note="no log contains this figure", labels=labels)
-    simulated = any(one["simulated"] for one in rows)
+    simulated = any(row["simulated"] for row in rows)
     alone = [
         theirs
-        for one in data.extras.others()
-        if tuple(one.templates) == (template,) and _rest(one, [apart]) == _rest(mine, [apart])
-        if (theirs := _values(one.training, figure, simulated))
+        for other in data.extras.others()
+        if tuple(other.templates) == (template,) and _rest(other, [apart]) == _rest(mine, [apart])
+        if (theirs := _values(other.training, figure, simulated))
     ]
     if not alone:
         note = "no point of the matrix trains this model only"

@@ -46,17 +46,19 @@ def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterat
     Raises InputError when two definitions yield KPIs of the same name.
     """
     seen: set[str] = set()
-    for one in definitions:
-        for words in _combinations(one, data):
-            name = _filled(one["name"], words)
+    for definition in definitions:
+        for words in _combinations(definition, data):
+            name = _filled(definition["name"], words)
             if name in seen:
-                raise InputError(f"KPI '{name}' is defined twice, the second time by '{one['name']}': rename one")
+                raise InputError(
+                    f"KPI '{name}' is defined twice, the second time by '{definition['name']}': rename one"
+                )
             seen.add(name)
-            kpi, figure = _kpi(one, words, data)
-            if data.parts is None or not figure.simulated or one["source"].get("function") in UNDIVIDED:
+            kpi, figure = _kpi(definition, words, data)
+            if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:
-                yield from _apart(one, words, data.parts)
+                yield from _apart(definition, words, data.parts)
 
 
 def _apart(
@@ -84,17 +86,19 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }
     words = entry.get("for_each") or {}
-    values = [list(one) if isinstance(one, list) else known[one]() for one in words.values()]
+    values = [list(word) if isinstance(word, list) else known[word]() for word in words.values()]
     for combination in itertools.product(*values):
-        yield dict(zip(words, (str(one) for one in combination), strict=True))
+        yield dict(zip(words, (str(value) for value in combination), strict=True))
 
 
 def _stages(table: Table) -> list[str]:
     """Return the stages that every workload should reach: without first pods and failures, and after being sent."""
     return [
-        one["name"]
-        for one in table.stages
-        if one["ends"] != "failed" and not one["name"].endswith("_first") and one["name"] != table.header.get("sent_is")
+        stage["name"]
+        for stage in table.stages
+        if stage["ends"] != "failed"
+        and not stage["name"].endswith("_first")
+        and stage["name"] != table.header.get("sent_is")
     ]
 
 
@@ -155,7 +159,7 @@ def _searched(data: PointData, expression: str) -> KpiValue:
     found = jmespath.search(expression, _document(data))
     simulated = bool(data.simulated_stages)
     many = found if isinstance(found, list) else [found]
-    values = [float(one) for one in many if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    values = [float(number) for number in many if isinstance(number, (int, float)) and not isinstance(number, bool)]
     of = data.of if isinstance(found, list) else 1
     if not values:
         note = "the expression selected no number"

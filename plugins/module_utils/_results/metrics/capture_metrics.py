@@ -105,7 +105,9 @@ def capture(
         found = list({**kept, **fresh}.values())
         header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
         metrics_file.write(point.folder, header, found)
-        rows.append({"point": point.number, "metrics": len(found), "series": sum(len(one.series) for one in found)})
+        rows.append(
+            {"point": point.number, "metrics": len(found), "series": sum(len(metric.series) for metric in found)}
+        )
     total = sum(row["series"] for row in rows)
     summary = f"{formats.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
     return {"changed": bool(rows), "points": rows, "warnings": warnings, "summary": summary}

@@ -145,8 +145,8 @@ def dump(
 
 
 def _time_of(top: Path) -> tuple[float, float]:
-    windows = [capture_metrics.window(one, time.time()) for one in run_reader.read(top).points]
-    known = [one for one in windows if one is not None]
+    windows = [capture_metrics.window(point, time.time()) for point in run_reader.read(top).points]
+    known = [window for window in windows if window is not None]
     if not known:
         raise InputError(f"{top}: no point was started, so there is no time to dump metrics of")
     return min(begin for begin, _end in known) - BEFORE, max(end for _begin, end in known)
@@ -171,12 +171,12 @@ def _read(prometheus: Prometheus, name: str, selected: str, begin: float, end: f
     found = _Samples()
     intervals = []
     after: dict[str, float] = {}
-    for one in _parts(prometheus, selected, begin, end):
-        found.histograms += "histograms" in one
-        labels = one["metric"]
+    for part in _parts(prometheus, selected, begin, end):
+        found.histograms += "histograms" in part
+        labels = part["metric"]
         title = _title(name, labels)
         # A server may return a sample at the border of two parts twice.
-        pairs = [pair for pair in one.get("values") or () if pair[0] > after.get(title, 0.0)]
+        pairs = [pair for pair in part.get("values") or () if pair[0] > after.get(title, 0.0)]
         if not pairs:
             continue
         after[title] = pairs[-1][0]

@@ -133,7 +133,7 @@ def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
         raise DataError(f"{path}: schema '{header.get('schema')}', expected metrics/1; capture the metrics again")
     found = {}
     for record in lines:
-        series = [Series(one["labels"], one["moments"], one["values"]) for one in record["series"]]
+        series = [Series(measured["labels"], measured["moments"], measured["values"]) for measured in record["series"]]
         found[record["name"]] = Captured(
             record["name"],
             record["query"],

@@ -23,7 +23,7 @@ def measured_text(kpi: Mapping[str, Any]) -> str:
     interval = kpi.get("interval")
     if not interval or interval[0] == interval[1]:
         return ""
-    low, high = (formats.value(one, kpi["unit"]) for one in interval)
+    low, high = (formats.value(end, kpi["unit"]) for end in interval)
     return f"measured to be between {low} and {high}" if low != high else ""
 
 
@@ -48,12 +48,12 @@ def attribution_section(found: Mapping[str, Any] | None) -> dict[str, Any] | Non
         "n": found["n"],
         "of": found["of"],
         "slowest": formats.count(slowest, "slowest workload"),
-        "stages": [_row(one, stage_name(one["name"])) for one in found["stages"]],
-        "writers": [_row(one, formats.writer(one["name"])) for one in found["writers"]],
+        "stages": [_row(stage, stage_name(stage["name"])) for stage in found["stages"]],
+        "writers": [_row(writer, formats.writer(writer["name"])) for writer in found["writers"]],
         "waiting": [
-            f"{formats.count(one['n'], 'workload')} still waited for {formats.stage(one['name'])}, "
-            f"{formats.seconds(one['mean'])} on average"
-            for one in found.get("waiting") or []
+            f"{formats.count(wait['n'], 'workload')} still waited for {formats.stage(wait['name'])}, "
+            f"{formats.seconds(wait['mean'])} on average"
+            for wait in found.get("waiting") or []
         ],
     }
 

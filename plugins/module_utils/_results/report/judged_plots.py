@@ -37,14 +37,14 @@ _LONGEST = 12
 
 def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
-    known = [abs(one["value"]) for one in values if one["value"] is not None]
+    known = [abs(value["value"]) for value in values if value["value"] is not None]
     return plot_canvas.scale(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
 def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the interval in which one more old run is expected, if it is known."""
     if kpi.get("band"):
-        low, high = (one * factor for one in kpi["band"])
+        low, high = (bound * factor for bound in kpi["band"])
         axis.axhspan(low, high, color=_BAND, alpha=0.12, linewidth=0, label="expected of one more run")
 
 
@@ -65,12 +65,12 @@ def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
 
     Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
     """
-    drawn = [one for one in kpis if _has_past(one) and (one["name"] == headline or not _is_plain(one))]
+    drawn = [kpi for kpi in kpis if _has_past(kpi) and (kpi["name"] == headline or not _is_plain(kpi))]
     return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST_HISTORIES]
 
 
 def _has_past(kpi: Kpi) -> bool:
-    return any(one["group"] == "old" and one["value"] is not None for one in kpi.get("series") or ())
+    return any(measured["group"] == "old" and measured["value"] is not None for measured in kpi.get("series") or ())
 
 
 def _is_worse(kpi: Kpi) -> bool:
@@ -86,9 +86,9 @@ def history_sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
     why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
     found = [f"{formats.capitalized(kpi['reading'])}: {why}."]
-    for one in kpi.get("change_points") or ():
-        before, after = (formats.value(one[key], kpi["unit"]) for key in ("before", "after"))
-        found.append(f"It changed at run {one['run']}, from {before} to {after}.")
+    for change_point in kpi.get("change_points") or ():
+        before, after = (formats.value(change_point[key], kpi["unit"]) for key in ("before", "after"))
+        found.append(f"It changed at run {change_point['run']}, from {before} to {after}.")
     limit = kpi.get("limit")
     if limit:
         found.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
@@ -121,7 +121,10 @@ def history_drawing(kpi: Kpi, label: str = "") -> Drawing:
     title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
     plot_canvas.heading(figure, title)
     plot_canvas.legend(figure, axis, _LEGEND_COLUMNS)
-    rows = [[one["run"], one["group"], one["value"], kpi["unit"], one.get("low"), one.get("high")] for one in series]
+    rows = [
+        [measured["run"], measured["group"], measured["value"], kpi["unit"], measured.get("low"), measured.get("high")]
+        for measured in series
+    ]
     alt = f"{title}: its value in {formats.count(len(series), 'run')}. {history_sentences(kpi)}"
     return Drawing(figure, title, alt, HISTORY_COLUMNS, rows)
 
@@ -139,12 +142,12 @@ def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: fl
 def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the median of each stable part of the past, with a step at each change point."""
     places = {one["run"]: at for at, one in enumerate(kpi["series"], 1)}
-    changes = [one for one in kpi.get("change_points") or () if one["run"] in places]
+    changes = [change_point for change_point in kpi.get("change_points") or () if change_point["run"] in places]
     if not changes:
         return
     end = max(at for at, one in enumerate(kpi["series"], 1) if one["group"] == "old") + 0.5
-    edges = [0.5, *(places[one["run"]] - 0.5 for one in changes), end]
-    levels = [changes[0]["before"], *(one["after"] for one in changes)]
+    edges = [0.5, *(places[change["run"]] - 0.5 for change in changes), end]
+    levels = [changes[0]["before"], *(change["after"] for change in changes)]
     across = [place for left, right in zip(edges, edges[1:], strict=False) for place in (left, right)]
     values = [level * factor for level in levels for _end in range(2)]
     axis.plot(across, values, color=GREY, linewidth=1.6, label="median before and after a change")
@@ -152,7 +155,7 @@ def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
 
 def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     """Cut a band that is much wider than the runs: few runs that differ much say little about the next one."""
-    known = [one["value"] * factor for one in kpi["series"] if one["value"] is not None]
+    known = [measured["value"] * factor for measured in kpi["series"] if measured["value"] is not None]
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
@@ -163,16 +166,16 @@ def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
 
 def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
     """Return the figures to draw (schema verdict/2): those with several attempts and a limit or an expected band."""
-    return [one for one in kpis if len(_attempts(one)) > 1 and (one.get("limit") or one.get("band"))][:MOST_REPETITIONS]
+    return [kpi for kpi in kpis if len(_attempts(kpi)) > 1 and (kpi.get("limit") or kpi.get("band"))][:MOST_REPETITIONS]
 
 
 def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was known of a figure after each number of attempts, from the lines of schedule.jsonl."""
     found: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
-        for one in line.get("readings") or ():
-            if one["kpi"] == kpi["name"] and one.get("point") == run_reader.point_of_attempt(kpi["point"]):
-                found[int(one.get("attempts") or 0)] = one
+        for reading in line.get("readings") or ():
+            if reading["kpi"] == kpi["name"] and reading.get("point") == run_reader.point_of_attempt(kpi["point"]):
+                found[int(reading.get("attempts") or 0)] = reading
     return [found[attempts] for attempts in sorted(found)]
 
 
@@ -205,18 +208,18 @@ def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: s
 
 
 def _attempts(kpi: Kpi) -> list[Mapping[str, Any]]:
-    return [one for one in kpi.get("series") or () if one["group"] == "new"]
+    return [measured for measured in kpi.get("series") or () if measured["group"] == "new"]
 
 
 def _intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> None:
     """Draw mean and interval right beside the attempt after which they were known, within the range of the values."""
     named = False
-    for one in known:
-        at = one["attempts"] + 0.18
-        if one.get("low") is None or one.get("high") is None or one.get("value") is None:
+    for reading in known:
+        at = reading["attempts"] + 0.18
+        if reading.get("low") is None or reading.get("high") is None or reading.get("value") is None:
             continue
-        mean = one["value"] * factor
-        below, above = mean - one["low"] * factor, one["high"] * factor - mean
+        mean = reading["value"] * factor
+        below, above = mean - reading["low"] * factor, reading["high"] * factor - mean
         axis.errorbar(
             [at], [mean], [[below], [above]], fmt="_", color=GREY, capsize=3, linewidth=1.4,
             label=None if named else "mean and interval after it",
@@ -227,7 +230,7 @@ def _intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> 
 def _repetition_rows(
     kpi: Kpi, attempts: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
 ) -> list[list[Any]]:
-    by_count = {one["attempts"]: one for one in known}
+    by_count = {reading["attempts"]: reading for reading in known}
     rows = []
     for at, one in enumerate(attempts, 1):
         then = by_count.get(at, {})
@@ -244,19 +247,18 @@ def draw_bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
 
 def bisection_drawing(found: Mapping[str, Any], unit: str) -> Drawing:
     """Return the drawing: runs above, probabilities below."""
-    known = [one for one in found["measurements"] if one["figure"] is not None]
-    largest = max((abs(one["figure"]) for one in known), default=0.0)
+    known = [measurement for measurement in found["measurements"] if measurement["figure"] is not None]
+    largest = max((abs(measurement["figure"]) for measurement in known), default=0.0)
     factor, shown = plot_canvas.scale(largest) if unit == "s" else (1.0, unit)
     figure, (above, below) = plot_canvas.stacked([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
-    above.plot(
-        [one["index"] for one in known], [one["figure"] * factor for one in known], "o", color=_RUN, markersize=5,
-        alpha=0.7,
-    )  # fmt: skip
+    places = [measurement["index"] for measurement in known]
+    figures = [measurement["figure"] * factor for measurement in known]
+    above.plot(places, figures, "o", color=_RUN, markersize=5, alpha=0.7)
     below.bar([at + 0.5 for at in range(len(found["probabilities"]))], found["probabilities"], 0.8, color=_STEP)
     step = found.get("step")
     if step:
         above.axvline(step["index"] + 0.5, color=_STEP, linestyle="--", linewidth=1.4)
-    texts = [formats.setting_text(one, _LONGEST) for one in found["values"]]
+    texts = [formats.setting_text(value, _LONGEST) for value in found["values"]]
     for axis in (above, below):
         axis.set_xlim(-0.5, len(texts) - 0.5)
         axis.set_xticks(range(len(texts)), texts if axis is below else [""] * len(texts))
@@ -275,8 +277,8 @@ def bisection_rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
     """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
     table = []
     for index, value in enumerate(found["values"]):
-        figures = [one["figure"] for one in found["measurements"] if one["index"] == index]
-        known = [one for one in figures if one is not None]
+        figures = [measurement["figure"] for measurement in found["measurements"] if measurement["index"] == index]
+        known = [figure for figure in figures if figure is not None]
         last = index == len(found["values"]) - 1
         table.append(
             {

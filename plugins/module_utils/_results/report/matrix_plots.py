@@ -63,7 +63,7 @@ def draw_bars(
     headline: as in a verdict. labels: matrix values of each point, in the order of ``numbers``.
     """
     plots = []
-    drawn = [entry for entry in headline if any(one["value"] is not None for one in entry["points"])]
+    drawn = [entry for entry in headline if any(point["value"] is not None for point in entry["points"])]
     with plot_canvas.style():
         for place, entry in enumerate(drawn if len(numbers) > 1 else []):
             texts = [_short(label) for label in labels]
@@ -83,8 +83,8 @@ def _bars(
     axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str
 ) -> tuple[str, list[tuple[float, str]]]:
     """Draw the bars; return their description, and the places and texts of their labels."""
-    values = {one["point"]: one for one in entry["points"]}
-    known = [one["value"] for one in entry["points"] if one["value"] is not None]
+    values = {point["point"]: point for point in entry["points"]}
+    known = [point["value"] for point in entry["points"] if point["value"] is not None]
     factor, unit = plot_canvas.scale(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
     texts: list[str] = []
     ends: list[tuple[float, str]] = []
@@ -125,7 +125,7 @@ def _ends(one: dict[str, Any]) -> tuple[float, float]:
 
 def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
     """Return the rows of the CSV file: a headline figure at each point."""
-    values = {one["point"]: one for one in entry["points"]}
+    values = {point["point"]: point for point in entry["points"]}
     found = []
     for number, label in zip(numbers, labels, strict=True):
         one = values.get(number) or {}
@@ -153,15 +153,15 @@ class Grid:
 
 def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
     """Return the grid of a matrix with at least two varying settings, None for any other."""
-    names = list(dict.fromkeys(name for one in settings for name in one))
-    varied = [name for name in names if len({setting_text(one.get(name)) for one in settings}) > 1]
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    varied = [name for name in names if len({setting_text(setting.get(name)) for setting in settings}) > 1]
     if len(varied) < 2:
         return None
     # The setting with the most values becomes the columns, because a page is wide.
-    along = max(varied, key=lambda name: len({setting_text(one.get(name)) for one in settings}))
+    along = max(varied, key=lambda name: len({setting_text(setting.get(name)) for setting in settings}))
     down = [name for name in varied if name != along]
-    columns = list(dict.fromkeys(setting_text(one.get(along), 16) for one in settings))
-    texts = [", ".join(setting_text(one.get(name), 16) for name in down) for one in settings]
+    columns = list(dict.fromkeys(setting_text(setting.get(along), 16) for setting in settings))
+    texts = [", ".join(setting_text(setting.get(name), 16) for name in down) for setting in settings]
     rows = list(dict.fromkeys(texts))
     places = {
         number: (rows.index(text), columns.index(setting_text(one.get(along), 16)))
@@ -177,7 +177,7 @@ def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: Grid, folder: Path)
     plots = []
     with plot_canvas.style():
         for entry in headline:
-            if any(one["value"] is not None for one in entry["points"]):
+            if any(point["value"] is not None for point in entry["points"]):
                 plots.append(plot_canvas.write(_heatmap(dict(entry), at), folder / f"points_{entry['name']}"))
     return plots
 
@@ -187,13 +187,13 @@ def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
 
     values = np.full((len(at.rows), len(at.columns)), np.nan)
     notes = {}
-    for one in entry["points"]:
-        place = at.places[one["point"]]
-        if one["value"] is None:
-            notes[place] = (one.get("note") or "unknown").partition(":")[0]
+    for point in entry["points"]:
+        place = at.places[point["point"]]
+        if point["value"] is None:
+            notes[place] = (point.get("note") or "unknown").partition(":")[0]
         else:
-            values[place] = one["value"]
-    left = 0.45 + 0.09 * max(len(one) for one in at.rows)
+            values[place] = point["value"]
+    left = 0.45 + 0.09 * max(len(row) for row in at.rows)
     height = 0.42 * len(at.rows) + 0.1
     figure, (axis,) = plot_canvas.stacked([height], top=0.62, gap=0, bottom=0.72, left=min(left, 3.2))
     known = values[~np.isnan(values)]
@@ -253,7 +253,7 @@ def _figures(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
     """Return figure -> a KPI that is a statistic of it over all jobs of a point."""
     found: dict[str, Mapping[str, Any]] = {}
     for wanted in _STATISTICS:
-        for kpi in (one for point in points for one in point.kpis or ()):
+        for kpi in (kpi for point in points for kpi in point.kpis or ()):
             labels = kpi.get("labels") or {}
             if labels.get("statistic") == wanted and "figure" in labels and not {"per", "template"} & labels.keys():
                 found.setdefault(labels["figure"], kpi)
@@ -281,7 +281,7 @@ def _observed(
 
 
 def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
-    labels = [_effect_label(one) for one in found]
+    labels = [_effect_label(effect) for effect in found]
     left = 0.3 + 0.082 * max(len(label) for label in labels)
     figure, (axis,) = plot_canvas.stacked([0.28 * len(found) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
     factor, unit = (100.0, "%") if found[0].relative else (1.0, kpi["unit"])
@@ -310,7 +310,9 @@ def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], sim
     title = f"Effects on: {kpi['title']}{' – SIMULATED' if simulated else ''}"
     plot_canvas.heading(figure, title)
     alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
-    return Drawing(figure, title, alt, EFFECT_COLUMNS, [_effect_row(one, factor, unit, simulated) for one in found])
+    return Drawing(
+        figure, title, alt, EFFECT_COLUMNS, [_effect_row(effect, factor, unit, simulated) for effect in found]
+    )
 
 
 def _effect_label(one: SettingEffect) -> str:

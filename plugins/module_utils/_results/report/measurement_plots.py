@@ -22,10 +22,10 @@ FEW_CURVES = 6
 
 def metrics(data: PointData, label: str) -> Drawing | None:
     """Draw all metrics that have values."""
-    there = [one for one in data.extras.metrics.values() if any(each.moments for each in one.series)]
+    there = [metric for metric in data.extras.metrics.values() if any(each.moments for each in metric.series)]
     if not there:
         return None
-    stop = max(one.end - one.begin for one in there)
+    stop = max(metric.end - metric.begin for metric in there)
     factor, unit = time_axis(stop)
     figure, axes = plot_canvas.stacked([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
     rows: list[list[Any]] = []
@@ -100,8 +100,8 @@ def loss(data: PointData, label: str) -> Drawing | None:
         )
         table += [[row.get("workload") or row["pod"], at, value] for at, value in zip(along, losses, strict=True)]
     if many:
-        places = sorted({one[1] for one in table})
-        medians = [float(np.median([one[2] for one in table if one[1] == at])) for at in places]
+        places = sorted({row[1] for row in table})
+        medians = [float(np.median([row[2] for row in table if row[1] == at])) for at in places]
         axis.plot(places, medians, color=COLOURS[0], linewidth=2)
     over = rows[0]["loss"]["over"].replace("_", " ")
     axis.set_xlabel(over)

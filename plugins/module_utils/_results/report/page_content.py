@@ -46,7 +46,9 @@ def page(
         "compared": overall_verdict.history_sentence(verdict),
         "answer": list(verdict.get("answer") or []),
         "warnings": list(verdict.get("warnings") or []),
-        "headline": [{**one, "confidence": _card(one)} for one in verdict.get("headline") or [] if one.get("of")],
+        "headline": [
+            {**entry, "confidence": _card(entry)} for entry in verdict.get("headline") or [] if entry.get("of")
+        ],
         "checks": _checks(verdict.get("checks") or [], len(run.points)),
         "selection": str(verdict.get("selection") or ""),
         "simulation": simulation(run, tables),
@@ -70,15 +72,15 @@ def comparisons(folder: Path) -> list[dict[str, str]]:
     """Return the existing comparisons that the report in ``folder`` links to: path, title, time."""
     try:
         entries = files.read_json(folder / COMPARISONS)["comparisons"]
-        return [one for one in entries if (folder / one["path"]).is_file()]
+        return [entry for entry in entries if (folder / entry["path"]).is_file()]
     except (DataError, OSError, KeyError, TypeError):
         return []
 
 
 def _checks(checks: Sequence[Mapping[str, Any]], points: int) -> dict[str, list[Mapping[str, Any]]]:
     """Return the checks to show and those to fold: passed checks of single points if there are many."""
-    folded = [one for one in checks if one.get("point") and one["result"] == "pass"] if points > 2 else []
-    return {"shown": [one for one in checks if one not in folded], "folded": folded}
+    folded = [check for check in checks if check.get("point") and check["result"] == "pass"] if points > 2 else []
+    return {"shown": [check for check in checks if check not in folded], "folded": folded}
 
 
 def because(verdict: Mapping[str, Any]) -> str:
@@ -87,7 +89,7 @@ def because(verdict: Mapping[str, Any]) -> str:
     for result in FAILED_CHECKS:
         for check in checks:
             if check["result"] == result:
-                others = sum(1 for one in checks if one["result"] in FAILED_CHECKS) - 1
+                others = sum(1 for check in checks if check["result"] in FAILED_CHECKS) - 1
                 more = f" ({formats.count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _several(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
@@ -109,27 +111,27 @@ def _card(entry: Mapping[str, Any]) -> str:
 
 
 def _several(checks: Sequence[Mapping[str, Any]]) -> bool:
-    return len({one["point"] for one in checks if one.get("point")}) > 1
+    return len({check["point"] for check in checks if check.get("point")}) > 1
 
 
 def simulation(run: Run, tables: Mapping[str, Table | None]) -> dict[str, Any]:
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
-    stages = [one for table in tables.values() if table is not None for one in table.stages]
-    stages = [one for one in stages if not one["name"].endswith("_first")]
+    stages = [stage for table in tables.values() if table is not None for stage in table.stages]
+    stages = [stage for stage in stages if not stage["name"].endswith("_first")]
     kinds = {timeline_views.node_kinds_of(table) for table in tables.values() if table is not None}
-    simulated = {one["name"] for one in stages if one["simulated"]}
+    simulated = {stage["name"] for stage in stages if stage["simulated"]}
     real: dict[str, dict[str, None]] = {}
-    for one in stages:
-        if one["name"] not in simulated:
-            real.setdefault(formats.writer(one["writer"]), {})[formats.stage(one["name"])] = None
+    for stage in stages:
+        if stage["name"] not in simulated:
+            real.setdefault(formats.writer(stage["writer"]), {})[formats.stage(stage["name"])] = None
     count = sum(
         len(parts[1]) for table in tables.values() if table and (parts := timeline_views.split_real_simulated(table))
     )
     return {
         "apart": f"{formats.count(count, 'workload')} ran on simulated nodes" if count else "",
         "any": bool(simulated) or (run.simulated and kinds != {timeline_views.REAL}),
-        "writers": [formats.writer(one) for one in run.simulated_writers],
-        "stages": list(dict.fromkeys(formats.stage(one["name"]) for one in stages if one["name"] in simulated)),
+        "writers": [formats.writer(simulated_writer) for simulated_writer in run.simulated_writers],
+        "stages": list(dict.fromkeys(formats.stage(stage["name"]) for stage in stages if stage["name"] in simulated)),
         "real": [{"writer": writer, "stages": list(names)} for writer, names in real.items()],
     }
 
@@ -142,7 +144,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         notes = list(table.header.get("notes") or [])
     if table is not None and not len(table):
         notes.insert(0, f"No workload was {'seen' if 'sent_is' in table.header else 'planned or sent'}.")
-    nodes = point.ran.get("nodes") if any(one.record.get("nodes") for one in run.points) else None
+    nodes = point.ran.get("nodes") if any(point.record.get("nodes") for point in run.points) else None
     if nodes:
         gpus = f" with {formats.count(nodes['gpus'], 'GPU')}" if nodes.get("gpus") else ""
         notes.append(f"The cluster was scaled to {formats.count(nodes['count'], 'node')}{gpus}.")
@@ -183,8 +185,8 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
-        "kpis": [_kpi(one) for one in kpis if not _is_quantile(one) and "client" not in one.get("labels", {})],
-        "headline": {one["name"]: figure_texts.value_text(one) for one in kpis if one.get("headline")},
+        "kpis": [_kpi(kpi) for kpi in kpis if not _is_quantile(kpi) and "client" not in kpi.get("labels", {})],
+        "headline": {kpi["name"]: figure_texts.value_text(kpi) for kpi in kpis if kpi.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }
@@ -202,7 +204,7 @@ def _gap(gap: Mapping[str, Any], start: float) -> dict[str, str]:
 def _failures(run: Run) -> list[str]:
     """Return the errors of phases and points, and those of earlier sessions from FAILURES."""
     phases = (run.record.get("phases") or {}).values()
-    texts = [str(one["error"]) for one in phases if one.get("error")]
+    texts = [str(phase["error"]) for phase in phases if phase.get("error")]
     texts += [str(point.record["error"]) for point in run.points if point.record.get("error")]
     texts += [line for line in run.failures.splitlines() if line.strip()]
     kept: list[str] = []
@@ -229,10 +231,10 @@ def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[
     parts = timeline_views.split_real_simulated(table)
     if parts is None:
         return _stages(table, kpis)
-    simulated_kpis = [one for one in kpis if one["labels"].get("nodes") == timeline_views.SIMULATED]
-    rows = _stages(parts[0], [one for one in kpis if one not in simulated_kpis])
-    others = [one for one in _stages(parts[1], simulated_kpis) if one["simulated"]]
-    return rows + [{**one, "name": f"{one['name']}, simulated nodes"} for one in others]
+    simulated_kpis = [kpi for kpi in kpis if kpi["labels"].get("nodes") == timeline_views.SIMULATED]
+    rows = _stages(parts[0], [kpi for kpi in kpis if kpi not in simulated_kpis])
+    others = [stage for stage in _stages(parts[1], simulated_kpis) if stage["simulated"]]
+    return rows + [{**other, "name": f"{other['name']}, simulated nodes"} for other in others]
 
 
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -252,7 +254,7 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
                 "writer": formats.writer(stage["writer"]),
                 "simulated": stage["simulated"],
                 "after": formats.join_with_and(
-                    [formats.stage(one) for one in stage.get("needs", ()) if one in table.latest] or ["sending"]
+                    [formats.stage(need) for need in stage.get("needs", ()) if need in table.latest] or ["sending"]
                 ),
                 "n": table.seen(name),
                 "of": len(table),
@@ -283,7 +285,7 @@ def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
         "text": figure_texts.value_text(kpi),
         "interval": figure_texts.measured_text(kpi),
         "confidence": figure_texts.confidence_text(kpi),
-        "writers": formats.join_with_and([formats.writer(one) for one in kpi.get("writers") or []])
+        "writers": formats.join_with_and([formats.writer(writer) for writer in kpi.get("writers") or []])
         if kpi.get("writers")
         else "",
         "note": kpi.get("note", ""),

@@ -76,9 +76,9 @@ def shades() -> Iterator[str]:
 
     yield from COLOURS
     for level in range(1, 5):
-        for one in COLOURS:
-            if one != "#000000":
-                red, green, blue = (1 - (1 - part) * 0.55**level for part in to_rgb(one))
+        for colour in COLOURS:
+            if colour != "#000000":
+                red, green, blue = (1 - (1 - part) * 0.55**level for part in to_rgb(colour))
                 yield to_hex((red, green, blue)).upper()
 
 
@@ -258,12 +258,12 @@ def plot_stages(data: PointData) -> list[str]:
     Of a load that others submitted, without the creation that shows when it was sent.
     """
     return [
-        one["name"]
-        for one in data.table.stages
-        if one["ends"] != "failed"
-        and not one["name"].endswith("_first")
-        and one["name"] != data.sent_is
-        and data.table.seen(one["name"])
+        stage["name"]
+        for stage in data.table.stages
+        if stage["ends"] != "failed"
+        and not stage["name"].endswith("_first")
+        and stage["name"] != data.sent_is
+        and data.table.seen(stage["name"])
     ]
 
 
@@ -272,7 +272,7 @@ def stage_colours(data: PointData) -> dict[str, str]:
     stages = plot_stages(data)
     found = {stage: USUAL[stage] for stage in stages if stage in USUAL}
     others = [stage for stage in stages if stage not in found]
-    free = (one for one in shades() if one not in found.values())
+    free = (shade for shade in shades() if shade not in found.values())
     found.update(zip(others, free, strict=False))
     last = next((stage for stage in stages if stage in data.ends()), "")
     return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}

@@ -38,7 +38,7 @@ STAGES = {
 
 def clients_section(table: Table) -> list[dict[str, str | int]]:
     """Return one row per client of a load by several clients: planned and sent workloads, lateness, clock."""
-    clocks = {one["client"]: one for one in table.header.get("clocks") or ()}
+    clocks = {clock["client"]: clock for clock in table.header.get("clocks") or ()}
     return [
         {
             "client": client,
@@ -55,7 +55,7 @@ def _lateness(table: Table, rows: Sequence[int]) -> dict[str, str]:
     """Return quantiles of sent minus intended, both on the client's own clock."""
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = [sent[row] - intended[row] for row in rows]
-    found = quantiles.summary([one for one in late if not math.isnan(one)]) or {}
+    found = quantiles.summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
     return {name: formats.seconds(found[name]) if found else "–" for name in ("p50", "p99", "max")}
 
 
@@ -112,7 +112,7 @@ def users_section(folder: Path, table: Table | None) -> dict[str, Any] | None:
     return {
         "rows": rows[:MOST],
         "left": max(0, len(rows) - MOST),
-        "left_out": sum(one["left_out"] for one in rows),
+        "left_out": sum(row["left_out"] for row in rows),
         "required": summary["required"],
         "succeeded": summary["succeeded"],
         "count": summary["count"],
@@ -152,7 +152,7 @@ def _moment(span: tuple[float, float] | None, start: float) -> dict[str, str]:
     """Return the latest moment of a stage since the start, and as a title the interval in which it was."""
     if span is None:
         return {"text": "–", "title": ""}
-    first, last = (formats.seconds(one - start) for one in span)
+    first, last = (formats.seconds(end - start) for end in span)
     return {"text": last, "title": f"between {first} and {last}" if first != last else ""}
 
 

@@ -301,7 +301,7 @@ def _worst(data: PointData, line_of: Any, lines: int) -> Any:
     np = data.np
     rank = {name: place for place, name in enumerate(BAD, 1)}
     worst = np.zeros(lines, dtype=int)
-    np.maximum.at(worst, line_of, np.array([rank.get(one, 0) for one in data.table.outcome]))
+    np.maximum.at(worst, line_of, np.array([rank.get(outcome, 0) for outcome in data.table.outcome]))
     return worst
 
 
@@ -312,7 +312,7 @@ def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) ->
     if worst.any():
         from matplotlib.colors import to_rgb
 
-        palette = data.np.array([(1.0, 1.0, 1.0), *(to_rgb(one) for one in BAD.values())])
+        palette = data.np.array([(1.0, 1.0, 1.0), *(to_rgb(colour) for colour in BAD.values())])
         place = axis.get_position()
         strip = figure.add_axes((place.x1 + 0.004, place.y0, 0.018, place.height))
         strip.imshow(palette[worst][:, None, :], aspect="auto", interpolation="nearest")

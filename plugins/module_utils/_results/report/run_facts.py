@@ -37,14 +37,14 @@ def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict
     """Return name, value, source and replaced values of each setting that differs from its default."""
     rows = []
     for name, written in sorted(provenance.items()):
-        writes = [one for one in written if one.get("source") != "default"]
+        writes = [write for write in written if write.get("source") != "default"]
         if not writes:
             continue
         last = writes[-1]
-        known = [one["value"] for one in written if one.get("source") == "default"]
+        known = [write["value"] for write in written if write.get("source") == "default"]
         if known and known[0] == last.get("value"):
             continue
-        before = [f"{setting_text(one.get('value'), 40)} ({one.get('source')})" for one in written[:-1]]
+        before = [f"{setting_text(write.get('value'), 40)} ({write.get('source')})" for write in written[:-1]]
         rows.append(
             {
                 "name": name,
@@ -168,15 +168,15 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
         notes.append(f"capture/index.json: {error}")
         return None
     states = []
-    for one in captures:
-        path = top / "capture" / one["folder"] / "state.json"
-        if path.exists() and "cluster" not in one:
+    for capture in captures:
+        path = top / "capture" / capture["folder"] / "state.json"
+        if path.exists() and "cluster" not in capture:
             try:
                 states.append(files.read_json(path))
             except DataError as error:
-                notes.append(f"capture/{one['folder']}/state.json: {error}")
+                notes.append(f"capture/{capture['folder']}/state.json: {error}")
     return {
-        "captures": [_row(one) for one in captures],
+        "captures": [_row(capture) for capture in captures],
         "facts": facts(states[-1]) if states else [],
         "differences": differences(states[0], states[-1]) if len(states) > 1 else [],
         "compared": len(states) > 1,
@@ -191,9 +191,9 @@ def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     try:
         found = files.read_json(path)
         rows = [
-            {**one, "how": "created again" if one.get("again") else name}
+            {**obj, "how": "created again" if obj.get("again") else name}
             for name in ("left", "gone", "changed")
-            for one in found[name]
+            for obj in found[name]
         ]
     except (DataError, KeyError, TypeError) as error:
         notes.append(f"run_diff.json: {error}")
@@ -203,7 +203,7 @@ def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
         "objects": found["objects"],
         "unlisted": formats.format_list(found["unlisted"], 2 * _SOME),
         "count": len(rows),
-        "ours": sum(one["ours"] for one in rows),
+        "ours": sum(row["ours"] for row in rows),
         "rows": rows[:_MOST],
     }
 
@@ -217,7 +217,7 @@ def _row(one: Mapping[str, Any]) -> dict[str, Any]:
 def facts(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the cluster was: its versions, nodes, operators and the software under test."""
     nodes = state["nodes"]
-    kinds = Counter((one["kubelet"], one["system"], one["gpus"]) for one in nodes.values())
+    kinds = Counter((node["kubelet"], node["system"], node["gpus"]) for node in nodes.values())
     found = [(formats.capitalized(name), version) for name, version in state["versions"].items()]
     for (kubelet, system, gpus), count in kinds.most_common(_SOME):
         parts = [part for part in (system, f"kubelet {kubelet}" if kubelet else "") if part]
@@ -238,10 +238,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     found += _named("lost", "node", old.keys() - new.keys())
     found += _named("new", "node", new.keys() - old.keys())
     both = old.keys() & new.keys()
-    found += _named("not ready any more", "node", (one for one in both if old[one]["ready"] and not new[one]["ready"]))
-    found += _named("ready again", "node", (one for one in both if new[one]["ready"] and not old[one]["ready"]))
+    found += _named(
+        "not ready any more", "node", (node for node in both if old[node]["ready"] and not new[node]["ready"])
+    )
+    found += _named("ready again", "node", (node for node in both if new[node]["ready"] and not old[node]["ready"]))
     for what, how in _CHANGES.items():
-        found += _named(how, "node", (one for one in both if old[one][what] != new[one][what]))
+        found += _named(how, "node", (node for node in both if old[node][what] != new[node][what]))
     restarts = {
         name: count - before["restarts"].get(name, 0)
         for name, count in after["restarts"].items()
@@ -285,11 +287,11 @@ def prepared_rows(top: Path) -> list[tuple[str, str]]:
 
     Steps whose file is missing or broken are left out. Of a source that several points needed, the first one counts.
     """
-    images = {one["image"]: _image(one["nodes"]) for one in _documents(top, "image_pulls.json")}
+    images = {document["image"]: _image(document["nodes"]) for document in _documents(top, "image_pulls.json")}
     sources: dict[str, str] = {}
     for document in _documents(top, "downloads.json"):
-        for one in document["downloads"]:
-            sources.setdefault(one["name"], _source(one))
+        for download in document["downloads"]:
+            sources.setdefault(download["name"], _source(download))
     return [*images.items(), *sources.items()]
 
 
@@ -302,9 +304,9 @@ def _documents(top: Path, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _image(nodes: Sequence[Mapping[str, Any]]) -> str:
-    measured = [one for one in nodes if not one["simulated"]]
-    pulled = [one["seconds"] for one in measured if not one["there"] and one["seconds"] is not None]
-    there = sum(1 for one in measured if one["there"])
+    measured = [node for node in nodes if not node["simulated"]]
+    pulled = [node["seconds"] for node in measured if not node["there"] and node["seconds"] is not None]
+    there = sum(1 for node in measured if node["there"])
     parts = [f"pulled in up to {max(pulled):.1f} s on {formats.count(len(pulled), 'node')}"] if pulled else []
     parts += [f"there already on {formats.count(there, 'node')}"] if there else []
     return ", ".join(parts) or "nothing was measured"

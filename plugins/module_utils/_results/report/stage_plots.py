@@ -93,7 +93,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
             places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
         )
     after = formats.join_with_and(
-        [formats.stage(one) for one in data.needs.get(stage, ()) if data.knows(one)] or [SENT]
+        [formats.stage(need) for need in data.needs.get(stage, ()) if data.knows(need)] or [SENT]
     )
     axis.set_title(stage_title(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
     room = ROOM - 1.25 * len(stage_title(stage, simulated))  # in letters of the small title
@@ -224,7 +224,7 @@ def saturation(data: PointData, label: str) -> Drawing | None:
     rows: list[list[Any]] = []
     for stage, curve in curves:
         simulated = data.simulated(stage, NEEDED)
-        rates, took = [one[0] for one in curve], [max(one[1], 1e-6) for one in curve]
+        rates, took = [step[0] for step in curve], [max(step[1], 1e-6) for step in curve]
         axis.plot(
             rates,
             took,
@@ -278,10 +278,10 @@ def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of:
     """Draw parts as in schema attribution/1, each starting where the previous one ended. total: in seconds."""
     from matplotlib.patches import Patch
 
-    writers = list(dict.fromkeys(one["writer"] for one in parts))
+    writers = list(dict.fromkeys(part["writer"] for part in parts))
     colour = {writer: COLOURS[place % len(COLOURS)] for place, writer in enumerate(writers)}
-    names = [stage_name(one["name"]) for one in parts]
-    left = 0.25 + 0.083 * max(len(one) for one in names)
+    names = [stage_name(part["name"]) for part in parts]
+    left = 0.25 + 0.083 * max(len(name) for name in names)
     height = 0.29 * (len(parts) + 1) + 0.1
     figure, (axis,) = plot_canvas.stacked(
         [height], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(len(writers) + 1, 3), left=left
@@ -320,8 +320,11 @@ def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of:
     axis.set_xlim(0.0, furthest * 1.04 if furthest > 0 else 1.0)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"mean of the {n:,} of {of:,} that ended ({unit}); black: 95 %", loc="right")
-    handles = [Patch(facecolor=f"{colour[one]}88", edgecolor=colour[one], label=formats.writer(one)) for one in writers]
-    if any(one["simulated"] for one in parts):
+    handles = [
+        Patch(facecolor=f"{colour[writer]}88", edgecolor=colour[writer], label=formats.writer(writer))
+        for writer in writers
+    ]
+    if any(part["simulated"] for part in parts):
         handles.append(Patch(facecolor="white", edgecolor=plot_canvas.GREY, hatch="///", label="SIMULATED"))
     plot_canvas.legend(figure, None, 3, handles)
     title = plot_canvas.titled("Where the time went", label)

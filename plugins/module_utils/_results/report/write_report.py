@@ -83,9 +83,9 @@ def schedule_decisions(run: Run) -> list[dict[str, str]]:
         return []
     kinds = {"decided": "", "finished": "end"}
     return [
-        {"at": str(one["at"]), "point": str(one.get("point") or kinds[one["type"]]), "why": str(one["why"])}
-        for one in run.schedule
-        if one.get("type") in kinds
+        {"at": str(line["at"]), "point": str(line.get("point") or kinds[line["type"]]), "why": str(line["why"])}
+        for line in run.schedule
+        if line.get("type") in kinds
     ]
 
 
@@ -102,7 +102,12 @@ def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: 
             notes.append(f"attempts of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
             limit = (kpi.get("limit") or {}).get("text")
-            found.append({"plot": plot, "text": " ".join(dict.fromkeys(one for one in (limit, kpi["why"]) if one))})
+            found.append(
+                {
+                    "plot": plot,
+                    "text": " ".join(dict.fromkeys(sentence for sentence in (limit, kpi["why"]) if sentence)),
+                }
+            )
     return found
 
 
@@ -166,8 +171,8 @@ def _write(
     labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
     drawn = _draw_all(run, tables, plots, labels, notes)
     for point in content["points"]:
-        point["plots"] = [embedded(one) for one in drawn.get(point["number"], [])]
-    content["across"] = [embedded(one) for one in _across(run, content, plots, notes)]
+        point["plots"] = [embedded(drawn_plot) for drawn_plot in drawn.get(point["number"], [])]
+    content["across"] = [embedded(drawn_plot) for drawn_plot in _across(run, content, plots, notes)]
     content["history"] = _history(verdict, content, plots, notes)
     content |= _schedule(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
@@ -199,7 +204,7 @@ def _draw_all(
         for suffix, part in _parts(table):
             _DRAWN_FROM[number + suffix] = PointData(part, point_data.of_part(extras, part), resample=BANDS)
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
-            label = ", ".join(one for one in (labels.get(number, ""), nodes) if one)
+            label = ", ".join(part for part in (labels.get(number, ""), nodes) if part)
             prefix = number + suffix.replace("-", "_")
             jobs += [(number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in LONGEST_FIRST]
     try:
@@ -280,7 +285,7 @@ def _history(
 ) -> list[dict[str, Any]]:
     """Return the pictures that explain the verdict, each with its sentences."""
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
-    headline = next((one["name"] for one in content["headline"]), "")
+    headline = next((entry["name"] for entry in content["headline"]), "")
     found: list[dict[str, Any]] = []
     for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), headline)):
         try:
@@ -303,7 +308,7 @@ def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[st
     if bisection and bisection["plot"]:
         bisection["plot"] = embedded(bisection["plot"])
     return {
-        "repeated": [{**one, "plot": embedded(one["plot"])} for one in repeated],
+        "repeated": [{**section, "plot": embedded(section["plot"])} for section in repeated],
         "bisection": bisection,
         "decisions": schedule_decisions(run),
     }
@@ -353,7 +358,7 @@ def write_report(run_dir: str, template: str) -> Result:
     page = run.top / "report" / "index.html"
     before = digest_of(page)
     written, trouble = render_report(run, found, loaded, Path(template))
-    plots = sorted(str(one) for one in (written.parent / "plots").glob("*.png"))
+    plots = sorted(str(path) for path in (written.parent / "plots").glob("*.png"))
     return {
         "changed": before != digest_of(page),
         "path": str(written),

@@ -70,8 +70,8 @@ def build(folder: Path, run: str, point: str) -> Table:
             f"{scale_test_formats.SAMPLED}: {formats.count(len(by_name), 'row')} not submitted by this run left out"
         )
     stages = _stages(table)
-    table.earliest = {one["name"]: table.earliest[one["name"]] for one in stages}
-    table.latest = {one["name"]: table.latest[one["name"]] for one in stages}
+    table.earliest = {stage["name"]: table.earliest[stage["name"]] for stage in stages}
+    table.latest = {stage["name"]: table.latest[stage["name"]] for stage in stages}
     moments = [value for value in table.moments["sent"] if not isnan(value)]
     ends = [value for values in table.latest.values() for value in values if not isnan(value)]
     start = min(moments, default=0.0)
@@ -139,10 +139,10 @@ def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -
 def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     twice = 0
-    for one in rows:
-        key = (str(one.get("jobName", "")), str(one.get("projectName", "")))
+    for row in rows:
+        key = (str(row.get("jobName", "")), str(row.get("projectName", "")))
         twice += key in found
-        found.setdefault(key, one)
+        found.setdefault(key, row)
     return found, twice
 
 
@@ -151,6 +151,6 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise DataError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: a list of objects is expected")
     return rows

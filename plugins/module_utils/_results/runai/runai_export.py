@@ -81,7 +81,7 @@ def stamps(table: Table, spans: timeline_views.Spans, row: int) -> Stamps | None
     """
     found: dict[str, float] = {}
     for key, (stages, _of_server) in scale_test_formats.STAMPS.items():
-        span = next((spans[one] for one in stages if one in spans and not isnan(spans[one][1][row])), None)
+        span = next((spans[stage] for stage in stages if stage in spans and not isnan(spans[stage][1][row])), None)
         if span is not None:
             found[key] = float(span[0][row] + span[1][row]) / 2
     sent = table.moments["sent"][row]
@@ -171,8 +171,8 @@ def write_runai_files(table: Table, folder: Path, skip_errors: bool = True) -> d
 def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
     """Return event -> its values in submission order, for the panels of a plot."""
     found: dict[str, Panel] = {event: [] for event in PANELS[plot]}
-    for one in of:
-        deltas, sent = one.deltas(), one.moments[scale_test_formats.SUBMIT]
+    for parameters in of:
+        deltas, sent = parameters.deltas(), parameters.moments[scale_test_formats.SUBMIT]
         for event, values in found.items():
             delta = deltas[event]
             if delta is not None:
@@ -182,14 +182,14 @@ def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
 
 def simulated_events(table: Table) -> set[str]:
     """Return the events whose time depends on a stage that is simulated."""
-    simulated = {one["name"] for one in table.stages if one.get("simulated")}
+    simulated = {stage["name"] for stage in table.stages if stage.get("simulated")}
 
     def is_simulated(event: str) -> bool:
         if event == scale_test_formats.SUBMISSION:
             return False
         key, since = scale_test_formats.EVENTS[event]
         stages = scale_test_formats.STAMPS[key][0]
-        return any(one in simulated for one in stages) or is_simulated(since)
+        return any(stage in simulated for stage in stages) or is_simulated(since)
 
     return {event for event in scale_test_formats.EVENTS if is_simulated(event)}
 

@@ -140,7 +140,10 @@ def narrower(
     except OSError as error:
         notes.append(f"the audit log {path.name} cannot be read: {error.strerror}")
         return None
-    kept = {one["name"]: (one["kind"], one.get("namespace") or "") for one in inputs.plan.get("templates", [])}
+    kept = {
+        template["name"]: (template["kind"], template.get("namespace") or "")
+        for template in inputs.plan.get("templates", [])
+    }
     sent = []
     for row in rows:
         kind, namespace = kept.get(row.template, ("", ""))

@@ -28,7 +28,7 @@ class PodReplacements:
     """
 
     def __init__(self, kinds: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]) -> None:
-        ends = {one["name"]: one.get("ends") for one in (kinds.get(POD) or {}).get("stages") or []}
+        ends = {stage["name"]: stage.get("ends") for stage in (kinds.get(POD) or {}).get("stages") or []}
         self._good = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "succeeded")
         self._bad = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "failed")
         self._lost: dict[int, dict[int, SeenObject]] = {}  # row -> id of a pod's record -> the record

@@ -48,10 +48,10 @@ class ForeignLoad:
         self._started = float((inputs.anchor or {}).get("wall", 0.0))  # before the first list
         #: Kind -> name of the stage that shows the creation of its objects.
         self._creation = {
-            kind: one["name"]
+            kind: stage["name"]
             for kind, body in inputs.kinds.items()
-            for one in body.get("stages") or []
-            if one.get("field") == _CREATION
+            for stage in body.get("stages") or []
+            if stage.get("field") == _CREATION
         }
         self._floor: dict[int, float] = {}  # by row
         self._kept: list[tuple[StageReducer, int, Bounds, str, str]] = []

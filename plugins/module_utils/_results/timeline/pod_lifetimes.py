@@ -125,8 +125,8 @@ def middle(span: Span, missing: float = nan) -> float:
 
 def whole_since(lives: list[PodLifetime], size: int) -> float:
     """Return the first moment at which ``size`` of these pods ran at once, by midpoints; infinite if never."""
-    steps = [(middle(one.running), 1) for one in lives if not isnan(one.running[1])]
-    steps += [(middle(one.ended), -1) for one in lives if not isnan(one.running[1]) and one.end]
+    steps = [(middle(life.running), 1) for life in lives if not isnan(life.running[1])]
+    steps += [(middle(life.ended), -1) for life in lives if not isnan(life.running[1]) and life.end]
     count = 0
     for moment, step in sorted(steps, key=lambda pair: (pair[0], pair[1])):
         count += step

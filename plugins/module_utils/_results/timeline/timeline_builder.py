@@ -109,9 +109,9 @@ def contradict_order(table: Table, stages: list[Stage]) -> None:
     """Note in the table what cannot be: reversed bounds, and stages that ended before one that they wait for began."""
     earliest, latest, start = table.earliest, table.latest, table.header["start"]
     columns = []
-    for one in stages:
-        needs = [(need, earliest[need]) for need in one.needs if need in earliest]
-        columns.append((one.name, earliest[one.name], latest[one.name], needs))
+    for stage in stages:
+        needs = [(need, earliest[need]) for need in stage.needs if need in earliest]
+        columns.append((stage.name, earliest[stage.name], latest[stage.name], needs))
     for row in range(len(table)):
         for name, first_column, last_column, needs in columns:
             first, last = first_column[row], last_column[row]
@@ -195,7 +195,7 @@ def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> li
 def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
     """Fill the stage of the end of a lifetime. The stages before it are filled."""
     complete = next(
-        (one["needs"] for one in table.stages if one["name"] == STOPPED and one["writer"] == "client"), None
+        (stage["needs"] for stage in table.stages if stage["name"] == STOPPED and stage["writer"] == "client"), None
     )
     if complete is None:
         return
@@ -218,7 +218,7 @@ def _before(table: Table, row: int, stages: Collection[str]) -> float:
 
 def _clients(inputs: PointInputs) -> int:
     """Return the number of clients among which the plan was divided."""
-    known = [one.client + 1 for one in inputs.clocks.values() if one.client is not None]
+    known = [clock.client + 1 for clock in inputs.clocks.values() if clock.client is not None]
     return max(known + [one["clients"] for one in inputs.lost])
 
 
@@ -246,7 +246,7 @@ def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
         stages = list(kinds[kind].get("stages") or [])
         after = [number for number, one in enumerate(stages) if RELEASED in (one.get("depends_on") or ())]
         if after:
-            needs = [one["name"] for one in stages[: after[0]]][-1:]
+            needs = [stage["name"] for stage in stages[: after[0]]][-1:]
             stages.insert(after[0], {"name": RELEASED, "writer": "client", "depends_on": needs})
             kinds[kind] = {**kinds[kind], "stages": stages}
     return kinds
@@ -267,7 +267,9 @@ def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> N
 
 def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
     """Complete the header of a load that others submitted: it starts with the first creation."""
-    sent_is = next((one["name"] for one in table.stages if foreign.shows_creation(one["kind"], one["name"])), "")
+    sent_is = next(
+        (stage["name"] for stage in table.stages if foreign.shows_creation(stage["kind"], stage["name"])), ""
+    )
     table.header["sent_is"] = sent_is
     table.header["notes"] += foreign.notes
     table.header["dated_by"] = {stage: dict(found) for stage, found in foreign.dated_by.items()}

@@ -120,10 +120,10 @@ def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set
 
 def _rooted(stage: Stage, found: Mapping[str, Stage], own: set[str]) -> Stage:
     """Drop undefined needs; let the stages of a workload's children wait at least for the workload."""
-    writers = {one.writer for one in found.values()}
+    writers = {other.writer for other in found.values()}
     needs = tuple(name for name in stage.needs if (name in found and name != stage.name) or name in writers)
     if not any(name in found for name in needs) and stage.kind not in own:
-        roots = [one.name for one in found.values() if one.kind in own and not one.needs]
+        roots = [other.name for other in found.values() if other.kind in own and not other.needs]
         needs = (*roots[:1], *needs)
     return replace(stage, needs=needs)
 
@@ -175,7 +175,7 @@ def between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str
     ``start`` may be something before all stages. needs: stage -> stages and writers that it waits for.
     """
     stages = ancestors(end, needs) - (ancestors(start, needs) if start in needs else set())
-    return stages | {other for one in stages for other in needs.get(one, ()) if other not in needs}
+    return stages | {other for stage in stages for other in needs.get(stage, ()) if other not in needs}
 
 
 class StageReducer:

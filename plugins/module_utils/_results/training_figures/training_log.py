@@ -68,7 +68,7 @@ class StepFigure:
     def over(self, steps: Sequence[Record]) -> float | None:
         """Return the figure, None if no step has it."""
         chosen = steps[1:] or steps if self.without_first else steps
-        values = [value for one in chosen if (value := first_of(self.of, one)) is not None]
+        values = [value for step in chosen if (value := first_of(self.of, step)) is not None]
         try:
             result = STATISTICS[self.statistic](values) if values else math.nan
         except (ZeroDivisionError, OverflowError):
@@ -106,9 +106,11 @@ class LogFormat:
         summary, steps, loss = (_part(given, name, keys) for name, keys in _PARTS.items())
         if not summary and not steps:
             raise InputError("log_format describes neither a summary nor steps")
-        for one in given.get("records", ()):
-            if one not in RECORDS:
-                raise InputError(f"log_format.records: '{one}' is none of {', '.join(RECORDS)}{nearest(one, RECORDS)}")
+        for record in given.get("records", ()):
+            if record not in RECORDS:
+                raise InputError(
+                    f"log_format.records: '{record}' is none of {', '.join(RECORDS)}{nearest(record, RECORDS)}"
+                )
         return cls(
             tuple(given.get("records", cls.records)),
             tuple(summary.get("has", ())),
@@ -143,7 +145,7 @@ def first_of(formulas: Sequence[str], record: Record) -> float | None:
     """Return the value of the first formula whose names are all in the record; None without one, or beyond numbers."""
     for formula in formulas:
         terms = formula.split(" ")
-        values = [record.get(one) if not _NUMBER.fullmatch(one) else float(one) for one in terms[::2]]
+        values = [record.get(term) if not _NUMBER.fullmatch(term) else float(term) for term in terms[::2]]
         if None in values:
             continue
         result = float(values[0] or 0.0)
@@ -178,9 +180,9 @@ def _figure(name: str, given: Mapping[str, Any]) -> StepFigure:
 
 
 def _formulas(where: str, given: Sequence[str]) -> tuple[str, ...]:
-    for one in given:
-        if not _FORMULA.fullmatch(one):
-            raise InputError(f"{where}: '{one}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
+    for formula in given:
+        if not _FORMULA.fullmatch(formula):
+            raise InputError(f"{where}: '{formula}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
     return tuple(given)
 
 
@@ -233,7 +235,7 @@ def parse(lines: Iterable[str], given: LogFormat) -> LogFigures:
             continue
         if any(name in found for name in given.steps):
             steps.append(found)
-        over = next((one for one in given.over if one in found), None)
+        over = next((position for position in given.over if position in found), None)
         loss = first_of(given.loss, found)
         if over and loss is not None:
             losses.setdefault(over, []).append((found[over], loss))

@@ -59,10 +59,10 @@ def logs_in(folder: str | Path) -> list[TrainingLog]:
 def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
     """Return the logs of ``pods``, a result of module pod_logs."""
     logs: list[TrainingLog] = []
-    for one in collected:
-        path = str(Path(folder) / one["log"]) if one.get("log") else ""
-        workload, node = one.get("workload") or "", one.get("node") or ""
-        logs.append(TrainingLog(one["pod"], one.get("index"), workload, path, one.get("error"), node))
+    for pod in collected:
+        path = str(Path(folder) / pod["log"]) if pod.get("log") else ""
+        workload, node = pod.get("workload") or "", pod.get("node") or ""
+        logs.append(TrainingLog(pod["pod"], pod.get("index"), workload, path, pod.get("error"), node))
     return logs
 
 
@@ -113,7 +113,7 @@ def _row(
     if several and (why := _unchecked(figures.values, log_format, settings)):
         row["unchecked"] = why
     if figures.loss:
-        row["loss"] = {"over": figures.over, "points": [list(one) for one in figures.loss]}
+        row["loss"] = {"over": figures.over, "points": [list(point) for point in figures.loss]}
     return row
 
 
