@@ -148,10 +148,9 @@ def narrower(
     for row in rows:
         kind, namespace = kept.get(row.template, ("", ""))
         found = inputs.sent.get(row.index)
-        if found is not None and found.created:
-            key, (_version, began, answered) = found.answered_clock, found.created
-            bounds_of_create = clocks.earliest(key, began), clocks.latest(key, answered)
-            sent.append(((resource_of(kind), namespace, row.name), *bounds_of_create))
+        create = clocks.own_create(found) if found is not None else None
+        if create is not None:
+            sent.append(((resource_of(kind), namespace, row.name), *create))
     ours = own_clock(log, sent)
     if ours is None:
         notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")

@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     ONE,
     ClientClock,
     PointInputs,
+    SentWorkload,
 )
 
 #: Assumed maximum difference of the rates of two clocks, then those that are tried if the points contradict it.
@@ -232,6 +233,7 @@ class ClientClocks:
     """
 
     def __init__(self, inputs: PointInputs) -> None:
+        self._inputs = inputs
         kept = {key: one for key, one in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
         self.several = ONE not in kept
         self._clocks = {
@@ -268,21 +270,45 @@ class ClientClocks:
         offset = self._offsets.get(key)
         return at if offset is None else offset.middle(at)
 
-    def gap(self, gap: dict[str, Any], key: str) -> dict[str, Any]:
-        """Return a gap of a client, on the timeline's clock."""
-        return {**gap, "from": self.earliest(key, gap["from"]), "to": self.latest(key, gap["to"])}
+    def request(self, key: str, began: float | None, answered: float) -> tuple[float | None, float]:
+        """Return between which moments a request was served; None if it is unknown when it was first sent."""
+        return None if began is None else self.earliest(key, began), self.latest(key, answered)
 
-    def header(self, inputs: PointInputs) -> list[dict[str, Any]]:
+    def own_create(self, sent: SentWorkload) -> tuple[float, float] | None:
+        """Return between which moments our create of a workload was served; None if it was not ours."""
+        if sent.created is None:
+            return None
+        _version, began, answered = sent.created
+        return self.earliest(sent.answered_clock, began), self.latest(sent.answered_clock, answered)
+
+    def header(self) -> dict[str, Any]:
+        """Return start, end and gaps of a point for the header of a timeline; of several clients, also their clocks."""
+        inputs = self._inputs
+        moments = [self.middle(sent.clock, sent.sent) for sent in inputs.sent.values() if sent.sent is not None]
+        starts = (self.started, min(moments, default=None), self.watched_from)
+        start = next((moment for moment in starts if moment is not None), 0.0)
+        gaps = [
+            {**gap, "from": self.earliest(key, gap["from"]), "to": self.latest(key, gap["to"])}
+            for gap, key in inputs.gaps
+        ]
+        header: dict[str, Any] = {"start": start, "end": self.ended if self.ended is not None else start, "gaps": gaps}
+        if self.several:
+            header["clocks"] = self._compared()
+            numbers = [clock.client + 1 for clock in inputs.clocks.values() if clock.client is not None]
+            header["clients"] = max(numbers + [lost["clients"] for lost in inputs.lost])
+        return header
+
+    def _compared(self) -> list[dict[str, Any]]:
         """Return each clock with the bounds of the timeline's clock minus it, at its start, in seconds."""
         found = []
-        for key, one in inputs.clocks.items():
+        for key, clock in self._inputs.clocks.items():
             if key not in self._clocks:
                 continue
-            at = next((moment for moment in (one.started, one.watched_from) if moment is not None), None)
+            at = next((moment for moment in (clock.started, clock.watched_from) if moment is not None), None)
             offset = self._offsets.get(key)
             bounds = None if at is None else [self.earliest(key, at) - at, self.latest(key, at) - at]
             known = bounds is not None and -inf < bounds[0] and bounds[1] < inf
-            entry = {"client": one.client, "offset": bounds if known else None, "reference": key == self.reference}
+            entry = {"client": clock.client, "offset": bounds if known else None, "reference": key == self.reference}
             found.append({**entry, "drift": offset.drift if offset is not None else 0.0})
         return found
 

@@ -133,10 +133,9 @@ class IntervalAssignment:
         """Let an event of a workload's own object bound the API server's clock, where a separate etcd needs it."""
         if self.inputs.separate_kinds:
             sent = self.inputs.sent.get(self.table.index[row])
-            if sent is not None and sent.created:
-                clock = sent.answered_clock
-                bounds = self.clocks.earliest(clock, sent.created[1]), self.clocks.latest(clock, sent.created[2])
-                self._separate.created(event["values"].get("created"), *bounds)
+            create = self.clocks.own_create(sent) if sent is not None else None
+            if create is not None:
+                self._separate.created(event["values"].get("created"), *create)
 
     def bounds_of(
         self, received: float, event: dict[str, Any], at: int | None, held: int, row: int, clock: str = ONE

@@ -202,8 +202,9 @@ def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None
     for row, index in enumerate(table.index):
         if index in inputs.stops:
             began, answered, clock = inputs.stops[index]
-            first = _before(table, row, complete) if began is None else clocks.earliest(clock, began)
-            table.earliest[STOPPED][row], table.latest[STOPPED][row] = first, clocks.latest(clock, answered)
+            first, last = clocks.request(clock, began, answered)
+            table.earliest[STOPPED][row] = _before(table, row, complete) if first is None else first
+            table.latest[STOPPED][row] = last
 
 
 def _before(table: Table, row: int, stages: Collection[str]) -> float:
@@ -214,12 +215,6 @@ def _before(table: Table, row: int, stages: Collection[str]) -> float:
     known = [moment for name in stages if not isnan(moment := table.earliest[name][row])]
     known = known or [moment for column in table.earliest.values() if not isnan(moment := column[row])]
     return min(known, default=table.header["start"])
-
-
-def _clients(inputs: PointInputs) -> int:
-    """Return the number of clients among which the plan was divided."""
-    known = [clock.client + 1 for clock in inputs.clocks.values() if clock.client is not None]
-    return max(known + [one["clients"] for one in inputs.lost])
 
 
 def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
@@ -259,9 +254,10 @@ def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> N
     for row, index in enumerate(table.index):
         for until, began, answered, clock in inputs.releases:
             if index < until:
+                first, last = clocks.request(clock, began, answered)
                 # Not all have to be ready, but all were created.
-                first = _before(table, row, ()) if began is None else clocks.earliest(clock, began)
-                table.earliest[RELEASED][row], table.latest[RELEASED][row] = first, clocks.latest(clock, answered)
+                table.earliest[RELEASED][row] = _before(table, row, ()) if first is None else first
+                table.latest[RELEASED][row] = last
                 break
 
 
@@ -281,24 +277,19 @@ def _empty_table(
     inputs: PointInputs, clocks: ClientClocks, rows: list[WorkloadRow], stages: list[Stage], run: str, point: str
 ) -> Table:
     size = len(rows)
-    moments = [clocks.middle(sent.clock, sent.sent) for sent in inputs.sent.values() if sent.sent is not None]
-    start = next(
-        (one for one in (clocks.started, min(moments, default=None), clocks.watched_from) if one is not None), 0.0
-    )
+    times = clocks.header()
     header: dict[str, Any] = {
         "schema": "timeline/1",
         "run": run,
         "point": point,
-        "start": start,
-        "end": clocks.ended if clocks.ended is not None else start,
+        "start": times.pop("start"),
+        "end": times.pop("end"),
         "planned": size,
         "stages": [stage.header() for stage in stages],
-        "gaps": [clocks.gap(gap, clock) for gap, clock in inputs.gaps],
+        "gaps": times.pop("gaps"),
         "notes": [*inputs.notes, *clocks.notes, *_of_lost(inputs, rows)],
+        **times,
     }
-    if clocks.several:
-        header["clocks"] = clocks.header(inputs)
-        header["clients"] = _clients(inputs)
     table = Table(header)
     for name in ("index", "name", "kind", "template"):
         setattr(table, name, [getattr(row, name) for row in rows])
