@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures as text: value, measurement bounds and confidence interval of a KPI; the latency attribution of a point."""
+"""Figures as text, as filters of the templates: value, measurement bounds and confidence interval of a KPI."""
 
 from __future__ import annotations
 
@@ -38,39 +38,20 @@ def confidence_text(kpi: Mapping[str, Any]) -> str:
     return f"{percent}: {formats.span(found['low'], found['high'], kpi['unit'])}"
 
 
-def attribution_section(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the content of a page from a document attribution/1; None if it is missing or empty."""
-    if not found or not (found.get("stages") or found.get("waiting")):
-        return None
-    slowest = found.get("slowest") or 0
-    return {
-        "total": formats.seconds(found["total"]) if found.get("total") is not None else "–",
-        "n": found["n"],
-        "of": found["of"],
-        "slowest": formats.count(slowest, "slowest workload"),
-        "stages": [_row(stage, stage_name(stage["name"])) for stage in found["stages"]],
-        "writers": [_row(writer, formats.writer(writer["name"])) for writer in found["writers"]],
-        "waiting": [
-            f"{formats.count(wait['n'], 'workload')} still waited for {formats.stage(wait['name'])}, "
-            f"{formats.seconds(wait['mean'])} on average"
-            for wait in found.get("waiting") or []
-        ],
-    }
-
-
 def stage_name(name: str) -> str:
     """Return the display name of a stage; the part of sending is its lateness."""
     return "sent (lateness)" if name == "sent" else formats.stage(name)
 
 
-def _row(one: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "writer": formats.writer(one["writer"]),
-        "simulated": one["simulated"],
-        "mean": formats.seconds(one["mean"]),
-        "confidence": confidence_text({"confidence": one.get("confidence"), "unit": "s"}),
-        "percent": f"{100 * one['share']:.1f} %",
-        "width": round(max(min(100 * one["share"], 100.0), 0.0), 1),
-        "slowest": formats.seconds(one["slowest"]) if one.get("slowest") is not None else "",
-    }
+#: Filters of the templates.
+FILTERS = {
+    "confidence_text": confidence_text,
+    "count": formats.count,
+    "joined": formats.join_with_and,
+    "measured_text": measured_text,
+    "seconds": formats.seconds,
+    "stage": formats.stage,
+    "stage_name": stage_name,
+    "value_text": value_text,
+    "writer": formats.writer,
+}

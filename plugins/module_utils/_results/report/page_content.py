@@ -158,7 +158,7 @@ def _point(run: Run, point: Point, table: Table | None) -> dict[str, Any]:
         "seconds": run_facts.between(record.get("started"), record.get("ended")),
         "notes": notes,
         "plots": [],
-        "attribution": figure_texts.attribution_section(point.attribution),
+        "attribution": point.attribution,
         "users": point_section.users_section(point.folder, table),
         **_measured(table if table is not None and len(table) else None, point.kpis or []),
     }
@@ -185,7 +185,7 @@ def _measured(table: Table | None, kpis: Sequence[Mapping[str, Any]]) -> dict[st
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stages_apart(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
-        "kpis": [_kpi(kpi) for kpi in kpis if not _is_quantile(kpi) and "client" not in kpi.get("labels", {})],
+        "kpis": [kpi for kpi in kpis if not _is_quantile(kpi) and "client" not in kpi.get("labels", {})],
         "headline": {kpi["name"]: figure_texts.value_text(kpi) for kpi in kpis if kpi.get("headline")},
         "contradictions": _contradictions(table),
         "gaps": [_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
@@ -258,39 +258,8 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
                 ),
                 "n": table.seen(name),
                 "of": len(table),
-                "took": [_cell(found.get((name, "needed", q))) for q in QUANTILES],
-                "since": [_cell(found.get((name, "sent", q))) for q in QUANTILES],
+                "took": [found.get((name, "needed", q)) for q in QUANTILES],
+                "since": [found.get((name, "sent", q)) for q in QUANTILES],
             }
         )
     return rows
-
-
-def _cell(kpi: Mapping[str, Any] | None) -> dict[str, Any]:
-    if kpi is None:
-        return {"text": "", "title": "", "simulated": False}
-    notes = ["SIMULATED"] if kpi["simulated"] else []
-    notes += [
-        part
-        for part in (figure_texts.measured_text(kpi), figure_texts.confidence_text(kpi), kpi.get("note", ""))
-        if part
-    ]
-    return {"text": figure_texts.value_text(kpi), "title": "; ".join(notes), "simulated": kpi["simulated"]}
-
-
-def _kpi(kpi: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "title": kpi.get("title") or kpi["name"],
-        "name": kpi["name"],
-        "help": kpi["help"],
-        "text": figure_texts.value_text(kpi),
-        "interval": figure_texts.measured_text(kpi),
-        "confidence": figure_texts.confidence_text(kpi),
-        "writers": formats.join_with_and([formats.writer(writer) for writer in kpi.get("writers") or []])
-        if kpi.get("writers")
-        else "",
-        "note": kpi.get("note", ""),
-        "n": kpi["n"],
-        "of": kpi["of"],
-        "simulated": kpi["simulated"],
-        "direction": kpi["direction"],
-    }

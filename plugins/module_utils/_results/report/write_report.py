@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 
 from ..kpi import point_data
 from ..kpi.point_data import PointData
-from . import judged_plots, matrix_plots, page_content, plot_canvas
+from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
 from .measurement_plots import loss, metrics
 from .plot_canvas import Drawing, PlotFile
 from .progress_plots import counts, occupancy, raster
@@ -341,6 +341,7 @@ def render(template: Path, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(figure_texts.FILTERS)
     return environment.get_template(template.name).render(content)
 
 

@@ -15,7 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import latency_attribution
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import NEEDED, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import page_content, write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
+    figure_texts,
+    page_content,
+    write_report,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
@@ -147,7 +151,7 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     kpis = {one["name"]: one for one in found.points[0].kpis}
     created = next(one for one in point["stages"] if one["name"] == "created")
     place = page_content.QUANTILES.index("p95")
-    assert created["took"][place]["text"] == formats.value(kpis["duration_created_p95"]["value"], "s")
+    assert figure_texts.value_text(created["took"][place]) == formats.value(kpis["duration_created_p95"]["value"], "s")
 
 
 def test_nothing_is_fetched_from_anywhere(made):
