@@ -182,7 +182,9 @@ def _figure(name: str, given: Mapping[str, Any]) -> StepFigure:
 def _formulas(where: str, given: Sequence[str]) -> tuple[str, ...]:
     for formula in given:
         if not _FORMULA.fullmatch(formula):
-            raise InputError(f"{where}: '{formula}' is no formula such as 'samples / seconds': names, ' * ' and ' / '")
+            raise InputError(
+                f"{where}: '{formula}' is not a valid formula such as 'samples / seconds': names, ' * ' and ' / '"
+            )
     return tuple(given)
 
 
@@ -190,7 +192,7 @@ def _pattern(name: str, given: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(given)
     except re.error as error:
-        raise InputError(f"log_format.lines.{name}: '{given}' is no regular expression: {error}") from error
+        raise InputError(f"log_format.lines.{name}: '{given}' is not a valid regular expression: {error}") from error
     if pattern.groups != 1:
         raise InputError(f"log_format.lines.{name}: '{given}' has {pattern.groups} groups, and one must be the figure")
     return pattern

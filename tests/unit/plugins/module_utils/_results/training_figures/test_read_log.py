@@ -188,7 +188,7 @@ def test_no_numbers_of_steps_give_figures_that_are_no_numbers(steps: list[dict[s
         ({"summary": {"has": ["x"]}, "records": ["tables"]}, r"'tables' is none of .* \(did you mean 'table'\?\)"),
         ({"steps": {"has": ["x"]}}, "log_format.steps: 'figures' is missing"),
         ({"steps": {"has": ["x"], "figures": {"y": {"of": ["x"], "statistic": "medain"}}}}, "did you mean 'median'"),
-        ({"steps": {"has": ["x"], "figures": {"y": {"of": ["x+z"], "statistic": "sum"}}}}, "'x\\+z' is no formula"),
+        ({"steps": {"has": ["x"], "figures": {"y": {"of": ["x+z"], "statistic": "sum"}}}}, "'x\\+z' is not a valid"),
         ({"steps": {"has": ["x"], "figures": {"y": {"statistic": "sum"}}}}, "figures.y: 'of' is missing"),
         ({"summary": ["x"]}, "log_format.summary is a list"),
     ],
@@ -211,8 +211,8 @@ def test_a_figure_that_stands_alone_in_a_line_is_read() -> None:
     ("description", "words"),
     [
         ({"lines": {"total": "size ="}}, "'size =' has 0 groups, and one must be the figure"),
-        ({"lines": {"total": "(["}}, "is no regular expression"),
-        ({"expected": {"total": ["batch plus processes"]}}, "is no formula"),
+        ({"lines": {"total": "(["}}, "is not a valid regular expression"),
+        ({"expected": {"total": ["batch plus processes"]}}, "is not a valid formula"),
         ({"expcted": {}}, "did you mean 'expected'"),
     ],
 )
