@@ -133,7 +133,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 
 
 def main() -> None:

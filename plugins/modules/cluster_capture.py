@@ -127,10 +127,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.capture_cluster import (
-    CaptureSpec,
-    capture,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import CaptureSpec, capture
 
 
 def main() -> None:

@@ -111,7 +111,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor import examine_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import doctor_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -137,7 +137,7 @@ def main() -> None:
         import yaml
 
         spec = {**given["requirements"], "phases": given["phases"], "subject": given["subject"]}
-        found = _found(given, examine_cluster.ExaminationSpec(**spec))
+        found = _found(given, doctor_checks.ExaminationSpec(**spec))
         lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
         text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
         path = Path(given["rbac_file"]) if given["rbac_file"] else None
@@ -152,11 +152,11 @@ def main() -> None:
     ansible_module.run(module, work)
 
 
-def _found(given: dict[str, Any], spec: examine_cluster.ExaminationSpec) -> dict[str, Any]:
+def _found(given: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:
     if not given["kubeconfig"]:
-        return examine_cluster.foresee(spec)
+        return doctor_checks.foresee(spec)
     with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
-        return examine_cluster.examine(client, spec)
+        return doctor_checks.examine(client, spec)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.gpu import gpu_burn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import gpu_burn
 
 
 def main() -> None:
@@ -130,7 +130,7 @@ def main() -> None:
         if step.path is not None:
             document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": found}
             files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
-        gpu_burn.check(found)
+        gpu_burn.check_results(found)
         text = gpu_burn.summary(found, burn.seconds)
         say(text)
         return {"changed": False, "gpus": found, "summary": text}

@@ -112,7 +112,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload
 
 
 def main() -> None:
@@ -154,7 +154,7 @@ def main() -> None:
             step.manifest("image_preload", [wanted.manifest()])
             with step.timed("wait", "pulls"):
                 rows = image_preload.run(client, wanted, say)
-        text = image_preload.text(given["image"], rows)
+        text = image_preload.format_pulls(given["image"], rows)
         say(text)
         if step.path is not None:
             document = {"schema": "image_pulls/1", "image": given["image"], "nodes": rows}

@@ -232,12 +232,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import (
-    dedicated_namespaces,
-    machine_sets,
-    node_scaler,
-    node_sizing,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_scaling, node_sizing
 
 SET = {
     "replicas": {"type": "int", "default": 0},
@@ -256,8 +251,8 @@ def spec_of(given: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
     values = {name: given[name] for name in (*SET, *SIZED) if name in given}
     if given.get("cluster") == "driver" and not given["user"]:
         values["user"] = asdict(machine_sets.DRIVER_USER)
-    values["user"] = node_sizing.checked(node_sizing.UserDemand, "user", values.get("user"))
-    values["node"] = node_sizing.checked(node_sizing.NodeSize, "node", values.get("node"))
+    values["user"] = node_sizing.read_fields(node_sizing.UserDemand, "user", values.get("user"))
+    values["node"] = node_sizing.read_fields(node_sizing.NodeSize, "node", values.get("node"))
     return machine_sets.MachineSetSpec(**values)
 
 
@@ -289,10 +284,10 @@ def main() -> None:
             Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
             step.timed("cluster", "nodes"),
         ):
-            scaler = node_scaler.NodeScaler(client, path, given["run_id"], say)
+            scaler = node_scaling.NodeScaler(client, path, given["run_id"], say)
             result: dict[str, Any]
             if given["state"] == "absent":
-                restored = dedicated_namespaces.restore(client, path, scaler.diff, check)
+                restored = node_scaling.restore_namespaces(client, path, scaler.diff, check)
                 result = scaler.restore(given["timeout"], check)
                 return {**result, "changed": result["changed"] or restored, "diff": scaler.diff.shown()}
             result = {"changed": False}
@@ -303,7 +298,7 @@ def main() -> None:
                     result |= {name: result["sets"][0][name] for name in ("name", "before")}
             names = given["dedicated"]
             if names:
-                asked = dedicated_namespaces.dedicate(
+                asked = node_scaling.dedicate_namespaces(
                     client, path, names, given["selector"], given["taint"], scaler.diff, check
                 )
                 result = {**result, "changed": result["changed"] or asked}

@@ -145,7 +145,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_types, node_sizing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_sizing
 
 REQUIRED = {"type": "float", "required": True}
 
@@ -191,7 +191,7 @@ def main() -> None:
         if given["node"]:
             node = node_sizing.NodeSize(**given["node"])
         else:
-            node = machine_types.size_of(given["instance_type"], given["machine_types"])
+            node = node_sizing.size_of(given["instance_type"], given["machine_types"])
         return {"changed": False, **node_sizing.nodes_for(given["users"], user, node)}
 
     ansible_module.run(module, work)

@@ -199,10 +199,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    install_operators,
-    operator_options,
-    operator_specs,
-    remove_operators,
+    install,
+    specs,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    removal as remove_operators,
 )
 
 
@@ -210,7 +211,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **operator_options.OPTIONS,
+            **specs.MODULE_OPTIONS,
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
@@ -227,9 +228,9 @@ def main() -> None:
                 )
                 with step.timed("cleanup", "operators"):
                     return remove_operators.remove(client, removal, say, module.check_mode)
-            operators = operator_specs.operators(given["operators"])
+            operators = specs.read_operators(given["operators"])
             with step.timed("cluster", "operators"):
-                return install_operators.install(
+                return install.install(
                     client,
                     operators,
                     given["run_id"],

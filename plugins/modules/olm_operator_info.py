@@ -104,7 +104,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.installed_operators import capture, info
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.diagnosis import (
+    installed_operators,
+    save_state,
+)
 
 
 def main() -> None:
@@ -121,8 +124,8 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with Client.from_kubeconfig(module.params["kubeconfig"], module.params["context"]) as client:
-            found = info(client, module.params["packages"])
-            capture(client, found, step, module.params["namespaces"])
+            found = installed_operators(client, module.params["packages"])
+            save_state(client, found, step, module.params["namespaces"])
             return {"changed": False, "operators": found}
 
     ansible_module.run(module, work)

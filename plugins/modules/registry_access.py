@@ -114,7 +114,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import RegistryAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry_access import RegistryAccess
 
 
 def main() -> None:

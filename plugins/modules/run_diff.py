@@ -91,7 +91,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import run_difference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -114,9 +114,9 @@ def main() -> None:
         say = step.reporter(given["progress_file"], "run_diff")
         with step.timed("other", "run_diff"), Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
             if given["moment"] == "before":
-                result = run_difference.take_before(client, given["run_dir"], given["run_id"])
+                result = run_diff.record_before(client, given["run_dir"], given["run_id"])
             else:
-                result = run_difference.compare_after(client, given["run_dir"], given["run_id"], given["timeout"], say)
+                result = run_diff.compare_after(client, given["run_dir"], given["run_id"], given["timeout"], say)
             say(result["summary"])
             return result
 

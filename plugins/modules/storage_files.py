@@ -128,7 +128,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import fetch_files, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_files, volume_job
 
 
 def main() -> None:
@@ -173,12 +173,12 @@ def main() -> None:
             tuple(given["tolerations"]),
             given["service_account"],
         )
-        fetch_files.check(spec)
+        fetch_files.check_fetch(spec)
         # Cleanup reads from these which kinds the run created, if it may not list all of them.
-        step.manifest("files", volume_job.manifests(spec.job(0)))
+        step.manifest("files", volume_job.job_manifests(spec.job(0)))
         with step.timed("wait", "files"), Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            found = fetch_files.fetch(client, spec, say)
-        summary = fetch_files.text(found)
+            found = fetch_files.fetch_files(client, spec, say)
+        summary = fetch_files.format_files(found)
         say(summary)
         listed = {key: found[key] for key in ("files", "left_out", "unmatched")}
         document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}

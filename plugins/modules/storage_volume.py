@@ -196,10 +196,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import fill_volume, volume_job
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.claim import VolumeClaim
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.download_job import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_volume, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec, VolumeClaim
 
 CREDENTIALS = {
     "hub_token": "hub_token",
@@ -257,20 +256,24 @@ def main() -> None:
         namespace, name = given["namespace"], given["claim"]
         with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
             if given["state"] == "absent":
-                changed = fill_volume.absent(client, namespace, name, given["timeout"], say, module.check_mode)
+                changed = storage_volume.remove_volume(
+                    client, namespace, name, given["timeout"], say, module.check_mode
+                )
                 return {"changed": changed, "claim": name, "summary": f"claim {namespace}/{name} is gone"}
-            sources = read(given["sources"], given["registries"])
+            sources = read_sources(given["sources"], given["registries"])
             options = ("size", "access_mode", "storage_class", "run_id", "keep", "simulated")
             volume = VolumeClaim(namespace, name, **{one: given[one] for one in options})
             spec = _spec(given)
             # Cleanup reads from these which kinds the run created, if it may not list all of them.
             job = spec.job(sources)
-            made = [one for one in volume_job.manifests(job) if one["kind"] != "Secret"]
+            made = [one for one in volume_job.job_manifests(job) if one["kind"] != "Secret"]
             step.manifest(
                 "storage", [*([] if volume.keep else volume.manifests()), *made, volume_job.empty_secret(job)]
             )
             with step.timed("wait", "downloads"):
-                result = fill_volume.present(client, volume, spec, sources, say, given["verify"], module.check_mode)
+                result = storage_volume.ensure_volume(
+                    client, volume, spec, sources, say, given["verify"], module.check_mode
+                )
         say(result["summary"])
         if step.path is not None:
             document = {"schema": "downloads/1", "claim": f"{namespace}/{name}", "downloads": result["downloads"]}

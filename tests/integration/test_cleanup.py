@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup.label_sweep import (
-    CleanupTimeout,
-    Sweep,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import CleanupTimeout, Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
 RUN = "perfscale.seatrial/run"

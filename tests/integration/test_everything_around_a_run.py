@@ -29,12 +29,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     user_workload_monitoring as monitoring,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
-    machine_config_pools,
-    registry_access,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import NAMESPACE, VERSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import NAMESPACE, VERSION
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -65,7 +62,7 @@ def namespace(name: str) -> dict[str, Any]:
 
 def openshift(client: Client) -> None:
     """Add what a run looks for on OpenShift: machines, pools, the pull secret, the monitoring of user workloads."""
-    pools = [(machine_config_pools.VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
+    pools = [(registry_access.POOL_VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
     for one in [*machine_api_simulator.crds(), *(machine_config_simulator.crd(*each) for each in pools)]:
         client.create(one)
     for name in (NAMESPACE, registry_access.NAMESPACE, monitoring.NAMESPACE, UWM):
@@ -73,7 +70,7 @@ def openshift(client: Client) -> None:
     for version, kind in [(VERSION, "MachineSet"), (VERSION, "Machine"), *pools]:
         await_kind(client, version, kind)
     client.create(machine_api_simulator.machine_set(WORKERS, 2))
-    pool = {"apiVersion": machine_config_pools.VERSION, "kind": "MachineConfigPool"}
+    pool = {"apiVersion": registry_access.POOL_VERSION, "kind": "MachineConfigPool"}
     spec = {"configuration": {"name": "first"}}
     client.create({**pool, "metadata": {"name": machine_config_simulator.POOL}, "spec": spec})
     meta = {"name": registry_access.NAME, "namespace": registry_access.NAMESPACE}

@@ -15,7 +15,7 @@ import pytest
 import training_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cleanup.label_sweep import Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import Sweep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client

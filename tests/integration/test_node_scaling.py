@@ -18,17 +18,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import (
-    dedicated_namespaces,
-    scaling_snapshot,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_scaling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import (
     NAMESPACE,
     VERSION,
     MachineSetSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_scaler import NodeScaler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_sizing import UserDemand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_scaling import NodeScaler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_sizing import UserDemand
 from playbook import play, run_dirs
 
 WORKERS = "lab-x7k2p-worker-a"
@@ -75,7 +72,7 @@ def client(rehearsal: Any) -> Iterator[Client]:
 
 def scaling(client: Client, folder: Path, said: list[str] | None = None) -> NodeScaler:
     return NodeScaler(
-        client, folder / scaling_snapshot.FILE, "g-scale", said.append if said is not None else lambda _text: None
+        client, folder / node_scaling.FILE, "g-scale", said.append if said is not None else lambda _text: None
     )
 
 
@@ -112,7 +109,7 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
     )
     assert not again["changed"] and again["nodes"] == made["nodes"]
     there.scale(MachineSetSpec(4, name=WORKERS), 120)
-    assert {one["name"]: one["before"] for one in scaling_snapshot.read(tmp_path / scaling_snapshot.FILE)["sets"]} == {
+    assert {one["name"]: one["before"] for one in node_scaling.read_snapshot(tmp_path / node_scaling.FILE)["sets"]} == {
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
     }, "what was there before the first change"
@@ -170,7 +167,7 @@ def test_the_role_scales_sutest_and_driver_and_puts_both_back(client: Client, re
     assert done.code == 0, done.output[-4000:]
     # 30 clients of 0.25 cores and 2 GiB: a node of 8 cores and 32 GiB has room for 14 of them.
     assert replicas(client) == {WORKERS: 3, "lab-x7k2p-m5-2xlarge": 3}
-    assert [one["name"] for one in scaling_snapshot.read(tmp_path / "scaling-driver.json")["sets"]] == [
+    assert [one["name"] for one in node_scaling.read_snapshot(tmp_path / "scaling-driver.json")["sets"]] == [
         "lab-x7k2p-m5-2xlarge"
     ]
     done = play("-e", "entry=absent", artifacts=tmp_path, path=tmp_path / "play.yml")
@@ -197,29 +194,29 @@ def test_what_somebody_else_has_scaled_since_is_left_as_it_is(client: Client, tm
 
 def test_namespaces_get_nodes_of_their_own_and_their_annotations_back(world: Any, tmp_path: Path) -> None:
     path = f"/api/v1/namespaces/{world.namespace}"
-    before = {"annotations": {dedicated_namespaces.SELECTOR: "zone=a"}}
+    before = {"annotations": {node_scaling.SELECTOR_ANNOTATION: "zone=a"}}
     world.client.request("PATCH", path, {"metadata": before}, content_type=MERGE_PATCH)
-    memory = tmp_path / scaling_snapshot.FILE
+    memory = tmp_path / node_scaling.FILE
 
     def annotations() -> dict[str, str]:
         return dict(world.client.request("GET", path)["metadata"].get("annotations") or {})
 
     asked = ([world.namespace], "only-users=yes", "only-users=yes:NoSchedule")
     diff = ObjectDiff()
-    assert dedicated_namespaces.dedicate(world.client, memory, *asked, diff) is True
-    assert dedicated_namespaces.dedicate(world.client, memory, *asked, diff) is False
+    assert node_scaling.dedicate_namespaces(world.client, memory, *asked, diff) is True
+    assert node_scaling.dedicate_namespaces(world.client, memory, *asked, diff) is False
     shown = [diff.shown()[side][f"Namespace {world.namespace}"]["metadata"] for side in ("before", "after")]
     assert shown == [before, {"annotations": annotations()}]
     assert annotations() == {
-        dedicated_namespaces.SELECTOR: "only-users=yes",
-        dedicated_namespaces.TOLERATIONS: (
+        node_scaling.SELECTOR_ANNOTATION: "only-users=yes",
+        node_scaling.TOLERATIONS_ANNOTATION: (
             '[{"effect": "NoSchedule", "key": "only-users", "operator": "Equal", "value": "yes"}]'
         ),
     }
-    assert dedicated_namespaces.restore(world.client, memory, ObjectDiff()) is True
-    assert annotations() == {dedicated_namespaces.SELECTOR: "zone=a"}
+    assert node_scaling.restore_namespaces(world.client, memory, ObjectDiff()) is True
+    assert annotations() == {node_scaling.SELECTOR_ANNOTATION: "zone=a"}
     with pytest.raises(InputError, match="missing namespace nothing-here"):
-        dedicated_namespaces.dedicate(world.client, memory, ["nothing-here"], "a=b", "", ObjectDiff())
+        node_scaling.dedicate_namespaces(world.client, memory, ["nothing-here"], "a=b", "", ObjectDiff())
 
 
 @pytest.mark.long

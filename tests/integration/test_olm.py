@@ -21,11 +21,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    install_operators,
-    installed_operators,
-    operator_specs,
-    recreated_objects,
-    remove_operators,
+    deletion,
+    diagnosis,
+    install,
+    removal,
+    specs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import Done, play, run_dirs
@@ -72,15 +72,15 @@ def before(client: Client) -> Iterator[set[snapshot.Entry]]:
 def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
-    return install_operators.install(client, operator_specs.operators(given), run, timeout, Step(None), print, **more)
+    return install.install(client, specs.read_operators(given), run, timeout, Step(None), print, **more)
 
 
 def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
-    return remove_operators.remove(client, remove_operators.RemovalSpec(run, crds=True, timeout=120, **more), print)
+    return removal.remove(client, removal.RemovalSpec(run, crds=True, timeout=120, **more), print)
 
 
 def installed(client: Client, package: str) -> dict[str, Any]:
-    return installed_operators.info(client, [package])[0]
+    return diagnosis.installed_operators(client, [package])[0]
 
 
 def test_two_operators_are_installed_in_parallel_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
@@ -103,7 +103,7 @@ def test_two_operators_are_installed_in_parallel_and_removed(client: Client, bef
     upgraded = put(client, {**NFD, "version": "4.18.0"})
     assert "InstallPlan" in [key.split()[0] for key in upgraded["diff"]["before"]]
     assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
-    assert remove_operators.remove(client, remove_operators.RemovalSpec("run-0001"), print, check=True)["changed"]
+    assert removal.remove(client, removal.RemovalSpec("run-0001"), print, check=True)["changed"]
     gone = take_away(client)
     assert gone["changed"] and gone["kept"] == []
     assert "Subscription openshift-nfd/nfd" in gone["diff"]["before"] and gone["diff"]["after"] == {}
@@ -114,7 +114,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     client: Client, before: set[snapshot.Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
-    delete_all, anew, roles = remove_operators.delete_all, [], []
+    delete_all, anew, roles = removal.delete_all, [], []
     later = ["ClusterRoleBinding", "ClusterRole"]
 
     def grant(kind: str, owner: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
                 anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
                 client.create(anew[0])
 
-    monkeypatch.setattr(remove_operators, "delete_all", deleted_too_early)
+    monkeypatch.setattr(removal, "delete_all", deleted_too_early)
     gone = take_away(client)
     assert anew and gone["kept"] == [] and not later
     # At once: OLM itself deletes some of what it forgot, but later.
@@ -199,7 +199,7 @@ def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     Returns the names of the objects.
     """
-    patch_labels = recreated_objects.patch_labels
+    patch_labels = deletion.patch_labels
     labelled: list[str] = []
 
     def patched_before_olm_knows(client: Client, one: dict[str, Any], labels: dict[str, str | None]) -> None:
@@ -208,7 +208,7 @@ def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             labelled.append(one["metadata"]["name"])
             patch_labels(client, one, dict.fromkeys(labels, ""))
 
-    monkeypatch.setattr(recreated_objects, "patch_labels", patched_before_olm_knows)
+    monkeypatch.setattr(deletion, "patch_labels", patched_before_olm_knows)
     return labelled
 
 
@@ -245,7 +245,7 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
         },
     ]
     with pytest.raises(WaitTimeout) as failed:
-        install_operators.install(client, operator_specs.operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+        install.install(client, specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
     assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable
@@ -263,11 +263,9 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(client: Clien
     path = kind.path("openshift-nfd", "nfd-instance")
     client.request("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, content_type=MERGE_PATCH)
     with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
-        remove_operators.remove(client, remove_operators.RemovalSpec("run-0001", crds=True, timeout=3), print)
+        removal.remove(client, removal.RemovalSpec("run-0001", crds=True, timeout=3), print)
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
-    gone = remove_operators.remove(
-        client, remove_operators.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print
-    )
+    gone = removal.remove(client, removal.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print)
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
 
 

@@ -27,12 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, registry_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
-    machine_config_pools,
-    registry_access,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling import machine_sets
 from killed_runs import end, give_back
 from playbook import begin, play, run_dirs
 
@@ -133,7 +129,7 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     clients = [Client.from_kubeconfig(info["kubeconfig"]) for _each in range(3)]
     client = clients[0]
     fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-prepare"), 240, support.quiet)
-    pools = [(machine_config_pools.VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
+    pools = [(registry_access.POOL_VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
     for one in [*machine_api_simulator.crds(), *(machine_config_simulator.crd(*kind) for kind in pools)]:
         client.create(one)
     settle(client, [*pools, (machine_sets.VERSION, "MachineSet"), (machine_sets.VERSION, "Machine")])
@@ -143,7 +139,7 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     data = {registry_access.KEY: base64.b64encode(SECRET.encode()).decode()}
     kind = "kubernetes.io/dockerconfigjson"
     client.create({"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": metadata, "data": data})
-    pool = {"apiVersion": machine_config_pools.VERSION, "kind": "MachineConfigPool", "spec": {}}
+    pool = {"apiVersion": registry_access.POOL_VERSION, "kind": "MachineConfigPool", "spec": {}}
     client.create({**pool, "metadata": {"name": machine_config_simulator.POOL}})
     client.create(machine_api_simulator.machine_set(WORKERS, 2))
     machines = machine_api_simulator.MachineApiSimulator(clients[1], (SOLD_OUT,), DELAY)

@@ -27,8 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import image_preload
 from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"

@@ -19,11 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import (
-    machine_config_pools,
-    registry_access,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import RegistryAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry_access import RegistryAccess
 
 CANARY = "canary-9b21-registry"
 BEFORE = '{ "auths" : {\n  "cloud.openshift.com": {"auth": "b2xk",  "email": "a@b.c"}\n}  }\n'
@@ -52,7 +49,7 @@ def settle(client: Client, kinds: list[tuple[str, str]], served: bool) -> None:
 
 
 def world(client: Client, mirror_kinds: list[tuple[str, str]]) -> Iterator[simulator.MachineConfigSimulator]:
-    kinds = [(machine_config_pools.VERSION, "MachineConfigPool"), *mirror_kinds]
+    kinds = [(registry_access.POOL_VERSION, "MachineConfigPool"), *mirror_kinds]
     definitions = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     made = [simulator.crd(*one) for one in kinds]
     for one in made:
@@ -64,7 +61,7 @@ def world(client: Client, mirror_kinds: list[tuple[str, str]]) -> Iterator[simul
     data = {registry_access.KEY: base64.b64encode(BEFORE.encode()).decode()}
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": metadata}
     client.create({**secret, "data": data})
-    pool = {"apiVersion": machine_config_pools.VERSION, "kind": "MachineConfigPool"}
+    pool = {"apiVersion": registry_access.POOL_VERSION, "kind": "MachineConfigPool"}
     client.create({**pool, "metadata": {"name": simulator.POOL}, "spec": {"configuration": {"name": "first"}}})
     machine = simulator.MachineConfigSimulator(client, mirror_kinds)
     try:
@@ -92,14 +89,14 @@ class Observed:
         return getattr(self._client, name)
 
     def list(self, kind: Any, *given: Any, **more: Any) -> Any:
-        if kind.kind == machine_config_pools.KIND:
+        if kind.kind == registry_access.POOL_KIND:
             self._operator.step()
         return self._client.list(kind, *given, **more)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_config_pools, "PAUSE", 0.02)
+    monkeypatch.setattr(registry_access, "_POLL_INTERVAL", 0.02)
 
 
 @pytest.fixture
@@ -171,7 +168,7 @@ def test_what_somebody_else_changed_meanwhile_is_named_and_left(client: Client, 
 def test_pools_that_cannot_take_over_a_change_are_named_with_the_reason(
     client: Client, operator: Any, tmp_path: Path
 ) -> None:
-    path = client.kind(machine_config_pools.VERSION, machine_config_pools.KIND).path("", simulator.POOL)
+    path = client.kind(registry_access.POOL_VERSION, registry_access.POOL_KIND).path("", simulator.POOL)
     client.request("PATCH", path, {"spec": {"paused": True}}, content_type=MERGE_PATCH)
     with pytest.raises(ProcessError, match=r"MachineConfigPool worker is paused: its machines would not take over"):
         access(client, operator, tmp_path).give(TOKEN, MIRRORS)

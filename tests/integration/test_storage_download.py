@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import servers
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 
 SCRIPT = Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py"
 WEIGHTS = b"\x00\x01weights" * 200_000
@@ -104,7 +104,7 @@ def download(folder: Path, *given: Any, secrets: dict[str, str] | None = None, *
     for name, value in (secrets or {}).items():
         (credentials / name).write_text(value)
     document = {"folder": str(volume), "hub": "", "s3": "", "region": "", "authority": "", "parallel": 2, **more}
-    document["sources"] = [one.document() for one in read(given, {})]
+    document["sources"] = [one.document() for one in read_sources(given, {})]
     (folder / "specification.json").write_text(json.dumps(document))
     command = [sys.executable, "-I", str(SCRIPT), str(folder / "specification.json"), str(credentials)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -20,14 +20,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import (
-    claim,
-    fill_volume,
-    image_preload,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.claim import VolumeClaim
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.download_job import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage.sources import read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload, storage_volume
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec, VolumeClaim
 
 SCRIPT = (Path(__file__).parents[2] / "roles" / "storage" / "files" / "download.py").read_text(encoding="utf-8")
 IMAGE, REAL = pod_servers.IMAGE, pod_servers.REAL
@@ -90,8 +85,8 @@ def check(client: Client, tmp_path: Path) -> None:
         tolerations=({"key": REAL, "operator": "Exists"},),
     )
     said: list[str] = []
-    sources = read(["tiny@lab"], {"lab": "s3://models/"})
-    found = fill_volume.present(client, volume, spec, sources, said.append)
+    sources = read_sources(["tiny@lab"], {"lab": "s3://models/"})
+    found = storage_volume.ensure_volume(client, volume, spec, sources, said.append)
     digests = {
         "config.json": hashlib.sha256(b"config\n").hexdigest(),
         "weights.bin": hashlib.sha256(bytes(3_000_000)).hexdigest(),
@@ -100,22 +95,22 @@ def check(client: Client, tmp_path: Path) -> None:
     (one,) = found["downloads"]
     assert found["changed"] and (one["sha256"], one["bytes"], one["files"]) == (whole, 3_000_007, 2)
     assert left(client) == []
-    held = claim.find(client, "default", "models")
-    assert held and held["metadata"]["labels"][claim.label_of("tiny")] == whole[:32]
+    held = storage_volume.find_claim(client, "default", "models")
+    assert held and held["metadata"]["labels"][storage_volume.label_of("tiny")] == whole[:32]
 
     # The second time no job runs: this one could not.
     broken = DownloadSpec("default", "models", RUN, "", SCRIPT, timeout=5)
-    assert fill_volume.present(client, volume, broken, sources, said.append)["changed"] is False
+    assert storage_volume.ensure_volume(client, volume, broken, sources, said.append)["changed"] is False
 
     # A server whose certificate nobody trusts: an error with the remedy, and no credentials are left.
-    both = [*sources, *read([{"source": f"https://{site}:8443/rows.json", "name": "rows.json"}], {})]
+    both = [*sources, *read_sources([{"source": f"https://{site}:8443/rows.json", "name": "rows.json"}], {})]
     with pytest.raises(AccessError, match="is the certificate authority in storage_ca_file"):
-        fill_volume.present(client, volume, spec, both, said.append)
+        storage_volume.ensure_volume(client, volume, spec, both, said.append)
     assert left(client) == []
 
-    verified = fill_volume.present(client, volume, spec, sources, said.append, verify=True)
+    verified = storage_volume.ensure_volume(client, volume, spec, sources, said.append, verify=True)
     assert verified["changed"] is False and verified["downloads"][0]["downloaded"] == 0
     larger = VolumeClaim("default", "models", "2Gi", "ReadWriteOnce", "", RUN)
     with pytest.raises(InputError, match="has 1Gi, storage_size is 2Gi"):
-        fill_volume.present(client, larger, spec, both, said.append)
-    assert fill_volume.absent(client, "default", "models", 60, said.append)
+        storage_volume.ensure_volume(client, larger, spec, both, said.append)
+    assert storage_volume.remove_volume(client, "default", "models", 60, said.append)

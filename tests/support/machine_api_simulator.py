@@ -9,15 +9,14 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import (
     CLUSTER,
     NAMESPACE,
     ROLE,
     SET,
     VERSION,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.machine_types import AWS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.scaling.node_sizing import NodeSize
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_sizing import AWS, NodeSize
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "machine.machine.openshift.io"

@@ -8,17 +8,17 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry import mirror_sets
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.machine_config_pools import VERSION
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry.registry_access import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry_access import (
     NAME,
     NAMESPACE,
+    POOL_VERSION,
 )
 
 FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 POOL = "worker"
-CURRENT = [one[:2] for one in mirror_sets.CURRENT.values()]
-OLDER = [one[:2] for one in mirror_sets.OLDER.values()]
+CURRENT = [one[:2] for one in registry_access.CURRENT.values()]
+OLDER = [one[:2] for one in registry_access.OLDER.values()]
 
 
 def crd(api_version: str, kind: str) -> dict[str, Any]:
@@ -59,13 +59,13 @@ class MachineConfigSimulator:
 
     def current(self) -> bool:
         """Return whether the machines have the configuration of what is on the cluster now."""
-        pool = self.client.get(self.client.kind(VERSION, "MachineConfigPool"), POOL)
+        pool = self.client.get(self.client.kind(POOL_VERSION, "MachineConfigPool"), POOL)
         return field_at(pool, "status.configuration.name", "") == f"rendered-{POOL}-{self.content()}"
 
     def step(self) -> None:
         """Bring the pool a step on."""
         now = self.content()
-        path = self.client.kind(VERSION, "MachineConfigPool").path("", POOL)
+        path = self.client.kind(POOL_VERSION, "MachineConfigPool").path("", POOL)
         if now != self.rendered:
             self.rendered, self.left = now, self.steps
             body = {"spec": {"configuration": {"name": f"rendered-{POOL}-{now}"}}}

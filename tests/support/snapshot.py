@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture import object_snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture.object_snapshot import Entry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import Entry
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
 def take(client: Client) -> set[Entry]:
     """Return every object, as a run with run_diff does."""
-    return set(object_snapshot.take(client).entries)
+    return set(run_diff.take_snapshot(client).entries)
 
 
 def settled(client: Client, timeout: float = 60) -> set[Entry]:

@@ -11,10 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor import (
-    cluster_capacity,
-    load_duration_estimate,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 
 from . import user_path
@@ -28,19 +25,19 @@ def durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict
     role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
     simulated nodes, else as many as the load needs. Raises InputError for an invalid load.
     """
-    found: dict[str, load_duration_estimate.LoadEstimate] = {}
+    found: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads(role, points, render):
         nodes = simulated_nodes(point.settings, plan.selector)
         why = _lacking(plan, nodes)
-        gpus = plan.gpus * plan.workloads if nodes is None else cluster_capacity.gpus(plan, nodes)
-        one = None if why else load_duration_estimate.estimate(plan, gpus, real=nodes is None)
+        gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.gpus(plan, nodes)
+        one = None if why else load_estimate.estimate(plan, gpus, real=nodes is None)
         if one is None:
             texts[point.name] = why
         else:
             found[point.name], texts[point.name] = one, one.text()
     if len(points) > 1 and len(found) == len(points):
-        texts["all"] = load_duration_estimate.total(list(found.values()))
+        texts["all"] = load_estimate.format_total(list(found.values()))
     return texts
 
 
@@ -55,7 +52,7 @@ def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> st
     return ""
 
 
-def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[cluster_capacity.Node] | None:
+def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[load_estimate.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
     provider = PROVIDERS.get(settings.get("cluster_provider", ""))
     # The capacity of such nodes is that of machines.
@@ -67,17 +64,17 @@ def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) ->
         "cpu": settings["fake_gpu_cpu"],
         "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
     }
-    return cluster_capacity.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
+    return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
 
 
-def _lacking(plan: load_duration_estimate.PointLoad, nodes: Sequence[cluster_capacity.Node] | None) -> str:
-    why = cluster_capacity.lacking(plan, nodes) if nodes is not None else ""
+def _lacking(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
+    why = load_estimate.missing_capacity(plan, nodes) if nodes is not None else ""
     return f"can never run on the {formats.count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
 
 
 def _loads(
     role: Path, points: Sequence[MatrixPoint], render: Render
-) -> Iterator[tuple[MatrixPoint, load_duration_estimate.PointLoad]]:
+) -> Iterator[tuple[MatrixPoint, load_estimate.PointLoad]]:
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
     path = role / "meta" / "doctor.yml"
     template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
@@ -85,12 +82,12 @@ def _loads(
         given, unknown = render(template, point.settings)
         if unknown or not _with_trace(given, role):
             continue
-        if problem := load_duration_estimate.first_problem(given):
+        if problem := load_estimate.first_problem(given):
             name, why = problem
             text = " ".join(str(template[name]).split())
             raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
         try:
-            yield point, load_duration_estimate.point_load(point.name, given)
+            yield point, load_estimate.point_load(point.name, given)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
 

@@ -1,15 +1,18 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether an object matches its specification and is ready, and its state if it is not. Pure functions."""
+"""Whether an object matches its specification and is ready, and its state if it is not."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
 
-from .operator_specs import ExpectedObjects, ReadyCondition
+from .specs import ExpectedObjects, ReadyCondition
 
 
 def covers(found: Any, wanted: Any) -> bool:
@@ -37,7 +40,7 @@ def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
     if ready.condition:
         return conditions(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:
-        has, wants = pods(item)
+        has, wants = available_pods(item)
         return (
             field_at(item, "status.observedGeneration", 0) >= field_at(item, "metadata.generation", 0) and has >= wants
         )
@@ -45,7 +48,7 @@ def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
     return value == ready.equals if ready.equals else value not in ("", "0")
 
 
-def pods(item: dict[str, Any]) -> tuple[int, int]:
+def available_pods(item: dict[str, Any]) -> tuple[int, int]:
     """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
     if item.get("kind") == "DaemonSet":
         # The field is missing until the controller has seen the object.
@@ -53,14 +56,35 @@ def pods(item: dict[str, Any]) -> tuple[int, int]:
     return int(field_at(item, "status.availableReplicas", 0)), int(field_at(item, "spec.replicas", 1))
 
 
-def not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
+def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
     """Return the state of an object that is not ready, in parentheses."""
     if ready.condition:
         one = conditions(item).get(ready.condition, {})
         message = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
         return f" ({ready.condition}={one.get('status', 'unknown')}{': ' + message if message else ''})"
     if ready.available:
-        has, wants = pods(item)
+        has, wants = available_pods(item)
         return f" ({has} of {wants} pods are available)"
     wanted = f", not {ready.equals}" if ready.equals else ""
     return f" ({ready.field} is {field_at(item, ready.field, 'not set')}{wanted})"
+
+
+def missing_metrics(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
+    """Return what a pod lacks, "" if it serves all metrics. A simulated pod is not queried and lacks nothing."""
+    if label(pod, run_labels.SIMULATED):
+        return ""
+    if conditions(pod).get("Ready", {}).get("status") != "True":
+        return " (it is not Ready)"
+    meta = pod["metadata"]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{ready.port}/proxy/metrics"
+    try:
+        missing = sorted(set(ready.metrics) - metric_names(client.text(path)))
+    except ApiError as error:
+        return f" ({error})"
+    return f" (not yet {', '.join(missing)})" if missing else ""
+
+
+def metric_names(exposition: str) -> set[str]:
+    """Return the names of the metrics that have a sample. exposition: Prometheus' text format."""
+    lines = (line.strip() for line in exposition.splitlines())
+    return {line.partition("{")[0].split()[0] for line in lines if line and not line.startswith("#")}

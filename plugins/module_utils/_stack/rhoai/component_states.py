@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 MANAGED, REMOVED = "Managed", "Removed"
 
 
-def known(definition: Mapping[str, Any]) -> list[str]:
+def known_components(definition: Mapping[str, Any]) -> list[str]:
     """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
     versions = field_at(dict(definition), "spec.versions", [])
     stored: Mapping[str, Any] = next((one for one in versions if one.get("storage")), {})
@@ -33,7 +33,7 @@ def known(definition: Mapping[str, Any]) -> list[str]:
     return sorted(field_at(stored, path, {}))
 
 
-def check(asked: Sequence[str], there: Sequence[str]) -> None:
+def check_components(asked: Sequence[str], there: Sequence[str]) -> None:
     """Raise InputError for a component that the product does not have."""
     for name in asked:
         if there and name not in there:
@@ -42,7 +42,7 @@ def check(asked: Sequence[str], there: Sequence[str]) -> None:
             )
 
 
-def exact(asked: Sequence[str], there: Sequence[str]) -> dict[str, Any]:
+def exact_components(asked: Sequence[str], there: Sequence[str]) -> dict[str, Any]:
     """Return a section ``components`` in which exactly the requested ones are Managed and all others Removed."""
     return {name: {"managementState": MANAGED if name in asked else REMOVED} for name in sorted({*asked, *there})}
 
@@ -68,7 +68,7 @@ def with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
     return result
 
 
-def missing(found: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
+def unmanaged_components(found: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
     """Return the requested components that a DataScienceCluster does not manage, with their state ("" if unset)."""
     states = {name: str(field_at(dict(found), f"spec.components.{name}.managementState", "")) for name in asked}
     return {name: state for name, state in states.items() if state != MANAGED}
@@ -94,26 +94,26 @@ def note_key(run_id: str) -> str:
     return f"perfscale.seatrial/added-by-{run_id}"
 
 
-def noted(found: Mapping[str, Any], run_id: str) -> dict[str, str]:
+def recorded_additions(found: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
     text = (field_at(dict(found), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
     return dict(json.loads(text))
 
 
-def adding(lacking: Mapping[str, str], before: Mapping[str, str], run_id: str) -> dict[str, Any]:
+def adding_patch(lacking: Mapping[str, str], before: Mapping[str, str], run_id: str) -> dict[str, Any]:
     """Return the merge patch that adds components and records their states from before."""
     components = {name: {"managementState": MANAGED} for name in lacking}
     note = json.dumps({**lacking, **before}, sort_keys=True)
     return {"metadata": {"annotations": {note_key(run_id): note}}, "spec": {"components": components}}
 
 
-def taking_back(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
+def removal_patch(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
     """Return the merge patch that reverts adding()."""
     components = {name: {"managementState": state} if state else None for name, state in added.items()}
     return {"metadata": {"annotations": {note_key(run_id): None}}, "spec": {"components": components}}
 
 
-def trouble(found: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
+def why_not_ready(found: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
     """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
     item = dict(found)
     seen = field_at(item, "status.observedGeneration")

@@ -23,11 +23,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from ..olm import failure_causes
-from ..olm.delete_and_wait import Deletion, delete_all
-from ..olm.manifests import V1ALPHA1, ours
-from ..olm.readiness import covers, pods
-from ..olm.removable_resources import CRD
+from ..olm import diagnosis
+from ..olm.deletion import Deletion, delete_all
+from ..olm.objects import V1ALPHA1, is_ours
+from ..olm.readiness import available_pods, covers
+from ..olm.removal import CRD
 from . import component_states
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"
@@ -85,10 +85,10 @@ class DataScience:
 
     def _mine(self, item: dict[str, Any]) -> bool:
         """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
-        if ours(item, self.wanted.run_id):
+        if is_ours(item, self.wanted.run_id):
             return True
         return not label(item, run_labels.RUN) and any(
-            ours(one, self.wanted.run_id)
+            is_ours(one, self.wanted.run_id)
             and field_at(one, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
             for one in self.cache.all("Subscription")
@@ -103,23 +103,25 @@ class DataScience:
     def present(self, check: bool) -> None:
         """Create or change the objects that do not match. Raises InputError, OwnershipError."""
         wanted = self.wanted
-        known = component_states.known(self.definition)
-        component_states.check(wanted.components, known)
+        known = component_states.known_components(self.definition)
+        component_states.check_components(wanted.components, known)
         self._initialisation(check)
         found = self._one("DataScienceCluster")
         if found is not None and not self._mine(found):
-            lacking = component_states.missing(found, wanted.components)
+            lacking = component_states.unmanaged_components(found, wanted.components)
             component_states.check_adoption(found, lacking, wanted.settings, wanted.adopt)
             if lacking:
-                patch = component_states.adding(lacking, component_states.noted(found, wanted.run_id), wanted.run_id)
+                patch = component_states.adding_patch(
+                    lacking, component_states.recorded_additions(found, wanted.run_id), wanted.run_id
+                )
                 self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.with_settings(
-            {"components": component_states.exact(wanted.components, known)}, wanted.settings
+            {"components": component_states.exact_components(wanted.components, known)}, wanted.settings
         )
         if found is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
-        elif not covers(found.get("spec"), spec) or not ours(found, wanted.run_id):
+        elif not covers(found.get("spec"), spec) or not is_ours(found, wanted.run_id):
             patch = {"metadata": {"labels": {run_labels.RUN: wanted.run_id}}, "spec": spec}
             self._patch(found, patch, "changed", check)
 
@@ -166,9 +168,9 @@ class DataScience:
     def _trouble(self, found: dict[str, Any] | None) -> list[str]:
         if found is None:
             return ["it does not exist"]
-        bad = component_states.trouble(found, self.wanted.components)
+        bad = component_states.why_not_ready(found, self.wanted.components)
         for one in self._deployments():
-            has, wants = pods(one)
+            has, wants = available_pods(one)
             if has < wants:
                 bad.append(f"{title(one)} has {has} of {wants} pods")
         return bad
@@ -183,8 +185,8 @@ class DataScience:
     def _why(self, bad: Sequence[str], step: Step) -> str:
         namespace = self._applications()
         found, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
-        causes = failure_causes.workload([], found)
-        failure_causes.keep(self.client, namespace, found, step)
+        causes = diagnosis.workload_causes([], found)
+        diagnosis.save_namespace(self.client, namespace, found, step)
         kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
         return f"DataScienceCluster: not ready after {self.wanted.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
 
@@ -199,9 +201,9 @@ class DataScience:
                 if self._mine(found):
                     going.append(found)
                     continue
-                added = component_states.noted(found, self.wanted.run_id)
+                added = component_states.recorded_additions(found, self.wanted.run_id)
                 if added:
-                    patch = component_states.taking_back(added, self.wanted.run_id)
+                    patch = component_states.removal_patch(added, self.wanted.run_id)
                     self._patch(found, patch, f"removed {', '.join(sorted(added))} from", check)
                 kept.append(f"{title(found)}: this run did not create it")
         for one in going:

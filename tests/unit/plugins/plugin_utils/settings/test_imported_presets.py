@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage import sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     collect_settings_layers,
     resolve_settings,
@@ -300,7 +300,9 @@ def test_models_and_datasets_are_downloaded_from_where_topsail_gets_them() -> No
             for value in [one[name]]
         } == downloads
         asked = [*one["storage_sources"], one["fine_tuning_model_name"]]
-        sources.read([name for name in asked if "@" in name or "://" in name], one["storage_registries"])
+        storage_sources.read_sources(
+            [name for name in asked if "@" in name or "://" in name], one["storage_registries"]
+        )
     (lab,) = write_presets.translate(SOURCES, ["lab"])[0]
     assert {
         "secrets.git: set storage_hub_token",

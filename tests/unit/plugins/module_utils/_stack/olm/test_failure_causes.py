@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    delete_and_wait,
-    failure_causes,
-    readiness,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, diagnosis, readiness
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import (
     ExpectedObjects,
     ReadyCondition,
 )
@@ -24,7 +20,7 @@ def test_an_unschedulable_pod_gives_the_reason() -> None:
     one = pod(
         conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}]
     )
-    assert failure_causes.pod_trouble(one) == ["Unschedulable: 0/2 nodes"]
+    assert diagnosis.pod_trouble(one) == ["Unschedulable: 0/2 nodes"]
 
 
 def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_not() -> None:
@@ -36,7 +32,7 @@ def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_
             {"name": "d", "state": {"running": {}}},
         ]
     )
-    assert failure_causes.pod_trouble(one) == [
+    assert diagnosis.pod_trouble(one) == [
         "container a: ImagePullBackOff: no such image",
         "container b exited with 2",
     ]
@@ -51,7 +47,7 @@ def test_a_deployment_without_all_its_pods_is_a_cause() -> None:
             "status": {"availableReplicas": available},
         }
 
-    assert failure_causes.workload([deployment(1), deployment(2)], []) == ["Deployment n/d has 1 of 2 pods"]
+    assert diagnosis.workload_causes([deployment(1), deployment(2)], []) == ["Deployment n/d has 1 of 2 pods"]
 
 
 def test_the_newest_warnings_are_causes() -> None:
@@ -64,16 +60,16 @@ def test_the_newest_warnings_are_causes() -> None:
             "involvedObject": {"kind": "Pod", "name": "p"},
         }
 
-    found = failure_causes.warnings([event("3"), event("1"), event("9", "Normal"), event("2")])
+    found = diagnosis.newest_warnings([event("3"), event("1"), event("9", "Normal"), event("2")])
     assert found == ["event of Pod p: 2", "event of Pod p: 3"]
 
 
 def test_the_finalizer_that_blocks_a_deletion_is_named() -> None:
     held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
-    assert "held by finalizer example.com/hold" in delete_and_wait.blocked(held)
+    assert "held by finalizer example.com/hold" in deletion.describe_blocked(held)
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
     space = {"kind": "Namespace", "metadata": {"name": "n"}, "status": {"conditions": [condition]}}
-    assert delete_and_wait.blocked(space) == "Namespace n (some resources are remaining)"
+    assert deletion.describe_blocked(space) == "Namespace n (some resources are remaining)"
 
 
 def test_an_operand_is_ready_by_condition_or_field() -> None:
@@ -83,9 +79,9 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
     }
     assert readiness.is_ready(one, ReadyCondition(field="status.state", equals="ready"))
     assert not readiness.is_ready(one, ReadyCondition(condition="Ready"))
-    assert readiness.not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
+    assert readiness.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
     assert (
-        readiness.not_ready(one, ReadyCondition(field="status.phase", equals="up"))
+        readiness.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
         == " (status.phase is not set, not up)"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import manifests, operator_specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import objects, specs
 
 NFD = {"package": "nfd", "namespace": "openshift-nfd"}
 MODES = [
@@ -17,8 +17,8 @@ MODES = [
 ]
 
 
-def one(**more: Any) -> operator_specs.Operator:
-    return operator_specs.operators([{**NFD, **more}])[0]
+def one(**more: Any) -> specs.Operator:
+    return specs.read_operators([{**NFD, **more}])[0]
 
 
 def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str, Any]] = MODES) -> dict[str, Any]:
@@ -48,19 +48,19 @@ def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str
 
 
 def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None:
-    offer = operator_specs.choose(one(), [manifest()])
+    offer = specs.choose_offer(one(), [manifest()])
     assert (offer.channel, offer.csv, offer.watches) == ("stable", "nfd.v4.18.0", "own")
     assert offer.newest and offer.kinds == ("things.example.com",)
 
 
 @pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
 def test_a_version_may_be_a_number_with_or_without_v_or_the_name_of_a_csv(version: str) -> None:
-    offer = operator_specs.choose(one(version=version), [manifest()])
+    offer = specs.choose_offer(one(version=version), [manifest()])
     assert offer.csv == "nfd.v4.17.0" and not offer.newest
 
 
 def test_without_entries_in_a_catalog_the_name_of_a_version_follows_the_newest() -> None:
-    assert operator_specs.choose(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
+    assert specs.choose_offer(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_unknown_channel_or_version_is_refused_with_the_nearest_name(
     more: dict[str, Any], catalogs: list[str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        operator_specs.choose(one(**more), [manifest(each) for each in catalogs])
+        specs.choose_offer(one(**more), [manifest(each) for each in catalogs])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_contradictory_options_are_refused(more: dict[str, Any], message: str) -
 
 def test_a_duplicate_package_is_refused() -> None:
     with pytest.raises(InputError, match="duplicate package 'nfd'"):
-        operator_specs.operators([NFD, {**NFD, "namespace": "other"}])
+        specs.read_operators([NFD, {**NFD, "namespace": "other"}])
 
 
 def test_a_version_makes_install_plans_wait_for_approval() -> None:
@@ -112,43 +112,43 @@ def test_a_version_makes_install_plans_wait_for_approval() -> None:
 
 def test_operators_in_openshift_operators_watch_all_namespaces() -> None:
     modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
-    assert operator_specs.choose(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
+    assert specs.choose_offer(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
 
 
 def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
     csv = {
         "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
     }
-    assert operator_specs.example(csv, "Bee") == {"kind": "Bee"}
+    assert specs.example_of(csv, "Bee") == {"kind": "Bee"}
     with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
-        operator_specs.example(csv, "Be")
+        specs.example_of(csv, "Be")
 
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
-    once = operator_specs.appended(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
+    once = specs.append_items(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
-    assert operator_specs.appended(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert specs.append_items(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
     assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
 
 
 def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:
-    own = operator_specs.choose(one(), [manifest()])
-    everything = operator_specs.choose(
+    own = specs.choose_offer(one(), [manifest()])
+    everything = specs.choose_offer(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
     )
-    group = manifests.operator_group(one(), own, "run-0001")
-    assert manifests.fits(group, one(), own) and not manifests.fits(group, one(), everything)
-    assert manifests.fits({"spec": {}}, one(), everything) and not manifests.fits({"spec": {}}, one(), own)
-    assert not manifests.fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
-    assert not manifests.fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
+    group = objects.operator_group(one(), own, "run-0001")
+    assert objects.group_fits(group, one(), own) and not objects.group_fits(group, one(), everything)
+    assert objects.group_fits({"spec": {}}, one(), everything) and not objects.group_fits({"spec": {}}, one(), own)
+    assert not objects.group_fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
+    assert not objects.group_fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
 
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
-    offer = operator_specs.choose(one(version="4.17.0"), [manifest()])
-    subscription = manifests.subscription(one(version="4.17.0"), offer, "run-0001")
+    offer = specs.choose_offer(one(version="4.17.0"), [manifest()])
+    subscription = objects.subscription(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
-    assert manifests.differences(found, subscription) == []
+    assert objects.differences(found, subscription) == []
     found["spec"]["channel"] = "fast"
     found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
-    assert manifests.differences(found, subscription) == ["channel", "config"]
+    assert objects.differences(found, subscription) == ["channel", "config"]

@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_specs, served_metrics
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import ReadyCondition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import readiness, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import ReadyCondition
 from scripted_server import Asked, ScriptedServer, reply, status_object
 
 READY = ReadyCondition(metrics=("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE"))
@@ -34,7 +34,7 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
-            lack = served_metrics.lacks(client, one, READY)
+            lack = readiness.missing_metrics(client, one, READY)
         asked: list[Asked] = server.asked
         return lack, [each.path for each in asked]
 
@@ -47,7 +47,7 @@ def test_a_metric_without_a_sample_is_missing(tmp_path: Path) -> None:
 
 def test_a_pod_that_serves_all_metrics_lacks_nothing(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
-    assert served_metrics.names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
+    assert readiness.metric_names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
 
 def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_pod_that_is_not_ready_or_is_simulated_is_not_queried(tmp_path: Path) 
 
 
 def test_readiness_by_metrics_excludes_other_conditions() -> None:
-    def expect(**ready: Any) -> operator_specs.Operator:
+    def expect(**ready: Any) -> specs.Operator:
         one = {"api_version": "v1", "kind": "Pod", "ready": ready}
-        return operator_specs.operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]
+        return specs.read_operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]
 
     assert expect(metrics=["A"], port=9400).expect[0].ready == ReadyCondition(metrics=["A"], port=9400)
     with pytest.raises(InputError, match="one of condition, field, available and metrics"):

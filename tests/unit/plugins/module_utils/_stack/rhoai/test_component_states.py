@@ -33,7 +33,7 @@ def apply(base: Any, patch: Any) -> Any:
 
 
 def test_exactly_the_requested_components_are_managed_and_all_others_removed() -> None:
-    section = component_states.exact(["ray"], THERE)
+    section = component_states.exact_components(["ray"], THERE)
     assert {name: value["managementState"] for name, value in section.items()} == {
         "dashboard": "Removed",
         "kserve": "Removed",
@@ -47,10 +47,10 @@ def test_the_components_are_those_of_the_stored_version() -> None:
         spec = {"properties": {"components": section}}
         return {"storage": stored, "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}
 
-    found = component_states.known({"spec": {"versions": [version(False, ["old"]), version(True, THERE)]}})
+    found = component_states.known_components({"spec": {"versions": [version(False, ["old"]), version(True, THERE)]}})
     assert found == THERE
     with pytest.raises(InputError, match=r"has no 'dashbord' \(did you mean 'dashboard'\?\); it has dashboard, kserve"):
-        component_states.check(["dashbord"], found)
+        component_states.check_components(["dashbord"], found)
 
 
 def test_settings_change_values_by_path_and_nothing_else() -> None:
@@ -64,7 +64,7 @@ def test_settings_change_values_by_path_and_nothing_else() -> None:
 
 def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
-    lacking = component_states.missing(theirs, ["dashboard", "ray", "kserve"])
+    lacking = component_states.unmanaged_components(theirs, ["dashboard", "ray", "kserve"])
     assert lacking == {"ray": "Removed", "kserve": ""}
     with pytest.raises(OwnershipError, match="does not manage kserve, ray: left unchanged"):
         component_states.check_adoption(theirs, lacking, {}, adopt=False)
@@ -77,22 +77,28 @@ def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
 @given(st.dictionaries(st.sampled_from(THERE), STATES), st.lists(st.sampled_from(THERE), unique=True))
 def test_additions_to_a_cluster_of_somebody_else_are_reverted_exactly(states: dict[str, str], asked: list[str]) -> None:
     before = cluster(**{name: state for name, state in states.items() if state})
-    once = apply(before, component_states.adding(component_states.missing(before, asked), {}, "run-0001"))
-    assert component_states.missing(once, asked) == {}
-    noted = component_states.noted(once, "run-0001")
+    once = apply(
+        before, component_states.adding_patch(component_states.unmanaged_components(before, asked), {}, "run-0001")
+    )
+    assert component_states.unmanaged_components(once, asked) == {}
+    noted = component_states.recorded_additions(once, "run-0001")
     # A second installation adds more, and must not forget what was there first.
-    twice = apply(once, component_states.adding(component_states.missing(once, THERE), noted, "run-0001"))
-    after = apply(twice, component_states.taking_back(component_states.noted(twice, "run-0001"), "run-0001"))
+    twice = apply(
+        once, component_states.adding_patch(component_states.unmanaged_components(once, THERE), noted, "run-0001")
+    )
+    after = apply(
+        twice, component_states.removal_patch(component_states.recorded_additions(twice, "run-0001"), "run-0001")
+    )
     assert after["spec"] == before["spec"]
 
 
 def test_why_a_cluster_is_not_ready_names_the_components() -> None:
     ready = {"status": {"phase": "Ready", "conditions": [{"type": "RayReady", "status": "True"}]}}
-    assert component_states.trouble(ready, ["ray"]) == []
+    assert component_states.why_not_ready(ready, ["ray"]) == []
     conditions = [{"type": "RayReady", "status": "False", "reason": "DeploymentsNotReady", "message": "0/1"}]
-    assert component_states.trouble({"status": {"phase": "Not Ready", "conditions": conditions}}, ["ray"]) == [
+    assert component_states.why_not_ready({"status": {"phase": "Not Ready", "conditions": conditions}}, ["ray"]) == [
         "phase Not Ready",
         "ray: DeploymentsNotReady: 0/1",
     ]
     stale = {"metadata": {"generation": 2}, "status": {"phase": "Ready", "observedGeneration": 1}}
-    assert "has not processed" in component_states.trouble(stale, [])[0]
+    assert "has not processed" in component_states.why_not_ready(stale, [])[0]

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a capture keeps: the cluster's state as one record, and workloads that failed, did not end, or are typical."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions,
+    field_at,
+    is_condition_true,
+    title,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import KindStages
+
+#: Objects kept of each outcome.
+MOST = 20
+FAILED, UNFINISHED, SUCCEEDED = "failed", "unfinished", "succeeded"
+
+
+def kinds_of_point(folder: Path) -> list[KindStages]:
+    """Return the kinds of a point's workloads with their stages; empty if its load has not begun.
+
+    Raises DataError, InputError for a damaged file.
+    """
+    plan, observations = folder / "plan.jsonl", folder / "observations.jsonl"
+    if not plan.exists() or not observations.exists():
+        return []
+    headers = list(islice(files.read_lines(plan), 1))
+    names = {one["kind"] for header in headers for one in header.get("templates") or ()}
+    lines = islice(files.read_lines(observations), 10)
+    definitions: dict[str, dict[str, Any]] = next((one["kinds"] for one in lines if one.get("type") == "stages"), {})
+    kinds = stage_definitions.compile_kinds(list(definitions.values()))
+    return [one for one in kinds if one.kind in names]
+
+
+def outcome(one: dict[str, Any], kind: KindStages) -> str:
+    """Return how a workload ended, by the stages of its kind that end one."""
+    values = kind.values(one, conditions(one))
+    ended = {end for number, end in kind.ends.items() if values[number]}
+    return FAILED if FAILED in ended else SUCCEEDED if SUCCEEDED in ended else UNFINISHED
+
+
+class ChosenWorkloads:
+    """Keeps what matters of any number of objects: at most MOST of each bad outcome, and two of the good one."""
+
+    def __init__(self, kind: KindStages) -> None:
+        self.kind = kind
+        self.counts: dict[str, int] = {}
+        self._bad: dict[str, list[Mapping[str, Any]]] = {FAILED: [], UNFINISHED: []}
+        self._ends: list[Mapping[str, Any]] = []
+
+    def add(self, objects: Iterable[dict[str, Any]]) -> None:
+        """Look at further objects."""
+        for one in objects:
+            how = outcome(one, self.kind)
+            self.counts[how] = self.counts.get(how, 0) + 1
+            if how != SUCCEEDED:
+                if len(self._bad[how]) < MOST:
+                    self._bad[how].append(one)
+            else:
+                ordered = sorted([*self._ends, one], key=_order)
+                self._ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
+
+    @property
+    def kept(self) -> list[Mapping[str, Any]]:
+        """The objects that are kept, the failed ones first."""
+        return [*self._bad[FAILED], *self._bad[UNFINISHED], *self._ends]
+
+
+def _order(one: Mapping[str, Any]) -> tuple[str, str]:
+    meta = one["metadata"]
+    return str(meta.get("creationTimestamp") or ""), str(meta["name"])
+
+
+#: Kinds of the software under test: API group, kind. The version is that of the server.
+STACK = (
+    ("config.openshift.io", "ClusterVersion"),
+    ("config.openshift.io", "ClusterOperator"),
+    ("datasciencecluster.opendatahub.io", "DataScienceCluster"),
+    ("dscinitialization.opendatahub.io", "DSCInitialization"),
+    ("nvidia.com", "ClusterPolicy"),
+    ("nfd.openshift.io", "NodeFeatureDiscovery"),
+    ("operators.coreos.com", "ClusterServiceVersion"),
+    ("operators.coreos.com", "Subscription"),
+)
+#: Phases and states of objects that are ready.
+_READY = frozenset(("ready", "succeeded", "atlatestknown", "complete"))
+#: Conditions that say whether an object is ready, the most telling first.
+_CONDITIONS = ("Ready", "Available")
+
+
+def nodes(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each node: whether it is ready, its other true conditions, what can be allocated, its GPUs."""
+    return {one["metadata"]["name"]: _node(one) for one in sorted(found, key=lambda one: one["metadata"]["name"])}
+
+
+def _node(one: Mapping[str, Any]) -> dict[str, Any]:
+    allocatable = {name: str(value) for name, value in field_at(one, "status.allocatable", {}).items()}
+    gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
+    return {
+        "ready": is_condition_true(one, "Ready"),
+        "schedulable": not field_at(one, "spec.unschedulable", False),
+        "conditions": sorted(
+            name for name, each in conditions(one).items() if name != "Ready" and each.get("status") == "True"
+        ),
+        "kubelet": str(field_at(one, "status.nodeInfo.kubeletVersion", "")),
+        "system": str(field_at(one, "status.nodeInfo.osImage", "")),
+        "runtime": str(field_at(one, "status.nodeInfo.containerRuntimeVersion", "")),
+        "gpus": int(gpus) if gpus > 0 else 0,
+        "allocatable": allocatable,
+    }
+
+
+def pods(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the restarts of each pod that has restarted, as namespace/name -> number."""
+    restarts = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": _restarts(one) for one in found}
+    return {name: number for name, number in sorted(restarts.items()) if number}
+
+
+def _restarts(pod: Mapping[str, Any]) -> int:
+    return sum(
+        int(one.get("restartCount") or 0)
+        for place in ("containerStatuses", "initContainerStatuses")
+        for one in field_at(pod, f"status.{place}", [])
+    )
+
+
+def stack(found: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the objects of the software under test by title: their state in one word, and whether they are ready."""
+    return {title(one): {"ready": is_ready(one), "state": _state(one), "version": _version(one)} for one in found}
+
+
+def is_ready(one: Mapping[str, Any]) -> bool:
+    """Return whether an object says that it is ready. One that says nothing is ready."""
+    said = conditions(one)
+    if one.get("kind") == "ClusterOperator":
+        return is_condition_true(one, "Available") and not is_condition_true(one, "Degraded")
+    word = field_at(one, "status.phase") or field_at(one, "status.state")
+    if isinstance(word, str):
+        return word.lower() in _READY
+    return next((said[name].get("status") == "True" for name in _CONDITIONS if name in said), True)
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    word = field_at(one, "status.phase") or field_at(one, "status.state")
+    if isinstance(word, str):
+        return word
+    return ", ".join(sorted(name for name, each in conditions(one).items() if each.get("status") == "True"))
+
+
+def _version(one: Mapping[str, Any]) -> str:
+    version = (
+        field_at(one, "status.desired.version") or field_at(one, "spec.version") or field_at(one, "status.installedCSV")
+    )
+    return version if isinstance(version, str) else ""

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which objects to delete, in which order, and which to keep. Pure functions of the metadata of objects."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+_RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
+
+#: Kinds that the API server manages and that never have our label.
+_NEVER = frozenset({"Event", "ComponentStatus"})
+
+#: Namespaced kinds that belong to other objects or to the cluster, whatever their owner references.
+_FOLLOWERS = frozenset({"Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "PodMetrics"})
+
+#: Objects that every namespace has, on Kubernetes and OpenShift.
+_IN_EVERY_NAMESPACE = frozenset(
+    {
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("ConfigMap", "openshift-service-ca.crt"),
+        ("ServiceAccount", "default"),
+        ("ServiceAccount", "builder"),
+        ("ServiceAccount", "deployer"),
+        ("ServiceAccount", "pipeline"),
+    }
+)
+
+#: Field managers that are components of the cluster, not users or their tools.
+_CONTROLLER = re.compile(
+    r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
+    # OLM's two operators, and the simulator of operators on a rehearsal cluster
+    r"|^(olm|catalog|seatrial-player)$"
+)
+
+
+@dataclass(frozen=True)
+class LabelledObject:
+    """One object with the label."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    owners: tuple[str, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deleting: bool = False
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name, and the finalizers that delay the deletion of the object."""
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        held = f" (held by finalizer {', '.join(self.finalizers)})" if self.deleting and self.finalizers else ""
+        return f"{self.kind.kind} {place}{held}"
+
+
+def labelled_object(kind: Kind, item: dict[str, Any]) -> LabelledObject:
+    """Read an object's metadata."""
+    meta = item["metadata"]
+    return LabelledObject(
+        kind,
+        meta.get("namespace") or "",
+        meta["name"],
+        meta.get("uid") or "",
+        tuple(one.get("uid") or "" for one in meta.get("ownerReferences") or ()),
+        tuple(meta.get("finalizers") or ()),
+        bool(meta.get("deletionTimestamp")),
+    )
+
+
+def selector(run_id: str, extra: str = "") -> str:
+    """Return the label selector of a run.
+
+    Raises InputError for an invalid run id: an empty one would select all objects.
+    """
+    if not _RUN_ID.match(run_id or ""):
+        raise InputError(f"run_id '{run_id}' is not a run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
+    return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
+
+
+def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
+    """Return the kinds that can be listed and deleted, restricted to ``only`` if it is not empty.
+
+    ``only``: kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for a kind that
+    the server does not have.
+    """
+    can = [
+        one
+        for one in kinds
+        if "list" in one.verbs and {"delete", "deletecollection"} & one.verbs and one.kind not in _NEVER
+    ]
+    if not only:
+        return can
+    names = {name for one in can for name in (one.kind, _full(one))}
+    for name in only:
+        if name not in names:
+            raise InputError(f"kinds: the server has no kind '{name}' that can be deleted{nearest(name, names)}")
+    return [one for one in can if one.kind in only or _full(one) in only]
+
+
+def _full(kind: Kind) -> str:
+    group = kind.api_version.rpartition("/")[0]
+    return f"{kind.kind}.{group}" if group else kind.kind
+
+
+def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
+    """Return each object once: two API groups may serve the same objects."""
+    seen: dict[str, LabelledObject] = {}
+    for one in objects:
+        seen.setdefault(one.uid or one.title, one)
+    return list(seen.values())
+
+
+def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
+    """Return the objects in waves; the deletion of a wave starts when the previous wave is deleted.
+
+    The order is: namespaced objects, cluster-scoped objects, namespaces, nodes (which must exist while their pods
+    terminate), CustomResourceDefinitions.
+    """
+    ranks: dict[int, list[LabelledObject]] = {}
+    for one in objects:
+        ranks.setdefault(_rank(one.kind), []).append(one)
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def _rank(kind: Kind) -> int:
+    if kind.namespaced:
+        return 0
+    return {"Namespace": 2, "Node": 3, "CustomResourceDefinition": 4}.get(kind.kind, 1)
+
+
+def roots(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
+    """Return the objects that none of the others owns. The garbage collector deletes the rest after them."""
+    uids = {one.uid for one in objects}
+    return [one for one in objects if not uids.intersection(one.owners)]
+
+
+def counts(objects: Iterable[LabelledObject]) -> dict[str, int]:
+    """Return kind -> number, the most frequent first."""
+    return dict(Counter(one.kind.kind for one in objects).most_common())
+
+
+def format_counts(numbers: dict[str, int]) -> str:
+    """Return counts as text: ``12 PyTorchJob, 24 Pod``."""
+    return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
+
+
+def format_left(objects: Sequence[LabelledObject], some: int = 5) -> str:
+    """Return what is left as text: the number of each kind, and a few objects, those with finalizers first."""
+    held = sorted(objects, key=lambda one: (not (one.deleting and one.finalizers), one.title))
+    more = f" and {len(held) - some} more" if len(held) > some else ""
+    return f"{format_counts(counts(objects))}: {'; '.join(one.title for one in held[:some])}{more}"
+
+
+def is_foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
+    """Return whether an object in a namespace of the run belongs to somebody else, so that the namespace must be kept.
+
+    An object is not foreign if it has the run's label or an owner, if every namespace has it, or if only components of
+    the cluster have written it (by its managed fields).
+    """
+    meta = item["metadata"]
+    if (meta.get("labels") or {}).get(run_labels.RUN) == run_id or meta.get("ownerReferences"):
+        return False
+    if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
+        return False
+    managers = {one.get("manager") or "" for one in meta.get("managedFields") or ()}
+    return not managers or not all(_CONTROLLER.search(manager) for manager in managers)

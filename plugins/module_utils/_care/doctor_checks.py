@@ -1,0 +1,290 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check a cluster against the requirements of a run; return the findings and the least RBAC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
+
+from . import load_estimate
+
+OK, MISSING, NOTE = "ok", "missing", "note"
+#: The oldest Kubernetes version that this collection is tested with.
+OLDEST = (1, 28)
+#: Up to this many points get a line each; for more, only the total is shown.
+_SOME_POINTS = 3
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(frozen=True)
+class ExaminationSpec:
+    """The requirements of a run. namespaces, kinds: those of the run. points: number -> plan as in meta/doctor.yml."""
+
+    phases: Sequence[str]
+    permissions: Sequence[Mapping[str, Any]]
+    kinds: Sequence[str]
+    namespaces: Sequence[str]
+    storage_classes: Sequence[str]
+    points: Mapping[str, dict[str, Any]]
+    heavy: Sequence[str] = ()
+    exclusive: bool = False
+    subject: str = ""
+    run_id: str = ""  # the id of the run as it occurs in names
+    nodes: Sequence[Mapping[str, Any]] = ()  # those that the run creates, as in meta/doctor.yml
+    installs: str = ""  # what phase prepare installs, which may bring kinds and resources
+    others: bool = True  # whether to check who else uses the cluster
+
+
+@dataclass
+class Findings:
+    """The checks so far: result, name and detail of each."""
+
+    checks: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, result: str, name: str, detail: str) -> None:
+        """Add one check."""
+        self.checks.append({"result": result, "check": name, "detail": detail})
+
+    @property
+    def missing(self) -> int:
+        """Number of checks that found something missing."""
+        return sum(1 for one in self.checks if one["result"] == MISSING)
+
+
+def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
+    """Run all checks; change nothing. Raises AccessError if the API server can't be reached."""
+    found = Findings()
+    version = client.request("GET", "/version")
+    number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
+    oldest = ".".join(map(str, OLDEST))
+    detail = (
+        version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
+    )
+    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
+    nodes = _may(found, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
+    has_nodes = nodes is not None and _nodes(nodes, spec, found)
+    _kinds(client, spec, found)
+    there = {name: _there(client, name, spec.run_id) for name in spec.namespaces}
+    needed = rbac.required_rights(spec.permissions, spec.phases, there)
+    lacking = rbac.missing_rights(client, needed)
+    for text in rbac.format_rights(lacking):
+        found.add(MISSING, "permission", text)
+    if not lacking:
+        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
+    _storage(client, spec, found)
+    estimates = _room(client, spec, nodes if has_nodes else None, found)
+    for name in (name for name, is_there in there.items() if is_there):
+        _quotas(client, name, estimates, found)
+    if spec.others:
+        _others(client, spec, found)
+    return {
+        "checks": found.checks,
+        "missing": found.missing,
+        "estimates": [vars(one) for one in estimates],
+        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
+    }
+
+
+def foresee(spec: ExaminationSpec) -> dict[str, Any]:
+    """Return what is known without a cluster: the load of each point, if everything fits, and the least RBAC."""
+    found = Findings()
+    found.add(
+        NOTE, "cluster", "none is named (cluster_kubeconfig): nothing is checked, and each load is assumed to fit"
+    )
+    estimates = []
+    for point, given in spec.points.items():
+        plan = load_estimate.point_load(point, given)
+        one = load_estimate.estimate(plan, plan.gpus * plan.workloads, real=True)
+        if one is not None:
+            estimates.append(one)
+    _plan(estimates, found, some=len(estimates))
+    needed = rbac.required_rights(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
+    return {
+        "checks": found.checks,
+        "missing": found.missing,
+        "estimates": [vars(one) for one in estimates],
+        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
+    }
+
+
+def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
+    """Return the result of ``ask``; None and a note if the server refuses the request."""
+    try:
+        return ask()
+    except ApiError as error:
+        found.add(NOTE, what, f"can't be read: {error.reason or error}")
+        return None
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, found: Findings) -> bool:
+    """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
+    ready = sum(is_condition_true(one, "Ready") for one in nodes)
+    gpus = sum(describe_cluster.gpu_products(nodes).values())
+    detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
+    if spec.nodes:
+        found.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
+        return True
+    if not nodes:
+        found.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
+    elif not ready:
+        found.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
+    else:
+        found.add(OK if ready == len(nodes) else NOTE, "nodes", detail)
+    return ready > 0
+
+
+def _created_nodes(entry: Mapping[str, Any]) -> str:
+    """Return the nodes that the run creates for an entry, as text."""
+    has = ", ".join(f"{text} {name}" for name, text in (entry.get("allocatable") or {}).items())
+    return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
+
+
+def _kinds(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+    there = []
+    for text in spec.kinds:
+        missing = ""
+        for one in str(text).split(" or "):
+            version, _slash, kind = one.rpartition("/")
+            try:
+                client.kind(version, kind)
+            except InputError as error:
+                missing = missing or str(error)
+            else:
+                there.append(f"{kind} ({version})")
+                break
+        else:
+            found.add(*_unless_installed(spec, "kind", missing))
+    if there:
+        found.add(OK, "kinds", ", ".join(there))
+
+
+def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:
+    """Return the check of a missing item: a note if an operator that phase prepare installs may provide it."""
+    if not spec.installs:
+        return MISSING, check, detail
+    return NOTE, check, f"{detail}; phase prepare installs {spec.installs} before it is needed"
+
+
+def _there(client: Client, name: str, run_id: str) -> bool:
+    """Return whether a namespace exists; if reading it is forbidden, whether its name lacks the run id."""
+    try:
+        return client.get(client.kind("v1", "Namespace"), name, metadata_only=True) is not None
+    except ApiError:
+        return not run_id or run_id not in name
+
+
+def _storage(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+    if not spec.storage_classes:
+        return
+    classes = _may(found, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0])
+    if classes is None:
+        return
+    known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in classes}
+    default = [name for name, notes in known.items() if notes.get(_DEFAULT_CLASS) == "true"]
+    for name in spec.storage_classes:
+        if name in known or (not name and default):
+            found.add(OK, "storage class", name or f"{default[0]}, the default")
+        else:
+            detail = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
+            found.add(MISSING, "storage class", f"{detail}; there are: {', '.join(sorted(known)) or 'none'}")
+
+
+def _room(
+    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
+) -> list[load_estimate.LoadEstimate]:
+    """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
+    estimates: list[load_estimate.LoadEstimate] = []
+    lacking: dict[str, list[str]] = {}
+    real = nodes is None or any(not label(one, run_labels.SIMULATED) for one in nodes)
+    for point, given in spec.points.items():
+        plan = load_estimate.point_load(point, given)
+        has = [*nodes, *load_estimate.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
+        short = load_estimate.missing_capacity(plan, has) if nodes is not None else ""
+        if short:
+            lacking.setdefault(short, []).append(point)
+            continue
+        gpus = load_estimate.gpus(plan, has) if has else plan.gpus * plan.workloads
+        one = load_estimate.estimate(plan, gpus, real)
+        if one is not None:
+            estimates.append(one)
+    for short, points in lacking.items():
+        detail = f"{_points(points)}: {short}"
+        later = _later(client, spec)
+        found.add(NOTE if later else MISSING, "room", f"{detail}; {later}" if later else detail)
+    _plan(estimates, found)
+    return estimates
+
+
+def _later(client: Client, spec: ExaminationSpec) -> str:
+    """Return why missing capacity may exist when it is needed, else an empty string."""
+    if spec.installs:
+        return f"phase prepare installs {spec.installs} before it is needed"
+    if any(not one.get("allocatable") for one in spec.nodes):
+        return "what the nodes that the run makes will have is not known yet"
+    scaler = pods.autoscaler(client)
+    return f"{scaler} may add nodes" if scaler else ""
+
+
+def _points(names: Sequence[str]) -> str:
+    return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _plan(estimates: Sequence[load_estimate.LoadEstimate], found: Findings, some: int = _SOME_POINTS) -> None:
+    for one in estimates if len(estimates) <= some else ():
+        found.add(OK, "plan", f"point {one.point}: {one.text()}")
+    if len(estimates) > 1:
+        found.add(OK, "plan", load_estimate.format_total(estimates))
+
+
+def _quotas(client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
+    quotas = _may(found, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
+    most = {
+        "pods": max((one.pods_at_once for one in estimates), default=0),
+        "requests.nvidia.com/gpu": max((one.gpus_at_once for one in estimates), default=0),
+    }
+    for one in quotas or ():
+        hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
+        for resource, wanted in most.items():
+            if resource in hard:
+                left = parse_kube_quantity(hard[resource]) - parse_kube_quantity(used.get(resource, 0))
+                detail = (
+                    f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
+                )
+                found.add(OK if left >= wanted else MISSING, "quota", detail)
+
+
+def _others(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+    """Check who else uses GPUs now: their load would affect the measurement."""
+    pods = _may(
+        found,
+        "other users",
+        lambda: client.list(client.kind("v1", "Pod"), field_selector="status.phase=Running")[0],
+    )
+    if pods is None:
+        return
+    having = [one for one in pods if run_labels.RUN not in (one["metadata"].get("labels") or {}) and _gpus(one)]
+    places = sorted({one["metadata"]["namespace"] for one in having})
+    if having:
+        detail = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        found.add(NOTE, "other users", detail)
+    else:
+        found.add(OK, "other users", "no pod of others has a GPU")
+    if spec.heavy and not spec.exclusive:
+        detail = f"preset {spec.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
+        found.add(MISSING, "exclusive use", detail)
+
+
+def _gpus(pod: Mapping[str, Any]) -> float:
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
+    return sum(parse_kube_quantity(one.get(name, 0)) for one in limits for name in describe_cluster.GPU_RESOURCES)

@@ -1,0 +1,299 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Delete the objects of a run: find them by label in all kinds of the server, delete them, wait, repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    SeatrialError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+
+from . import deletion_order
+from .deletion_order import LabelledObject
+
+#: Number of concurrent requests.
+_PARALLEL = 16
+
+#: Seconds after which we delete the dependents of a deleted object ourselves instead of the garbage collector.
+_GRACE = 15.0
+
+#: Largest number of objects whose namespaces are deleted at the same time as the objects.
+_FEW = 200
+
+#: Seconds between two progress lines.
+_REPORT_INTERVAL = 5.0
+
+_SHORTEST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
+
+
+class CleanupTimeout(WaitTimeout):
+    """Objects are left at the timeout. ``deleted`` and ``left``: kind -> number."""
+
+    def __init__(self, message: str, deleted: dict[str, int], left: dict[str, int]) -> None:
+        super().__init__(message)
+        self.deleted = deleted
+        self.left = left
+
+
+@dataclass
+class CleanupOutcome:
+    """The result of a cleanup. ``deleted``, ``left`` and ``kept``: kind -> number."""
+
+    deleted: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    handed_over: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+
+
+class Sweep:
+    """One cleanup of one run on one cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        extra_selector: str = "",
+        kinds: Sequence[str] = (),
+        keep_nodes: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+        created: Mapping[str, set[str]] | None = None,
+    ) -> None:
+        """created: kind -> namespaces of the objects that the run created; listing them must succeed."""
+        self.created = created or {}
+        self.client = client
+        self.run_id = run_id
+        self.selector = deletion_order.selector(run_id, extra_selector)
+        self.only = list(kinds)
+        self.keep_nodes = keep_nodes
+        self.say = say
+        self.outcome = CleanupOutcome()
+        self._deleted: dict[str, LabelledObject] = {}
+
+    # Find
+
+    def find(self) -> list[LabelledObject]:
+        """Return all objects with the run's label, except nodes to keep. The kinds are listed again each time."""
+        kinds = deletion_order.deletable(self.client.kinds(), self.only)
+        self.outcome.unlisted = []
+        everything = deletion_order.distinct(self._listed(kinds))
+        nodes = [one for one in everything if one.kind.kind == "Node" and self.keep_nodes]
+        self.outcome.kept = deletion_order.counts(nodes)
+        here = [one for one in everything if one not in nodes]
+        self.outcome.left = deletion_order.counts(here)
+        return here
+
+    def _listed(self, kinds: Iterable[Kind], namespace: str = "") -> list[LabelledObject]:
+        with ThreadPool(_PARALLEL) as pool:
+            lists = list(pool.map(lambda kind: self._list(kind, namespace, self.selector), kinds))
+        return [
+            deletion_order.labelled_object(kind, item)
+            for kind, items in zip(kinds, lists, strict=True)
+            for item in items
+        ]
+
+    def _list(self, kind: Kind, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """Return the metadata of a kind's objects; empty for a kind that was just deleted.
+
+        Without permission to list a kind in all namespaces, lists it where the run has created objects of it. A kind of
+        which the run has created none is noted if it can't be listed.
+        """
+        try:
+            return self.client.list(kind, namespace, selector, metadata_only=True)[0]
+        except ApiError as error:
+            if error.status in (404, 405):
+                return []
+            places = self.created.get(kind.kind, set())
+            if error.status == 403 and not namespace and places - {""}:
+                return [item for place in sorted(places - {""}) for item in self._list(kind, place, selector)]
+            if (error.status == 403 or error.status >= 500) and not places:
+                self.outcome.unlisted.append(f"{kind.kind} ({error.status})")
+                return []
+            raise
+
+    # Delete
+
+    def clean(self, timeout: float) -> CleanupOutcome:
+        """Delete until no object of any kind is found.
+
+        Raises CleanupTimeout naming what is left after ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while here := self.find():
+            self.say(f"deleting {deletion_order.format_counts(deletion_order.counts(here))}")
+            first, *others = deletion_order.waves(here)
+            self._delete_wave(first)
+            early = []
+            if len(first) <= _FEW:
+                # Kubernetes starts to empty a namespace 5 s after its deletion, so it is deleted early. With many
+                # objects, we and Kubernetes would delete the same objects and slow each other down.
+                early = [one for wave in others for one in wave if one.kind.kind == "Namespace"]
+                self._delete_wave(early)
+            self._wait_gone(first, deadline, timeout)
+            for wave in others:
+                self._delete_wave([one for one in wave if one not in early])
+                self._wait_gone(wave, deadline, timeout)
+        self._wait_dependents(deadline, timeout)
+        self.outcome.deleted = deletion_order.counts(self._deleted.values())
+        return self.outcome
+
+    def _delete_wave(self, wave: Sequence[LabelledObject]) -> None:
+        """Send the deletions of a wave, except those that the garbage collector will make."""
+        keep = self._hand_over([one for one in wave if one.kind.kind == "Namespace"])
+        keep += self._used_definitions([one for one in wave if one.kind.kind == "CustomResourceDefinition"])
+        deleted = [one for one in wave if one not in keep]
+        self._delete([one for one in deletion_order.roots(deleted) if not one.deleting])
+        self._deleted.update({one.uid: one for one in deleted})
+
+    def _delete(self, objects: Sequence[LabelledObject]) -> None:
+        """Delete objects with one request each, several at a time.
+
+        The deletion of a collection is one request, but the server then deletes its objects one after the other. On a
+        busy machine this took five times as long, and the server aborts the request after a minute.
+        """
+
+        def delete(one: LabelledObject) -> None:
+            self.client.delete_seen(one.kind, one.name, one.namespace, one.uid)
+
+        reported = time.monotonic()
+        with ThreadPool(_PARALLEL) as pool:
+            # Raises the errors of the threads.
+            for number, _nothing in enumerate(pool.map(delete, objects), 1):
+                if time.monotonic() - reported >= _REPORT_INTERVAL:
+                    reported = time.monotonic()
+                    self.say(f"sent {number} of {len(objects)} deletions")
+
+    def _wait_gone(self, wave: Sequence[LabelledObject], deadline: float, timeout: float) -> None:
+        """Wait until no object of these kinds has the label; objects that appear meanwhile are deleted too."""
+        kinds = list(dict.fromkeys(one.kind for one in wave))
+        pause = _SHORTEST_PAUSE
+        began = reported = time.monotonic()
+        while True:
+            listing_began = time.monotonic()
+            left = [
+                one
+                for one in deletion_order.distinct(self._listed(kinds))
+                if not (self.keep_nodes and one.kind.kind == "Node")
+            ]
+            took = time.monotonic() - listing_began
+            if not left:
+                return
+            if time.monotonic() >= deadline:
+                raise CleanupTimeout(
+                    f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
+                    f"{deletion_order.format_left(left)}",
+                    deletion_order.counts(
+                        one for one in self._deleted.values() if one.uid not in {two.uid for two in left}
+                    ),
+                    deletion_order.counts(left),
+                )
+            new = [one for one in left if not one.deleting]
+            late = time.monotonic() - began > _GRACE
+            self._delete([one for one in new if late or not self._deleted.keys() & {one.uid, *one.owners}])
+            self._deleted.update({one.uid: one for one in new})
+            if time.monotonic() - reported >= _REPORT_INTERVAL:
+                reported = time.monotonic()
+                self.say(f"waiting for {deletion_order.format_left(left, 2)}")
+            # Listing many objects costs the server more than deleting a few.
+            time.sleep(max(pause, took))
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _wait_dependents(self, deadline: float, timeout: float) -> None:
+        """Wait for the dependents of deleted objects that lack our label, such as the Services of a job.
+
+        The garbage collector deletes them. Deleted namespaces need no check.
+        """
+        deleted = {one.name for one in self._deleted.values() if one.kind.kind == "Namespace"}
+        places = {one.namespace for one in self._deleted.values()} - deleted - {""}
+        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced] if places else []
+        todo = [(kind, place) for place in sorted(places) for kind in kinds]
+        while todo:
+            with ThreadPool(_PARALLEL) as pool:
+                lists = list(pool.map(lambda at: self._list(at[0], at[1], ""), todo))
+            found = [
+                [deletion_order.labelled_object(at[0], item) for item in items]
+                for at, items in zip(todo, lists, strict=True)
+            ]
+            held = [[one for one in each if self._deleted.keys() & set(one.owners)] for each in found]
+            todo = [at for at, each in zip(todo, held, strict=True) if each]
+            left = [one for each in held for one in each]
+            if left and time.monotonic() >= deadline:
+                raise CleanupTimeout(
+                    f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
+                    f"{deletion_order.format_left(left)}, "
+                    "whose owners were deleted",
+                    deletion_order.counts(self._deleted.values()),
+                    deletion_order.counts(left),
+                )
+            if todo:
+                time.sleep(_LONGEST_PAUSE)
+
+    # Keep
+
+    def _hand_over(self, namespaces: Sequence[LabelledObject]) -> list[LabelledObject]:
+        """Keep namespaces that have objects of others: remove our label from them, and report it."""
+        if not namespaces:
+            return []
+        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
+        kept: list[LabelledObject] = []
+        for one in namespaces:
+            with ThreadPool(_PARALLEL) as pool:
+                lists = list(pool.map(lambda kind, name=one.name: self._list(kind, name, ""), kinds))
+            others = [
+                f"{kind.kind} {item['metadata']['name']}"
+                for kind, items in zip(kinds, lists, strict=True)
+                for item in items
+                if deletion_order.is_foreign(kind.kind, item, self.run_id)
+            ]
+            if others:
+                kept.append(one)
+                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+                self._let_go(one, f"it has objects of others: {', '.join(others[:3])}{more}")
+        return kept
+
+    def _used_definitions(self, definitions: Sequence[LabelledObject]) -> list[LabelledObject]:
+        """Keep definitions of kinds of which objects are left, which would be deleted with them and are not ours."""
+        kept: list[LabelledObject] = []
+        for one in definitions:
+            plural, _dot, group = one.name.partition(".")
+            kind = next(
+                (
+                    kind
+                    for kind in self.client.kinds()
+                    if kind.resource == plural and kind.api_version.startswith(f"{group}/")
+                ),
+                None,
+            )
+            if kind is not None and self._list(kind, "", ""):
+                kept.append(one)
+                self._let_go(one, "there are objects of this kind that this run did not create")
+        return kept
+
+    def _let_go(self, one: LabelledObject, why: str) -> None:
+        """Remove the run's label: the object belongs to others from now on."""
+        note = {"perfscale.seatrial/left-by": self.run_id}
+        patch = {"metadata": {"labels": {run_labels.RUN: None}, "annotations": note}}
+        self.client.request("PATCH", one.kind.path("", one.name), patch, content_type=MERGE_PATCH)
+        self.outcome.handed_over.append(one.title)
+        self.say(f"{one.title} is kept without our label, because {why}")
+
+
+def verify(sweep: Sweep) -> CleanupOutcome:
+    """Raise SeatrialError naming the objects of any kind that still have the run's label."""
+    left = sweep.find()
+    if left:
+        raise SeatrialError(f"run {sweep.run_id} still has {deletion_order.format_left(left)}")
+    return sweep.outcome

@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Duration and GPU hours of a plan, before anything is sent, and whether the cluster has capacity for it.
+
+The nodes that the run creates count too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
+
+
+@dataclass(frozen=True)
+class PointLoad:
+    """The load of a point: arrival offsets in seconds; pods, total GPUs and run time in seconds of one workload.
+
+    requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: the GPU
+    resource; empty for any known one. assumed: what the run time rests on, if it is not that of real nodes.
+    """
+
+    point: str
+    workloads: int
+    offsets: tuple[float, ...]
+    pods: int
+    gpus: float
+    seconds: float
+    requests: dict[str, Any] = field(default_factory=dict)
+    selector: dict[str, str] = field(default_factory=dict)
+    resource: str = ""
+    assumed: str = ""
+
+
+@dataclass(frozen=True)
+class LoadEstimate:
+    """Seconds until the last workload has ended, GPU hours, peak number of GPUs and pods in use.
+
+    assumed: what the times rest on, empty if on settings for such nodes.
+    """
+
+    point: str
+    workloads: int
+    seconds: float
+    gpu_hours: float
+    gpus_at_once: float
+    pods_at_once: int
+    assumed: str = ""
+
+    def text(self) -> str:
+        """Return the estimate as text."""
+        return (
+            f"{formats.count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
+            f"{self.gpu_hours:.2f} GPU hours, at most {formats.value(self.gpus_at_once, 'GPUs')} "
+            f"and {formats.count(self.pods_at_once, 'pod')} at once{_assuming(self.assumed)}"
+        )
+
+
+def format_total(found: Sequence[LoadEstimate]) -> str:
+    """Return the total of several points as text."""
+    seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
+    most = max(one.gpus_at_once for one in found)
+    return (
+        f"all {formats.count(len(found), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
+        f"at most {formats.value(most, 'GPUs')} at once{_assuming(found[0].assumed)}"
+    )
+
+
+def _assuming(what: str) -> str:
+    return f", if they take {what}" if what else ""
+
+
+#: Entries of a plan that are distributions of times.
+_TIMES = ("lifetime", "think", "use")
+#: Entries of a plan and the least value of each.
+_LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
+
+
+def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
+    for name in _TIMES:
+        try:
+            drawn(0, given.get(name) or {"mean": 0})
+        except InputError as error:
+            return name, f"{name}: {error}"
+    try:
+        _check_release(given)
+    except InputError as error:
+        return "release", f"release: {error}"
+    for name, least in _LEAST.items():
+        if given.get(name) is not None and float(given[name]) < least:
+            return name, f"{name} is {given[name]}, it must be {least} or more"
+    for resource, value in dict(given.get("requests") or {}).items():
+        if not formats.is_kube_quantity(value):
+            return "requests", f"the request of {resource} is '{value}', it must be a quantity such as 500m, 2 or 4Gi"
+    return None
+
+
+def _check_release(given: Mapping[str, Any]) -> None:
+    """Raise InputError if the workloads of a plan cannot be released as it says."""
+    release = dict(given.get("release") or {})
+    if release and not release.get("src"):  # a trace is read later
+        arrivals.arrivals(release, int(given.get("workloads") or 0), int(given.get("seed") or 1))
+
+
+def point_load(point: str, given: dict[str, Any]) -> PointLoad:
+    """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
+    found = arrivals.arrivals(dict(given.get("arrival") or {}), int(given["workloads"]), int(given.get("seed") or 1))
+    # A closed loop has no times; with a delay between batches it has earliest ones.
+    batch, delay = found.header.get("batch") or 1, found.header.get("delay") or 0.0
+    offsets = tuple(index // batch * delay if one is None else float(one) for index, one in enumerate(found.offsets))
+    return PointLoad(
+        point,
+        found.count,
+        offsets,
+        int(given.get("pods") or 1),
+        float(given.get("gpus") or 0),
+        float(given.get("seconds") or 0),
+        dict(given.get("requests") or {}),
+        {str(key): str(value) for key, value in (given.get("node_selector") or {}).items()},
+        str(given.get("gpu_resource") or ""),
+        str(given.get("assumed") or ""),
+    )
+
+
+def estimate(plan: PointLoad, gpus: float, real: bool = False) -> LoadEstimate | None:
+    """Schedule the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
+
+    real: whether any of the nodes is not simulated, so that the assumption of the plan is no fact.
+    Each workload runs for its nominal seconds, so a spread of durations or a busy scheduler changes the duration.
+    None when one workload alone does not fit.
+    """
+    if plan.gpus > gpus:
+        return None
+    free, used, running, most, most_running = gpus, 0.0, 0, 0.0, 0
+    ends: list[float] = []
+    now = last = 0.0
+    for offset in plan.offsets:
+        now = max(now, offset)
+        while ends and (ends[0] <= now or plan.gpus > free):
+            now = max(now, heapq.heappop(ends))
+            free += plan.gpus
+            running -= 1
+        free -= plan.gpus
+        running += 1
+        used += plan.gpus * plan.seconds
+        most, most_running = max(most, gpus - free), max(most_running, running)
+        heapq.heappush(ends, now + plan.seconds)
+        last = max(last, now + plan.seconds)
+    assumed = plan.assumed if real else ""
+    return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods, assumed)
+
+
+Node = Mapping[str, Any]
+
+
+def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
+    """Return the nodes that the run creates (entries ``nodes`` of a meta/doctor.yml) as Node objects.
+
+    They carry the labels that the pods select, as the run labels its nodes.
+    """
+    return [
+        {"metadata": {"labels": dict(selector)}, "status": {"allocatable": dict(one["allocatable"])}}
+        for one in entries
+        if one.get("allocatable")
+        for _each in range(int(one.get("count") or 0))
+    ]
+
+
+def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
+    """Return the number of GPUs of the plan's resource on the nodes."""
+    names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
+    return sum(pods.allocatable(node, name) for node in nodes for name in names)
+
+
+def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
+    """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
+    found = pods.why_unschedulable(plan.requests, plan.selector, nodes)
+    if found:
+        return found.replace("it asks", "a pod asks", 1)
+    there = gpus(plan, nodes)
+    return f"one workload wants {plan.gpus:g} GPUs, there are {there:g}" if plan.gpus > there else ""

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clean up after a run, or verify that nothing is left: the work of module cleanup_run.
+
+First it waits until no process puts load on the cluster: objects that it creates after the cleanup would remain. A
+submitter holds a lock (flock) on its ledger until it ends, a sampler on its observations. After a kill of the run, both
+end within seconds. The kinds that the run created are read from the manifests of its steps and its plans.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from . import deletion_order
+from .label_sweep import CleanupOutcome, Sweep, verify
+
+
+def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
+    """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
+    import yaml
+
+    found: dict[str, set[str]] = {}
+    for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
+        try:
+            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        except (OSError, yaml.YAMLError) as error:
+            raise DataError(f"{path}: {error}") from error
+        for one in documents:
+            if isinstance(one, dict) and one.get("kind"):
+                found.setdefault(str(one["kind"]), set()).add(_namespace(one))
+    for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
+        for header in itertools.islice(files.read_lines(path), 1):
+            for one in header.get("templates") or ():
+                found.setdefault(one["kind"], set()).add(one.get("namespace") or "")
+    return found
+
+
+def _namespace(manifest: dict[str, Any]) -> str:
+    return str((manifest.get("metadata") or {}).get("namespace") or "")
+
+
+_FILES = ("ledger.jsonl", "observations.jsonl")
+
+
+def files_in_use(run_dir: Path) -> list[Path]:
+    """Return the files of the run's points that a process is writing to."""
+    return [path for name in _FILES for path in sorted(run_dir.glob(f"points/*/{name}")) if _locked(path)]
+
+
+def _locked(path: Path) -> bool:
+    with open(path, "rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def wait_for_load_end(run_dir: Path, timeout: float, say: Callable[[str], None]) -> None:
+    """Wait until no process writes to the run's points. Raises WaitTimeout with the file after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    reported = False
+    while busy := files_in_use(run_dir):
+        if time.monotonic() > deadline:
+            raise WaitTimeout(
+                f"a process still puts load on the cluster after {timeout:.0f} s: it writes to {busy[0]}; "
+                "end that process first"
+            )
+        if not reported:
+            say(f"waiting for the end of the load ({busy[0].parent.name}/{busy[0].name} is being written to)")
+            reported = True
+        time.sleep(0.2)
+
+
+#: Timeout of one request, in seconds.
+_REQUEST = 90.0
+
+#: Timeout for the load of a killed run to end, in seconds.
+_LOAD_END = 30.0
+
+
+@dataclass(frozen=True)
+class CleanupSpec:
+    """The module's options."""
+
+    kubeconfig: str
+    run_id: str
+    context: str = ""
+    selector: str = ""
+    kinds: tuple[str, ...] = ()
+    keep_nodes: bool = False
+    verify: bool = False
+    timeout: float = 300.0
+    unreachable: str = "fail"
+    owned: bool = False
+    removed_next: bool = False
+    run_dir: str | None = None
+    progress_file: str | None = None
+    dry: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], dry: bool) -> CleanupSpec:
+        """Return the specification from the parameters of the module. dry: in check mode."""
+        names = {one.name for one in fields(cls)} - {"dry"}
+        return cls(**{name: value for name, value in given.items() if name in names}, dry=dry)
+
+
+def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
+    """Clean up or verify; return the module's result.
+
+    Raises CleanupTimeout, and AccessError for an unreachable server unless it may be skipped.
+    """
+    deletion_order.selector(spec.run_id, spec.selector)
+    say = step.reporter(spec.progress_file, "cleanup")
+    if spec.run_dir and not spec.verify:
+        wait_for_load_end(Path(spec.run_dir), _LOAD_END, say)
+    if spec.removed_next and not spec.verify:
+        text = f"the objects of run {spec.run_id} go with their cluster, which is removed next"
+        say(text)
+        return {"changed": False, "reachable": False, "summary": text, **asdict(CleanupOutcome())}
+    if spec.unreachable == "skip" and not Path(spec.kubeconfig).expanduser().exists():
+        return _unreached(spec, say, f"{spec.kubeconfig} does not exist")
+    with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=_REQUEST) as client:
+        try:
+            client.request("GET", "/version")
+        except AccessError as error:
+            if spec.unreachable == "fail":
+                raise
+            return _unreached(spec, say, str(error))
+        known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
+        sweep = Sweep(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
+        with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):
+            return _swept(spec, sweep, say)
+
+
+def _swept(spec: CleanupSpec, sweep: Sweep, say: Callable[[str], None]) -> dict[str, Any]:
+    if spec.verify:
+        outcome = verify(sweep)
+        text = f"0 objects of run {spec.run_id} on {sweep.client.access.server}"
+    elif spec.dry:
+        outcome = CleanupOutcome(
+            deletion_order.counts(sweep.find()), kept=sweep.outcome.kept, unlisted=sweep.outcome.unlisted
+        )
+        text = f"would delete {deletion_order.format_counts(outcome.deleted)} of run {spec.run_id}"
+    else:
+        outcome = sweep.clean(spec.timeout)
+        text = f"deleted {deletion_order.format_counts(outcome.deleted)} of run {spec.run_id}"
+    if outcome.kept:
+        text += f"; kept {deletion_order.format_counts(outcome.kept)}"
+    if outcome.handed_over:
+        text += f"; others use {', '.join(outcome.handed_over)}, which is kept"
+    say(text)
+    changed = bool(outcome.deleted or outcome.handed_over) and not spec.verify
+    return {"changed": changed, "reachable": True, "summary": text, **asdict(outcome)}
+
+
+def _unreached(spec: CleanupSpec, say: Callable[[str], None], why: str) -> dict[str, Any]:
+    fate = "are deleted with the cluster when it is released" if spec.owned else "remain"
+    text = f"nothing was deleted: {why}; objects of run {spec.run_id}, if any, {fate}"
+    say(text)
+    return {"changed": False, "reachable": False, "summary": text, **asdict(CleanupOutcome())}

@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetch files of a volume, such as a trained model, through the log of a pod that prints them.
+
+Module storage_files calls it. A log needs neither rights nor a network of the pod, and works for pods that have ended.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from . import storage_volume, volume_job
+from .volume_job import Event, VolumeJob
+
+#: Pieces that one log has: with 12 kB each less than the 10 MiB that a kubelet keeps.
+PIECES = 700
+#: Runs the program: number of the first piece to print -> its events.
+Print = Callable[[int], list[Event]]
+
+
+@dataclass(frozen=True)
+class FetchSpec:
+    """Which files, and to where. beginning: of the names of folders in the volume. patterns: of paths in these folders.
+
+    limit: bytes of all files together, beyond which files are left out.
+    """
+
+    namespace: str
+    claim: str
+    run_id: str
+    beginning: str
+    patterns: tuple[str, ...]
+    to: Path
+    limit: int
+    image: str
+    script: str
+    timeout: float = 600.0
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    service_account: str = ""
+
+    def job(self, first: int) -> VolumeJob:
+        """Return the job that prints the pieces from ``first`` on."""
+        return VolumeJob(
+            f"files of claim {self.claim}",
+            volume_job.object_name("files", self.claim, self.run_id),
+            self.namespace,
+            self.claim,
+            self.run_id,
+            self.image,
+            self.script,
+            {
+                "folder": volume_job.FOLDER,
+                "beginning": self.beginning,
+                "patterns": list(self.patterns),
+                "limit": self.limit,
+                "first": first,
+                "count": PIECES,
+            },
+            timeout=self.timeout,
+            node_selector=self.node_selector,
+            tolerations=self.tolerations,
+            service_account=self.service_account,
+            read_only=True,
+        )
+
+
+def check_fetch(spec: FetchSpec) -> None:
+    """Raise InputError for a pattern that leads out of a folder, and for a missing image."""
+    for one in spec.patterns:
+        if not one or one.startswith("/") or ".." in PurePosixPath(one).parts:
+            raise InputError(f"'{one}' is no path below the folder of a training: it is relative, without '..'")
+    if not spec.image:
+        raise InputError("storage_image is empty: set an image with Python 3.9 or later, such as that of the training")
+
+
+def fetch_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, Any]:
+    """Write the files below ``spec.to``; return whether any changed, their records, and files beyond the limit.
+
+    Raises InputError if there is no such claim, DataError for a file that differs from that in the volume, and the
+    errors of volume_job.run().
+    """
+    check_fetch(spec)
+    if storage_volume.find_claim(client, spec.namespace, spec.claim) is None:
+        raise InputError(f"there is no claim {spec.namespace}/{spec.claim} with files to fetch")
+    return receive_files(lambda first: volume_job.run_job(client, spec.job(first), say), spec.to)
+
+
+def receive_files(printed: Print, to: Path) -> dict[str, Any]:
+    """Collect the pieces of as many calls as it takes, and write the files below ``to``."""
+    pieces: dict[int, bytes] = {}
+    while True:
+        events = printed(len(pieces))
+        new = {one["number"]: base64.b64decode(one["data"]) for one in events if one["event"] == "piece"}
+        pieces.update(new)
+        total = next((one["pieces"] for one in events if one["event"] == "end"), None)
+        if total is None or (len(pieces) < total and not new):
+            raise DataError(
+                "the log of the pod that prints the files lacks a part of them: its node keeps too little of a log"
+            )
+        if len(pieces) >= total:
+            break
+    printed_files = [one for one in events if one["event"] == "file"]
+    changed = [_write(one, pieces, to) for one in printed_files]
+    files = [{key: one[key] for key in ("name", "bytes", "sha256")} for one in printed_files]
+    left_out = [{"name": one["name"], "bytes": one["bytes"]} for one in events if one["event"] == "left_out"]
+    unmatched = [one["pattern"] for one in events if one["event"] == "unmatched"]
+    return {"changed": any(changed), "files": files, "left_out": left_out, "unmatched": unmatched}
+
+
+def _write(one: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
+    """Write a file unless it is there; return whether it was written."""
+    name = one["name"]
+    path = to / name
+    if not path.resolve().is_relative_to(to.resolve()):
+        raise DataError(f"{name}: the pod names a file outside of its volume")
+    try:
+        content = zlib.decompress(b"".join(pieces[one["first"] + number] for number in range(one["pieces"])))
+    except (KeyError, zlib.error) as error:
+        raise DataError(f"{name}: a part of it is missing in the log of the pod that printed it") from error
+    if hashlib.sha256(content).hexdigest() != one["sha256"]:
+        raise DataError(f"{name}: its checksum differs after the transfer")
+    return files.replace_bytes(path, content)
+
+
+def format_files(found: Mapping[str, Any]) -> str:
+    """Return what was fetched in one sentence."""
+    files, left_out = found["files"], found["left_out"]
+    size = sum(one["bytes"] for one in files)
+    parts = [f"{formats.count(len(files), 'file')}, {size / 2**20:,.1f} MiB"]
+    if found["unmatched"]:
+        parts.append(f"no file is called {', '.join(found['unmatched'])}")
+    if left_out:
+        parts.append(f"{len(left_out)} beyond the limit, first: {left_out[0]['name']}")
+    return "; ".join(parts)

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Burn in all GPUs of a cluster: a Job per node takes all of its GPUs and runs a program such as gpu_burn.
+
+The program prints one line per GPU at its end, ``GPU 0: OK`` or ``GPU 0: FAULTY``. Simulated GPUs have no device:
+nothing runs on them, and their result says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
+
+RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
+PART = {run_labels.PART: "gpu-burn"}
+OK, FAULTY, MISSING, SIMULATED = "ok", "faulty", "missing", "simulated"
+#: Seconds between two looks, and how long the Jobs may take to be deleted.
+POLL_INTERVAL, DELETION = 2.0, 120.0
+_RESULT = re.compile(r"^\s*GPU (?P<gpu>[0-9]+): (?P<result>OK|FAULTY)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Burn:
+    """What runs on each node. seconds: of the burn-in. timeout: in seconds, for all nodes, with pulls of the image.
+
+    command: with C({seconds}) for the duration.
+    """
+
+    namespace: str
+    run_id: str
+    seconds: int
+    image: str
+    command: Sequence[str]
+    timeout: float
+
+    @property
+    def selector(self) -> str:
+        """Label selector of its Jobs and pods."""
+        return f"{run_labels.RUN}={self.run_id},{run_labels.PART}={PART[run_labels.PART]}"
+
+    def manifest(self, number: int, node: str, gpus: int) -> dict[str, Any]:
+        """Return the Job of a node. number: of the Job, since a name of a node may be too long for that of a Job."""
+        labels = {run_labels.RUN: self.run_id, **PART}
+        container = {
+            "name": "burn",
+            "image": self.image,
+            "command": [one.replace("{seconds}", str(self.seconds)) for one in self.command],
+            "resources": {"limits": {RESOURCE: str(gpus)}},
+        }
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+        pod = {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "affinity": affinity,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [container],
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": f"gpu-burn-{self.run_id}-{number}", "namespace": self.namespace, "labels": labels},
+            "spec": {
+                "backoffLimit": 0,
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {"sidecar.istio.io/inject": "false"}},
+                    "spec": pod,
+                },
+            },
+        }
+
+
+def run(client: Client, burn: Burn, say: Say) -> list[dict[str, Any]]:
+    """Burn in all GPUs; return node, product, GPU and result of each. Nothing is left.
+
+    Raises InputError without a GPU or an image, WaitTimeout naming the nodes that have not ended.
+    """
+    nodes = gpu_nodes(client)
+    real = [one for one in nodes if not is_simulated(one)]
+    if real and not burn.image:
+        names = formats.format_list(one["metadata"]["name"] for one in real)
+        raise InputError(f"gpu_operator_burn_image is not set, and {names} have GPUs that are not simulated")
+    logs: dict[str, str] = {}
+    if real:
+        remove(client, burn)  # of an interrupted session
+        try:
+            for number, one in enumerate(real):
+                client.create(burn.manifest(number, one["metadata"]["name"], gpus_of(one)))
+            logs = _follow(client, burn, len(real), say)
+        finally:
+            remove(client, burn)
+    return [row for one in nodes for row in gpu_rows(one, logs.get(one["metadata"]["name"], ""))]
+
+
+def gpu_nodes(client: Client) -> list[dict[str, Any]]:
+    """Return the nodes with GPUs, by name. Raises InputError if there are none."""
+    found = [one for one in client.list(client.kind("v1", "Node"))[0] if gpus_of(one)]
+    if not found:
+        raise InputError(f"gpu_operator_burn: no node of {client.access.server} has {RESOURCE}")
+    return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+
+def gpus_of(node: Mapping[str, Any]) -> int:
+    """Return the number of GPUs that a node advertises; with time-slicing, each counts as several."""
+    return int(parse_kube_quantity(field_at(node, "status.allocatable", {}).get(RESOURCE, "0")))
+
+
+def is_simulated(node: Mapping[str, Any]) -> bool:
+    """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
+    marked = any(label(node, one) for one in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR))
+    return marked or label(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
+
+
+def gpu_rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
+    """Return the result of each GPU of a node. log: what the program has printed there."""
+    found = {int(one["gpu"]): one["result"].lower() for one in _RESULT.finditer(log)}
+    # With time-slicing, the label has the number of devices.
+    number = int(label(node, COUNT) or gpus_of(node))
+    otherwise = SIMULATED if is_simulated(node) else MISSING
+    same = {"node": str(node["metadata"]["name"]), "product": label(node, PRODUCT)}
+    return [{**same, "gpu": one, "result": found.get(one, otherwise)} for one in sorted({*found, *range(number)})]
+
+
+def check_results(found: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ProcessError naming the GPUs that did not pass."""
+    bad = [f"{one['node']} GPU {one['gpu']}: {one['result']}" for one in found if one["result"] in (FAULTY, MISSING)]
+    if bad:
+        raise ProcessError(f"burn-in: {len(bad)} of {formats.count(len(found), 'GPU')} failed: {'; '.join(bad)}")
+
+
+def summary(found: Sequence[Mapping[str, Any]], seconds: int) -> str:
+    """Return the result in one sentence."""
+    number = sum(one["result"] == SIMULATED for one in found)
+    burnt = f"{formats.count(len(found) - number, 'GPU')} burnt in for {seconds} s" if number < len(found) else ""
+    simulated = f"{formats.count(number, 'GPU')} simulated, without a burn-in" if number else ""
+    return "; ".join(one for one in (burnt, simulated) if one)
+
+
+def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]:
+    """Return node -> log when the pods of all Jobs have ended."""
+    kind = client.kind("v1", "Pod")
+
+    def look() -> tuple[dict[str, str] | None, str]:
+        pods = client.list(kind, burn.namespace, burn.selector)[0]
+        ended = [one for one in pods if field_at(one, "status.phase") in ("Succeeded", "Failed")]
+        if len(ended) >= number:
+            return {one["spec"]["nodeName"]: _log(client, one) for one in ended}, ""
+        others = [f"{one['metadata']['name']} ({why_waiting(one)})" for one in pods if one not in ended]
+        return (
+            None,
+            f"burn-in ended on {len(ended)} of {formats.count(number, 'node')}; {formats.format_list(others, 3)}",
+        )
+
+    return wait_until(
+        look, burn.timeout, say, lambda text: f"not complete after {burn.timeout:g} s: {text}", POLL_INTERVAL
+    )
+
+
+def _log(client: Client, pod: Mapping[str, Any]) -> str:
+    meta = pod["metadata"]
+    # The results are at the end; progress lines before them may be long.
+    return client.text(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log", {"tailLines": 200})
+
+
+def remove(client: Client, burn: Burn) -> None:
+    """Delete the Jobs and wait until their pods are gone. Raises WaitTimeout."""
+    jobs, pods = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
+    for one in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:
+        client.delete(jobs, one["metadata"]["name"], burn.namespace, {"propagationPolicy": "Background"})
+
+    def left() -> list[str]:
+        found = [client.list(kind, burn.namespace, burn.selector, metadata_only=True)[0] for kind in (jobs, pods)]
+        return [f"{burn.namespace}/{one['metadata']['name']}" for each in found for one in each]
+
+    wait_until_gone(left, DELETION, POLL_INTERVAL)

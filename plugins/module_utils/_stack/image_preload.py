@@ -1,0 +1,259 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pull an image on every node that a run will use, by a DaemonSet that is removed afterwards.
+
+A kubelet pulls the image before it starts a container; whether the container can run does not matter. The duration is
+from the event of the kubelet ("Successfully pulled image …"), else the time from the scheduling of the pod to the start
+of the container, in whole seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable, why_waiting
+
+PART = {run_labels.PART: "image-preload"}
+#: Seconds between two looks, and how long the DaemonSet may take to be deleted.
+_POLL_INTERVAL, _DELETION = 1.0, 120.0
+#: What a kubelet says: with the duration of a pull, or that the image was there.
+_PULLED = re.compile(
+    r"Successfully pulled image .* in (?P<duration>[\dhms.µu]+)(?: \((?P<waited>[\dhms.µu]+) including waiting\))?"
+    r"(?:.*Image size: (?P<bytes>\d+) bytes)?"
+)
+_PRESENT = re.compile(r"already present on machine")
+#: Why a container does not run although its image is there.
+_NOT_THE_IMAGE = ("CrashLoopBackOff", "RunContainerError", "CreateContainerError")
+#: Why an image can never be pulled.
+_TERMINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
+#: Pods that are named in a message.
+_SOME = 3
+
+
+@dataclass(frozen=True)
+class Preload:
+    """What is pulled, and where. timeout: of all pulls, in seconds. resources: that a node must have, such as GPUs."""
+
+    namespace: str
+    image: str
+    run_id: str
+    timeout: float
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    resources: Mapping[str, float] = field(default_factory=dict)
+    service_account: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the DaemonSet."""
+        return f"image-preload-{self.run_id}"
+
+    @property
+    def selector(self) -> str:
+        """Label selector of its pods."""
+        return f"{run_labels.RUN}={self.run_id},{run_labels.PART}={PART[run_labels.PART]}"
+
+    def manifest(self, nodes: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the DaemonSet. nodes: names of those that it is for, of which there may be others with the labels."""
+        labels = {run_labels.RUN: self.run_id, **PART}
+        container = {
+            "name": "pull",
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sleep", "86400"],
+            "resources": {
+                "requests": {"cpu": "10m", "memory": "32Mi"},
+                "limits": {"cpu": "100m", "memory": "128Mi"},
+            },
+        }
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in nodes]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        pod = {
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": dict(self.node_selector),
+            "tolerations": [dict(one) for one in self.tolerations],
+            "containers": [container],
+            **({"affinity": {"nodeAffinity": required}} if terms else {}),
+            **({"serviceAccountName": self.service_account} if self.service_account else {}),
+        }
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {"sidecar.istio.io/inject": "false"}},
+                    "spec": pod,
+                },
+            },
+        }
+
+
+def run(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
+    """Pull the image on all nodes; return node, seconds and whether it was there, by node. Nothing is left.
+
+    Raises InputError if no node matches, WaitTimeout naming the nodes that lack the image.
+    """
+    nodes = _nodes(client, wanted)
+    simulated = {one["metadata"]["name"] for one in nodes if label(one, run_labels.SIMULATED)}
+    chosen = [one["metadata"]["name"] for one in nodes] if wanted.resources else []
+    remove(client, wanted)  # of an interrupted session
+    client.create(wanted.manifest(chosen))
+    try:
+        rows = _follow(client, wanted, say)
+    finally:
+        remove(client, wanted)
+    return [{**one, "simulated": one["node"] in simulated} for one in rows]
+
+
+def nodes_of(client: Client, wanted: Preload) -> list[str]:
+    """Return the names of the nodes with these labels and resources. Raises InputError if there are none."""
+    return [str(one["metadata"]["name"]) for one in _nodes(client, wanted)]
+
+
+def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
+    selector = ",".join(f"{name}={value}" for name, value in wanted.node_selector.items())
+    labelled = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+
+    def has(node: Mapping[str, Any]) -> bool:
+        return all(allocatable(node, name) >= number for name, number in wanted.resources.items())
+
+    found = [one for one in labelled if has(one)]
+    if not found:
+        needs = formats.format_list(f"{number:g} {name}" for name, number in wanted.resources.items())
+        lacks = f", and none of {formats.count(len(labelled), 'node')} with them has {needs}" if labelled else ""
+        raise InputError(f"image_preload: no node has the labels '{selector}'{lacks}: nothing would be pulled")
+    return found
+
+
+def remove(client: Client, wanted: Preload) -> None:
+    """Delete the DaemonSet and wait until its pods are gone. Raises WaitTimeout."""
+    kind, pod = client.kind("apps/v1", "DaemonSet"), client.kind("v1", "Pod")
+    client.delete(kind, wanted.name, wanted.namespace, {"propagationPolicy": "Foreground"})
+
+    def left() -> list[str]:
+        there = client.get(kind, wanted.name, wanted.namespace, metadata_only=True)
+        pods = client.list(pod, wanted.namespace, wanted.selector, metadata_only=True)[0]
+        names = [f"Pod {wanted.namespace}/{one['metadata']['name']}" for one in pods]
+        return names + ([f"DaemonSet {wanted.namespace}/{wanted.name}"] if there else [])
+
+    waiting.wait_until_gone(left, _DELETION)
+
+
+def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
+    kind = client.kind("apps/v1", "DaemonSet")
+
+    def look() -> tuple[list[dict[str, Any]] | None, str]:
+        found = client.get(kind, wanted.name, wanted.namespace) or {}
+        if field_at(found, "status.observedGeneration", 0) < field_at(found, "metadata.generation", 1):
+            return None, "waits for the DaemonSet controller"
+        number = field_at(found, "status.desiredNumberScheduled", 0)
+        if not number:
+            raise InputError(
+                "image_preload: each node with these labels has a taint that image_preload_tolerations lacks"
+            )
+        pods = _pods(client, wanted)
+        done = [one for one in pods if _has_image(one)]
+        if len(done) >= number:
+            return _figures(client, wanted, done), ""
+        for one in pods:
+            if (reason := _waiting(one)) in _TERMINAL_REASONS:
+                raise InputError(f"image_preload: {wanted.image}: {why_waiting(one) or reason}")
+        lacking = [f"{field_at(one, 'spec.nodeName', '?')} ({why_waiting(one)})" for one in pods if one not in done]
+        return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.format_list(lacking, _SOME)}"
+
+    def late(text: str) -> str:
+        return f"image_preload: not everywhere after {wanted.timeout:g} s: {text}"
+
+    return waiting.wait_until(look, wanted.timeout, say, late, _POLL_INTERVAL)
+
+
+def _pods(client: Client, wanted: Preload) -> list[dict[str, Any]]:
+    return client.list(client.kind("v1", "Pod"), wanted.namespace, wanted.selector)[0]
+
+
+def _has_image(pod: Mapping[str, Any]) -> bool:
+    state = field_at(_container(pod), "state", {})
+    return "running" in state or "terminated" in state or _waiting(pod) in _NOT_THE_IMAGE
+
+
+def _waiting(pod: Mapping[str, Any]) -> str:
+    return str(field_at(_container(pod), "state.waiting.reason", ""))
+
+
+def _container(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses: list[dict[str, Any]] = field_at(pod, "status.containerStatuses", [])
+    return statuses[0] if statuses else {}
+
+
+def _figures(client: Client, wanted: Preload, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    events: dict[str, list[str]] = {}
+    try:
+        said = client.list(client.kind("v1", "Event"), wanted.namespace, field_selector="reason=Pulled")[0]
+    except ApiError:  # without permission, the states of the containers have to do
+        said = []
+    for one in said:
+        events.setdefault(field_at(one, "involvedObject.uid", ""), []).append(str(one.get("message") or ""))
+    found = [_figure(one, events.get(one["metadata"]["uid"], [])) for one in pods]
+    return sorted(found, key=lambda one: str(one["node"]))
+
+
+def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "node": field_at(pod, "spec.nodeName", ""),
+        "there": False,
+        "seconds": None,
+        "waited": None,
+        "bytes": None,
+    }
+    pulled = next((found for text in messages if (found := _PULLED.search(text))), None)
+    if pulled:
+        row["seconds"] = formats.parse_go_duration(pulled["duration"])
+        row["waited"] = formats.parse_go_duration(pulled["waited"]) if pulled["waited"] else row["seconds"]
+        row["bytes"] = int(pulled["bytes"]) if pulled["bytes"] else None
+    elif any(_PRESENT.search(text) for text in messages):
+        row |= {"there": True, "seconds": 0.0, "waited": 0.0}
+    else:
+        row["seconds"] = row["waited"] = _from_states(pod)
+    return row
+
+
+def _from_states(pod: Mapping[str, Any]) -> float | None:
+    begun = conditions(pod).get("PodScheduled", {}).get("lastTransitionTime")
+    state = field_at(_container(pod), "state", {})
+    started = (state.get("terminated") or state.get("running") or {}).get("startedAt")
+    if not begun or not started:
+        return None
+    first, last = (datetime.fromisoformat(one.replace("Z", "+00:00")) for one in (begun, started))
+    return max((last - first).total_seconds(), 0.0)
+
+
+def format_pulls(image: str, rows: list[dict[str, Any]]) -> str:
+    """Return the pulls in one sentence."""
+    measured = [one for one in rows if not one["simulated"]]
+    pulled = sorted(one["seconds"] for one in measured if not one["there"] and one["seconds"] is not None)
+    there = sum(1 for one in measured if one["there"])
+    parts = []
+    if pulled:
+        parts.append(
+            f"pulled on {formats.count(len(pulled), 'node')} in {pulled[0]:.1f} to {pulled[-1]:.1f} s"
+            f" (median {pulled[len(pulled) // 2]:.1f} s)"
+        )
+    if there:
+        parts.append(f"there on {formats.count(there, 'node')}")
+    simulated = sum(1 for one in rows if one["simulated"])
+    if simulated:
+        parts.append(f"{formats.count(simulated, 'simulated node')} pulled nothing")
+    return f"{image}: {', '.join(parts) or f'on {len(rows)} nodes'}"

@@ -1,0 +1,242 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""MachineSets of OpenShift: find one by name or instance type, or derive a new one from a set of workers.
+
+API: machine.openshift.io/v1beta1 (openshift/api, machine/v1beta1). Instance type, spot instance and disk are fields of
+providerSpec.value, which differ between clouds; PROVIDERS has their names.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+
+from . import node_sizing
+from .node_sizing import NodeSize, UserDemand, nodes_for
+
+VERSION = "machine.openshift.io/v1beta1"
+NAMESPACE = "openshift-machine-api"
+CLUSTER = "machine.openshift.io/cluster-api-cluster"
+SET = "machine.openshift.io/cluster-api-machineset"
+ROLE = "machine.openshift.io/cluster-api-machine-role"
+#: Annotation of a set that a run created.
+RUN = "perfscale.seatrial/made-run"
+
+
+@dataclass(frozen=True)
+class MachineProvider:
+    """The fields of one cloud below providerSpec.value. A number in a path is an index."""
+
+    instance_type: str
+    spot: tuple[str, Any] | None = None
+    disk: tuple[str | int, ...] = ()
+
+
+#: By providerSpec.value.kind.
+PROVIDERS = {
+    "AWSMachineProviderConfig": MachineProvider(
+        "instanceType", ("spotMarketOptions", {}), ("blockDevices", 0, "ebs", "volumeSize")
+    ),
+    "GCPMachineProviderSpec": MachineProvider("machineType", ("preemptible", True), ("disks", 0, "sizeGb")),
+    "AzureMachineProviderSpec": MachineProvider("vmSize", ("spotVMOptions", {}), ("osDisk", "diskSizeGB")),
+    "IBMCloudMachineProviderSpec": MachineProvider("profile"),
+}
+
+#: What a simulated user on the driver needs: a small client.
+DRIVER_USER = UserDemand(0.25, 2.0)
+
+_TAINT = re.compile(
+    r"(?P<key>[A-Za-z0-9][A-Za-z0-9._/-]*)(=(?P<value>[A-Za-z0-9._-]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)"
+)
+
+
+@dataclass(frozen=True)
+class MachineSetSpec:
+    """The requested nodes. ``name`` or ``instance_type`` selects the set; ``disk`` in GiB, 0 keeps that of the base."""
+
+    replicas: int
+    name: str = ""
+    instance_type: str = ""
+    base: str = ""
+    taint: str = ""
+    spot: bool = False
+    disk: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    users: int = 0  # if not 0, the number of machines is computed for them
+    user: UserDemand | None = None
+    node: NodeSize | None = None  # that of the instance type, if None
+
+    def check(self) -> None:
+        """Raise InputError for invalid values."""
+        if self.replicas < 0:
+            raise InputError(f"node_scaling_count is {self.replicas}, it must be 0 or more")
+        if self.users and self.user is None:
+            raise InputError(f"node_scaling: {self.users} users, and what one of them needs (user) is not given")
+        if not self.name and not self.instance_type:
+            raise InputError(
+                "set node_scaling_name or node_scaling_instance_type, which select the MachineSet to scale"
+            )
+        taint_of(self.taint)
+
+
+def taint_of(text: str) -> dict[str, str] | None:
+    """Parse a taint ``key=value:Effect``; None for an empty text. Raises InputError."""
+    if not text:
+        return None
+    found = _TAINT.fullmatch(text)
+    if not found:
+        raise InputError(
+            f"node_scaling_taint '{text}' is not a taint: <key>[=<value>]:NoSchedule, :PreferNoSchedule or :NoExecute"
+        )
+    taint = {"key": found["key"], "effect": found["effect"]}
+    return {**taint, "value": found["value"]} if found["value"] else taint
+
+
+def provider_of(one: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
+    """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
+    value = one["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
+    kind = str(value.get("kind", ""))
+    if kind not in PROVIDERS:
+        raise InputError(
+            f"MachineSet {one['metadata']['name']}: unknown kind of providerSpec '{kind}'; instance types are known "
+            f"for {', '.join(sorted(PROVIDERS))}: set node_scaling_name instead"
+        )
+    return PROVIDERS[kind], value
+
+
+def instance_type(one: Mapping[str, Any]) -> str:
+    """Return a set's instance type; empty if it is unknown."""
+    try:
+        provider, value = provider_of(one)
+    except InputError:
+        return ""
+    return str(value.get(provider.instance_type, ""))
+
+
+def choose_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return the existing set that matches ``spec``, or None, and the desired set.
+
+    Only the number of replicas of an existing set changes. Raises InputError if it does not match.
+    """
+    spec.check()
+    existing = _found(sets, spec)
+    if existing is not None:
+        wanted = copy.deepcopy(existing)
+        wanted["spec"]["replicas"] = spec.replicas
+        return existing, wanted
+    return None, derive_set(_base(sets, spec), spec)
+
+
+def size_set(
+    sets: Sequence[dict[str, Any]], spec: MachineSetSpec, types: Sequence[Mapping[str, Any]]
+) -> tuple[MachineSetSpec, dict[str, Any]]:
+    """Return the spec with the number of machines for its users, and how it was computed (empty without users).
+
+    types: further machine types, as for machine_types.size_of(). Raises InputError.
+    """
+    spec.check()
+    if not spec.users or spec.user is None:
+        return spec, {}
+    existing = _found(sets, spec)
+    kind = spec.instance_type or (instance_type(existing) if existing is not None else "")
+    node = spec.node or node_sizing.size_of(kind, types)
+    sizing = nodes_for(spec.users, spec.user, node)
+    return replace(spec, replicas=sizing["nodes"]), {**sizing, "instance_type": kind}
+
+
+def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:
+    if spec.name:
+        named = next((one for one in sets if one["metadata"]["name"] == spec.name), None)
+        if named is not None and spec.instance_type and instance_type(named) not in ("", spec.instance_type):
+            raise InputError(
+                f"MachineSet {spec.name} has machines of type {instance_type(named)}, not {spec.instance_type}"
+            )
+        if named is not None or spec.instance_type:
+            return named
+        names = [one["metadata"]["name"] for one in sets]
+        raise InputError(
+            f"there is no MachineSet '{spec.name}'{nearest(spec.name, names)}; there are {', '.join(names) or 'none'}. "
+            "With node_scaling_instance_type it would be created"
+        )
+    taint = taint_of(spec.taint)
+    for one in sorted(sets, key=lambda each: each["metadata"]["name"]):
+        same = instance_type(one) == spec.instance_type
+        if same and (taint is None or taint in (one["spec"]["template"]["spec"].get("taints") or [])):
+            return one
+    return None
+
+
+def _base(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any]:
+    names = sorted(one["metadata"]["name"] for one in sets)
+    if spec.base:
+        found = next((one for one in sets if one["metadata"]["name"] == spec.base), None)
+        if found is None:
+            raise InputError(f"node_scaling_base: there is no MachineSet '{spec.base}'{nearest(spec.base, names)}")
+        return found
+    workers = [one for one in sets if _role(one) == "worker"] or list(sets)
+    if not workers:
+        raise InputError("there is no MachineSet to derive one from: this cluster does not create its machines")
+    return min(workers, key=lambda one: one["metadata"]["name"])
+
+
+def _role(one: Mapping[str, Any]) -> str:
+    return str((one["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
+
+
+def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
+    """Return a new set like ``base`` with the name, instance type, taint and disk of ``spec``. Raises InputError."""
+    body = copy.deepcopy(dict(base["spec"]))
+    labels = body["template"].setdefault("metadata", {}).setdefault("labels", {})
+    cluster = labels.get(CLUSTER) or base["metadata"]["name"]
+    ending = re.sub(r"[^a-z0-9-]+", "-", spec.instance_type.lower()).strip("-")
+    name = spec.name or f"{cluster}-{ending}"[:63].rstrip("-")
+    body["replicas"] = spec.replicas
+    body["selector"] = {"matchLabels": {**(body.get("selector", {}).get("matchLabels") or {}), SET: name}}
+    labels[SET] = name
+    inner = body["template"]["spec"]
+    provider, _value = provider_of(base)
+    value = inner["providerSpec"]["value"]
+    value[provider.instance_type] = spec.instance_type
+    if spec.spot:
+        if provider.spot is None:
+            raise InputError(f"node_scaling_spot: machines of {value['kind']} can't be spot instances")
+        value[provider.spot[0]] = copy.deepcopy(provider.spot[1])
+    elif provider.spot is not None:
+        value.pop(provider.spot[0], None)
+    if spec.disk:
+        _set_disk(value, provider, spec.disk)
+    taint = taint_of(spec.taint)
+    if taint is not None:
+        inner["taints"] = [one for one in inner.get("taints") or [] if one.get("key") != taint["key"]] + [taint]
+        # Pods that are dedicated to the tainted nodes select them by a label with the taint's key and value.
+        spec = replace(spec, labels={taint["key"]: taint.get("value", ""), **spec.labels})
+    if spec.labels:
+        inner.setdefault("metadata", {}).setdefault("labels", {}).update(spec.labels)
+    return {
+        "apiVersion": VERSION,
+        "kind": "MachineSet",
+        "metadata": {
+            "name": name,
+            "namespace": base["metadata"].get("namespace", NAMESPACE),
+            "labels": dict(base["metadata"].get("labels") or {}),
+        },
+        "spec": body,
+    }
+
+
+def _set_disk(value: dict[str, Any], provider: MachineProvider, size: int) -> None:
+    at: Any = value
+    try:
+        for part in provider.disk[:-1]:
+            at = at[part]
+        at[provider.disk[-1]] = size
+    except (KeyError, IndexError, TypeError) as error:
+        raise InputError(
+            f"node_scaling_disk: the MachineSet has no disk at {'.'.join(map(str, provider.disk)) or value['kind']}"
+        ) from error

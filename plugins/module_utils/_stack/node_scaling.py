@@ -1,0 +1,304 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Scale MachineSets, dedicate their nodes to namespaces, and put everything back.
+
+The state before scaling is in ``scaling.json`` of the run directory, written before any change. Namespaces are
+dedicated by annotations with a node selector and tolerations, which OpenShift adds to their pods.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+
+from . import machine_sets
+from .machine_sets import NAMESPACE, RUN, SET, VERSION
+
+FILE = "scaling.json"
+SCHEMA = "scaling/1"
+
+
+def read_snapshot(path: str | Path) -> dict[str, Any]:
+    """Return the snapshot; an empty one without a file. Raises DataError if it can't be read."""
+    if not Path(path).exists():
+        return {"schema": SCHEMA, "sets": [], "namespaces": []}
+    return dict(files.read_json(path))
+
+
+def record_change(path: str | Path, where: str, entry: dict[str, Any]) -> None:
+    """Add or replace an entry of ``sets`` or ``namespaces``; the state before the first change is kept."""
+    snapshot = read_snapshot(path)
+    others = [one for one in snapshot[where] if one["name"] != entry["name"]]
+    earlier = next((one for one in snapshot[where] if one["name"] == entry["name"]), None)
+    if earlier is not None:
+        entry = {**entry, **{key: earlier[key] for key in ("created", "before") if key in earlier}}
+    files.write_json(path, {**snapshot, where: [*others, entry]}, SCHEMA)
+
+
+def forget_change(path: str | Path, where: str, name: str) -> None:
+    """Remove an entry that was restored."""
+    snapshot = read_snapshot(path)
+    files.write_json(path, {**snapshot, where: [one for one in snapshot[where] if one["name"] != name]}, SCHEMA)
+
+
+#: Annotations of a namespace that select the nodes of its pods.
+SELECTOR_ANNOTATION = "openshift.io/node-selector"
+TOLERATIONS_ANNOTATION = "scheduler.alpha.kubernetes.io/defaultTolerations"
+
+
+def dedicate_namespaces(
+    client: Client,
+    path: Path,
+    namespaces: list[str],
+    selector: str,
+    taint: str,
+    diff: ObjectDiff,
+    check: bool = False,
+) -> bool:
+    """Annotate the namespaces so that their pods run on the nodes of ``selector`` and tolerate ``taint``.
+
+    Returns whether an annotation changes. Raises InputError for a missing namespace, before any is changed.
+    """
+    found = {name: _namespace(client, name) for name in namespaces}
+    missing = [name for name, one in found.items() if one is None]
+    if missing:
+        raise InputError(f"node_scaling_dedicated: missing namespace {', '.join(missing)}")
+    wanted: dict[str, str] = {SELECTOR_ANNOTATION: selector}
+    tolerated = machine_sets.taint_of(taint)
+    if tolerated is not None:
+        toleration = {**tolerated, "operator": "Equal" if "value" in tolerated else "Exists"}
+        wanted[TOLERATIONS_ANNOTATION] = json.dumps([toleration], sort_keys=True)
+    changed = False
+    for name, one in found.items():
+        annotations = (one or {})["metadata"].get("annotations") or {}
+        if all(annotations.get(key) == value for key, value in wanted.items()):
+            continue
+        changed = True
+        diff.patched(one or {}, _annotations(wanted))
+        if not check:
+            before = {key: annotations.get(key) for key in wanted}
+            record_change(path, "namespaces", {"name": name, "before": before, "wanted": wanted})
+            _annotate(client, name, dict(wanted))
+    return changed
+
+
+def restore_namespaces(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
+    """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
+    entries = read_snapshot(path)["namespaces"]
+    for one in entries:
+        found = _namespace(client, one["name"])
+        annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
+        ours = {key: one["before"][key] for key, value in one["wanted"].items() if annotations.get(key) == value}
+        if ours:
+            diff.patched(found or {}, _annotations(ours))
+        if check:
+            continue
+        if ours:
+            _annotate(client, one["name"], ours)
+        forget_change(path, "namespaces", one["name"])
+    return bool(entries)
+
+
+def _namespace(client: Client, name: str) -> dict[str, Any] | None:
+    found = client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
+    # Metadata alone has the kind PartialObjectMetadata.
+    return None if found is None else {**found, "kind": "Namespace"}
+
+
+def _annotations(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch that sets annotations, and removes those that are None."""
+    return {"metadata": {"annotations": dict(values)}}
+
+
+def _annotate(client: Client, name: str, annotations: dict[str, Any]) -> None:
+    try:
+        path = f"/api/v1/namespaces/{name}"
+        client.request("PATCH", path, _annotations(annotations), content_type=MERGE_PATCH)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+class NodeScaler:
+    """The machines of one cluster. ``path``: the file with the state before scaling; ``diff``: what was changed."""
+
+    def __init__(self, client: Client, path: Path, run: str, say: Say) -> None:
+        self.client, self.path, self.run, self.say = client, path, run, say
+        self.diff = ObjectDiff()
+
+    def scale(self, spec: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
+        """Scale one set as scale_all() does; return name, nodes and the number of machines before."""
+        return dict(self.scale_all([spec], timeout, check)["sets"][0])
+
+    def scale_all(
+        self,
+        specs: Sequence[machine_sets.MachineSetSpec],
+        timeout: float,
+        check: bool = False,
+        types: Sequence[Mapping[str, Any]] = (),
+    ) -> dict[str, Any]:
+        """Scale the sets of ``specs`` together and wait for the nodes of all.
+
+        timeout: in seconds. types: further machine types. Raises InputError before any change, ProcessError for a
+        failed machine, WaitTimeout.
+        """
+        try:
+            kind = self.client.kind(VERSION, "MachineSet")
+        except InputError as error:
+            raise InputError(f"nodes can't be scaled on this cluster: {error}") from error
+        sets = self.client.list(kind, NAMESPACE)[0]
+        sizes = [machine_sets.size_set(sets, spec, types) for spec in specs]
+        planned = [(*machine_sets.choose_set(sets, spec), sizing) for spec, sizing in sizes]
+        names = [wanted["metadata"]["name"] for _existing, wanted, _sizing in planned]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"node_scaling_sets: two of them are MachineSet {twice}; give each another name")
+        results = [self._change(existing, wanted, sizing, check) for existing, wanted, sizing in planned]
+        deadline = time.monotonic() + timeout
+        for (_existing, wanted, _sizing), result in zip(planned, results, strict=True):
+            if not check:
+                result.update(self._wait(wanted, timeout, max(deadline - time.monotonic(), 0.0)))
+        return {
+            "changed": any(one["changed"] for one in results),
+            "sets": results,
+            "nodes": [node for one in results for node in one["nodes"]],
+        }
+
+    def _change(
+        self, existing: dict[str, Any] | None, wanted: dict[str, Any], sizing: dict[str, Any], check: bool
+    ) -> dict[str, Any]:
+        """Create a set, or change its number of machines."""
+        name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
+        before = existing["spec"].get("replicas", 1) if existing is not None else None
+        changed = before != replicas
+        if sizing:
+            self.say(
+                f"MachineSet {name}: {replicas} machines for {sizing['users']} users, limited by {sizing['decides']}"
+            )
+        if existing is None:
+            wanted["metadata"]["annotations"] = {RUN: self.run}
+            self.diff.created(wanted)
+        elif changed:
+            self.diff.patched(existing, _replicas(replicas))
+        if changed and not check:
+            entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": replicas}
+            record_change(self.path, "sets", entry)
+            if existing is None:
+                self.client.create(wanted)
+                self.say(f"created MachineSet {name} with {replicas} machines")
+            else:
+                self._set_replicas(name, replicas)
+                self.say(f"scaled MachineSet {name} from {before} to {replicas}")
+        return {"changed": changed, "name": name, "before": before, "nodes": [], "sizing": sizing}
+
+    def _set_replicas(self, name: str, replicas: int) -> None:
+        path = self.client.kind(VERSION, "MachineSet").path(NAMESPACE, name)
+        self.client.request("PATCH", path, _replicas(replicas), content_type=MERGE_PATCH)
+
+    def _wait(self, wanted: dict[str, Any], timeout: float, left: float) -> dict[str, Any]:
+        """Wait for ``left`` seconds of ``timeout`` until each machine of the set has a node that is Ready."""
+        name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
+
+        def poll() -> tuple[dict[str, Any] | None, str]:
+            ready, missing = self._ready_nodes(name, replicas)
+            done = len(ready) == replicas and not missing
+            return ({"nodes": sorted(ready)} if done else None), missing
+
+        def say(text: str) -> None:
+            self.say(f"MachineSet {name}: {text}")
+
+        return wait_until(poll, left, say, lambda missing: f"MachineSet {name}: after {timeout:g} s {missing}")
+
+    def _ready_nodes(self, name: str, replicas: int) -> tuple[list[str], str]:
+        """Return the Ready nodes of a set, and what is missing as text. Raises ProcessError."""
+        found = self._machines(name)
+        failed = [one for one in found if (one.get("status") or {}).get("phase") == "Failed"]
+        if failed:
+            status = failed[0]["status"]
+            why = status.get("errorMessage") or status.get("errorReason") or "no reason given"
+            raise ProcessError(
+                f"MachineSet {name}: machine {failed[0]['metadata']['name']} failed: {why}"
+                + (f" ({len(failed)} failed)" if len(failed) > 1 else "")
+            )
+        of_machine = {
+            ((one.get("status") or {}).get("nodeRef") or {}).get("name", ""): one
+            for one in found
+            if not one["metadata"].get("deletionTimestamp")
+        }
+        ready = [name for name in of_machine if name and self._is_ready(name)]
+        if len(ready) == replicas and len(found) == replicas:
+            return ready, ""
+        phases: dict[str, int] = {}
+        for one in found:
+            phase = (one.get("status") or {}).get("phase") or "new"
+            phases[phase] = phases.get(phase, 0) + 1
+        states = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none yet"
+        return ready, f"{len(ready)} of {replicas} nodes are Ready (machines: {states})"
+
+    def _machines(self, name: str) -> list[dict[str, Any]]:
+        return self.client.list(self.client.kind(VERSION, "Machine"), NAMESPACE, f"{SET}={name}")[0]
+
+    def _is_ready(self, name: str) -> bool:
+        return is_condition_true(self.client.get(self.client.kind("v1", "Node"), name), "Ready")
+
+    def restore(self, timeout: float, check: bool = False) -> dict[str, Any]:
+        """Restore the state before scaling. A set that somebody else has changed since is left unchanged and reported.
+
+        Safe to repeat. timeout: in seconds. Raises WaitTimeout if machines of a set that we created still exist.
+        """
+        entries = read_snapshot(self.path)["sets"]
+        left: list[str] = []
+        for one in entries:
+            name = one["name"]
+            existing = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            if existing is not None and one["created"]:
+                if (existing["metadata"].get("annotations") or {}).get(RUN) == self.run:
+                    self._delete(existing, timeout, check)
+                else:
+                    left.append(f"MachineSet {name} is not the one that this run created")
+            elif existing is not None and existing["spec"].get("replicas") == one["wanted"]:
+                self._scale_back(existing, one["before"], check)
+            elif existing is not None and existing["spec"].get("replicas") != one["before"]:
+                left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
+            if not check:
+                forget_change(self.path, "sets", name)
+        return {"changed": bool(entries), "names": [one["name"] for one in entries], "left": left}
+
+    def _delete(self, existing: dict[str, Any], timeout: float, check: bool) -> None:
+        self.diff.deleted(existing)
+        if not check:
+            name = existing["metadata"]["name"]
+            self.client.delete(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            self.say(f"deleting MachineSet {name}")
+            self._wait_deleted(name, timeout)
+
+    def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> None:
+        self.diff.patched(existing, _replicas(replicas))
+        if not check:
+            name = existing["metadata"]["name"]
+            self._set_replicas(name, replicas)
+            self.say(f"scaled MachineSet {name} back to {replicas}")
+
+    def _wait_deleted(self, name: str, timeout: float) -> None:
+        def left() -> list[str]:
+            there = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            machines = [f"Machine {one['metadata']['name']}" for one in self._machines(name)]
+            return machines + ([f"MachineSet {name}"] if there else [])
+
+        wait_until_gone(left, timeout, 0.5)
+
+
+def _replicas(number: int) -> dict[str, Any]:
+    """Return the patch that sets the number of machines."""
+    return {"spec": {"replicas": number}}

@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Delete objects and wait until they are gone; name the finalizer that blocks a deletion.
+
+OLM recreates objects of removed operators, because its controllers read caches that are not up to date yet. These are
+deleted until several polls in succession find none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title
+
+from .objects import V1, V1ALPHA1
+
+_SHORTEST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
+_REPORT_INTERVAL = 10.0
+
+#: Share of the timeout after which finalizers are removed, where that was requested.
+_FINALIZER_PATIENCE = 0.5
+
+
+@dataclass
+class Deletion:
+    """Titles of deleted objects and of objects whose finalizers were removed."""
+
+    deleted: list[str] = field(default_factory=list)
+    finalizers: list[str] = field(default_factory=list)
+
+
+def delete_all(
+    client: Client,
+    objects: Sequence[dict[str, Any]],
+    deadline: float,
+    done: Deletion,
+    say: Say,
+    force_finalizers: bool = False,
+) -> None:
+    """Delete objects and wait until all are deleted, until ``deadline`` (time.monotonic()).
+
+    Raises WaitTimeout naming the objects that still exist and what blocks their deletion.
+    """
+    if not objects:
+        return
+    say(f"deleting {', '.join(title(one) for one in objects[:5])}{' and more' if len(objects) > 5 else ''}")
+    for one in objects:
+        meta = one["metadata"]
+        client.delete_seen(client.kind_of(one), meta["name"], meta.get("namespace", ""), meta["uid"])
+    began = reported = time.monotonic()
+    patience = began + (deadline - began) * _FINALIZER_PATIENCE
+    pause = _SHORTEST_PAUSE
+    left = list(objects)
+    while True:
+        left = [found for one in left if (found := _if_still_there(client, one)) is not None]
+        if not left:
+            break
+        now = time.monotonic()
+        if force_finalizers and now >= patience:
+            patience = deadline
+            done.finalizers += [
+                _remove_finalizers(client, one, say) for one in left if field_at(one, "metadata.finalizers")
+            ]
+            continue
+        if now >= deadline:
+            raise WaitTimeout(
+                f"after {now - began:.0f} s not deleted: {'; '.join(describe_blocked(one) for one in left[:5])}"
+                f"{f' and {len(left) - 5} more' if len(left) > 5 else ''}"
+            )
+        if now - reported >= _REPORT_INTERVAL:
+            reported = now
+            say(f"waiting for the deletion of {describe_blocked(left[0])}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+    done.deleted += [title(one) for one in objects]
+
+
+def _if_still_there(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the current state of the object, None if it is deleted."""
+    meta = one["metadata"]
+    found = client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
+    return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
+
+
+def _remove_finalizers(client: Client, one: dict[str, Any], say: Say) -> str:
+    meta = one["metadata"]
+    text = f"{title(one)}: {', '.join(meta['finalizers'])}"
+    say(f"removing the finalizers of {text}")
+    path = client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+    client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+    return text
+
+
+def describe_blocked(one: dict[str, Any]) -> str:
+    """Return an object's title and what blocks its deletion."""
+    finalizers = field_at(one, "metadata.finalizers", [])
+    if finalizers:
+        return f"{title(one)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
+    remaining = [
+        condition.get("message", "")
+        for condition in field_at(one, "status.conditions", [])
+        if condition.get("status") == "True" and "Remaining" in str(condition.get("type"))
+    ]
+    return f"{title(one)}{f' ({remaining[0]})' if remaining else ''}"
+
+
+#: Seconds between two polls, and consecutive polls that must find nothing.
+_RECREATION_POLL = 0.5
+QUIET_POLLS = 6
+#: Seconds to wait for OLM's Operator objects that list components.
+_COMPONENTS_TIMEOUT = 60.0
+_RBAC = "rbac.authorization.k8s.io/v1"
+#: OLM's labels that name the OperatorGroup or version to which a cluster role belongs.
+_OWNER = ("olm.owner", "olm.owner.namespace", "olm.owner.kind")
+
+
+class RecreatedObjects:
+    """Versions, permissions, labels and Operator objects of removed operators.
+
+    delete: deletes objects and waits until they are deleted.
+    owners: the deleted OperatorGroups and versions (ClusterServiceVersions).
+    staying: objects that stay, but that OLM has labelled as components of the operators.
+    components: names of the operators in these labels, ``<package>.<namespace>``.
+    """
+
+    def __init__(
+        self, client: Client, delete: Callable[[Sequence[dict[str, Any]]], None], owners: Sequence[dict[str, Any]]
+    ) -> None:
+        self.client = client
+        self.delete = delete
+        self.owners = owners
+        self.staying: Sequence[dict[str, Any]] = ()
+        self.components: Sequence[str] = ()
+
+    def delete_until_none(self, deadline: float, say: Say) -> None:
+        """Delete all of them until several polls in succession found none.
+
+        deadline: on time.monotonic(). Raises WaitTimeout.
+        """
+        began = time.monotonic()
+        calm = 0
+
+        def look() -> tuple[bool | None, str]:
+            nonlocal calm
+            found = [
+                self.delete_versions(),
+                self._delete_permissions(),
+                self._remove_labels(),
+                self._delete_operators() and time.monotonic() - began < _COMPONENTS_TIMEOUT,
+            ]
+            calm = 0 if any(found) else calm + 1
+            return calm >= QUIET_POLLS or None, "waiting until OLM recreates nothing of the removed operators"
+
+        if self.owners or self.components:
+            wait_until(look, max(deadline - began, 0), say, "still {}".format, _RECREATION_POLL)
+
+    def delete_versions(self) -> bool:
+        """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist."""
+        kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
+        subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
+        used = {(each["metadata"]["namespace"], field_at(each, "status.installedCSV")) for each in subscriptions}
+        versions = [one["metadata"] for one in self.owners if one["kind"] == kind.kind]
+        places = {(one["namespace"], one["name"]) for one in versions} - used
+        return self._delete_found([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
+
+    def _delete_permissions(self) -> bool:
+        """Delete cluster roles and bindings that OLM created for deleted owners; return whether any exist.
+
+        OLM deletes them itself, except those that it was creating meanwhile. The garbage collector deletes the roles in
+        namespaces.
+        """
+        gone = {_owner(one) for one in self.owners if current(self.client, one) is None}
+        if not gone:
+            return False
+        kinds = [self.client.kind(_RBAC, name) for name in ("ClusterRoleBinding", "ClusterRole")]
+        # All that have an owner, because a selector can't contain every name of a version.
+        found = [one for kind in kinds for one in self.client.list(kind, label_selector=_OWNER[0])[0]]
+        return self._delete_found([one for one in found if tuple(label(one, name) for name in _OWNER) in gone])
+
+    def _remove_labels(self) -> bool:
+        """Remove OLM's labels of removed operators from objects that stay; return whether there were any.
+
+        OLM adds such a label again while it does not know that the version is deleted. While an object has the label,
+        OLM recreates the Operator object.
+        """
+        names = {f"operators.coreos.com/{one}" for one in self.components}
+        labelled = False
+        for one in self.staying:
+            found = current(self.client, one)
+            if found is not None and (wrong := names.intersection(field_at(found, "metadata.labels") or {})):
+                patch_labels(self.client, found, dict.fromkeys(wrong))
+                labelled = True
+        return labelled
+
+    def _delete_operators(self) -> bool:
+        """Delete OLM's Operator objects that list no component any more; return whether there are any."""
+        try:
+            kind = self.client.kind(V1, "Operator")
+        except InputError:
+            return False
+        found = [one for one in (self.client.get(kind, name) for name in self.components) if one is not None]
+        for one in found:
+            if not field_at(one, "status.components.refs"):
+                self.client.delete(kind, one["metadata"]["name"])
+        return bool(found)
+
+    def _delete_found(self, found: Sequence[dict[str, Any] | None]) -> bool:
+        """Delete those that exist; return whether any does."""
+        existing = [one for one in found if one is not None]
+        self.delete(existing)
+        return bool(existing)
+
+
+def current(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the object of this kind and name as it is now, None if there is none. Raises ApiError."""
+    meta = one["metadata"]
+    return client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
+
+
+def patch_labels(client: Client, one: dict[str, Any], labels: dict[str, str | None]) -> None:
+    """Set labels; None removes one. An object that was deleted meanwhile is ignored. Raises ApiError."""
+    meta = one["metadata"]
+    path = client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+    try:
+        client.request("PATCH", path, {"metadata": {"labels": labels}}, content_type=MERGE_PATCH)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+def _owner(one: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the values that the labels of _OWNER have on what OLM created for a group or version."""
+    return one["metadata"]["name"], one["metadata"]["namespace"], one["kind"]

@@ -1,0 +1,198 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Install operators in parallel: check all, then start all, then wait for all."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    SeatrialError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
+
+from . import diagnosis
+from . import existing as existing_olm_objects
+from .installation import OperatorInstallation
+from .objects import Say
+from .specs import Operator
+
+#: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
+POLL_INTERVAL = 2.0
+
+#: Seconds between two progress lines.
+REPORT_INTERVAL = 10.0
+
+
+class InstallError(SeatrialError):
+    """Not all operators could be installed. ``result``: the state of each."""
+
+    def __init__(self, message: str, result: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def install(
+    client: Client,
+    operators: Sequence[Operator],
+    run_id: str,
+    timeout: float,
+    step: Step,
+    say: Say,
+    check: bool = False,
+    pull_secrets: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Install operators and wait for all, up to ``timeout`` seconds; return the state of each.
+
+    Everything is checked before the first object is created. With ``check`` nothing is changed. pull_secrets: name ->
+    dockerconfigjson, for the operators that name one. Raises InputError, OwnershipError, WaitTimeout, InstallError;
+    the last two give the causes for every operator that is not installed.
+    """
+    _check_secrets(operators, pull_secrets or {})
+    began, diff = time.monotonic(), ObjectDiff()
+    with WatchCache(client) as cache:
+        existing_olm_objects.follow_olm(cache)
+        installations = [_check_conflicts(client, cache, one, run_id, say, operators) for one in operators]
+        for installation in installations:
+            writer = installation.writer
+            writer.pull_secret = (pull_secrets or {}).get(installation.operator.catalog_pull_secret, "")
+            writer.check, writer.diff = check, diff
+        if check:
+            changes = [installation.predict() for installation in installations]
+            result = [described(installation) for installation in installations]
+            return {"changed": any(changes), "operators": result, "diff": diff.shown()}
+        failures = _advance_all(installations, cache, timeout, say)
+        if failures:
+            _raise_failures(client, cache, installations, failures, timeout, step)
+        result = [described(installation) for installation in installations]
+    changed = any(installation.writer.changes for installation in installations)
+    if changed:
+        say(f"{len(installations)} operators are installed after {time.monotonic() - began:.0f} s")
+    return {"changed": changed, "operators": result, "diff": diff.shown()}
+
+
+def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
+    """Raise InputError for a pull secret that is missing or malformed, without quoting its content."""
+    for one in operators:
+        name = one.catalog_pull_secret
+        if not name:
+            continue
+        if not given.get(name):
+            raise InputError(
+                f"operators: {one.package}: catalog_pull_secret '{name}' is missing or empty in pull_secrets"
+            )
+        try:
+            fits = isinstance(json.loads(given[name])["auths"], dict)
+        except (ValueError, TypeError, KeyError):
+            fits = False
+        if not fits:
+            raise InputError(
+                f"pull_secrets: '{name}' is not a dockerconfigjson: it must be JSON with a dictionary auths"
+            )
+
+
+def _check_conflicts(
+    client: Client, cache: WatchCache, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
+) -> OperatorInstallation:
+    """Check one operator for conflicts with existing objects; return its installation, not started yet."""
+    existing = existing_olm_objects.existing_subscription(cache, one, run_id)
+    if existing is None or existing.ours:
+        existing_olm_objects.check_catalog(cache, one, run_id)
+    offer = None
+    if existing is None or existing.ours or one.version:
+        offer = existing_olm_objects.offer_of(client, cache, one)
+    if existing is not None:
+        existing_olm_objects.check_existing(one, existing, offer)
+    else:
+        if offer is not None:
+            existing_olm_objects.check_other_providers(cache, one, offer)
+        existing_olm_objects.check_namespace(cache, one, offer, run_id)
+    return OperatorInstallation(client, cache, one, run_id, say, {each.package for each in operators}, existing, offer)
+
+
+def _advance_all(
+    installations: Sequence[OperatorInstallation], cache: WatchCache, timeout: float, say: Say
+) -> dict[str, str]:
+    """Advance all installations until each has ended or the timeout; return package -> reason of its failure."""
+    deadline = time.monotonic() + timeout
+    reported = time.monotonic()
+    failures: dict[str, str] = {}
+    left = list(installations)
+    while True:
+        generation = cache.generation
+        for installation in list(left):
+            try:
+                waits = installation.step()
+            except SeatrialError as error:
+                failures[installation.operator.package] = str(error)
+                left.remove(installation)
+                continue
+            if not waits:
+                left.remove(installation)
+                if installation.writer.changes:
+                    say(
+                        f"{installation.operator.package}: {field_at(installation.csv(), 'metadata.name')} is installed"
+                    )
+        if not left:
+            return failures
+        if time.monotonic() >= deadline:
+            for installation in left:
+                package = installation.operator.package
+                failures[package] = f"{package}: after {timeout:g} s it still waits for {installation.waits}"
+            return failures
+        if time.monotonic() - reported >= REPORT_INTERVAL:
+            reported = time.monotonic()
+            for installation in left:
+                say(f"{installation.operator.package}: waiting for {installation.waits}")
+        cache.wait(generation, min(POLL_INTERVAL, deadline - time.monotonic()))
+
+
+def _raise_failures(
+    client: Client,
+    cache: WatchCache,
+    installations: Sequence[OperatorInstallation],
+    failures: dict[str, str],
+    timeout: float,
+    step: Step,
+) -> None:
+    """Raise WaitTimeout or InstallError with the causes for every failed operator; save the objects they come from."""
+    lines = []
+    for installation in installations:
+        if installation.operator.package not in failures:
+            continue
+        causes = diagnosis.failure_causes(client, cache, installation, step)
+        lines.append(". ".join(one.rstrip(". ") for one in [failures[installation.operator.package], *causes]))
+    kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
+    text = "\n".join(lines) + kept
+    if all(": after " in one for one in failures.values()):
+        raise WaitTimeout(text)
+    raise InstallError(text, [described(installation) for installation in installations])
+
+
+def described(installation: OperatorInstallation) -> dict[str, Any]:
+    """Return the state of one operator, as the module does."""
+    csv, offer = installation.csv(), installation.offer
+    subscription = installation.existing.subscription if installation.existing else None
+    return {
+        "package": installation.operator.package,
+        "namespace": installation.namespace,
+        "channel": field_at(subscription, "spec.channel", offer.channel if offer else ""),
+        "catalog": field_at(subscription, "spec.source", offer.catalog if offer else ""),
+        "csv": field_at(csv, "metadata.name", ""),
+        "version": field_at(csv, "spec.version", ""),
+        "phase": field_at(csv, "status.phase", ""),
+        "foreign": installation.foreign,
+        "created": list(installation.writer.created),
+        "changes": list(installation.writer.changes),
+        "operand": field_at(installation.operand, "metadata.name", ""),
+    }

@@ -1,0 +1,350 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One operator's installation as a state machine: the next action, and what it waits for.
+
+Its last steps are the custom resource that the operator reconciles, and the objects that must exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
+
+from . import existing, objects, readiness
+from .existing import ExistingSubscription
+from .objects import Say, Writer
+from .readiness import covers, is_meant, is_ready, why_not_ready
+from .specs import Offer, Operand, Operator, append_items, choose_offer, example_of
+
+
+def ensure_operand(
+    writer: Writer, asked: Operand, csv: dict[str, Any], operators: str
+) -> tuple[dict[str, Any] | None, str]:
+    """Ensure that the resource exists; return it (None if it does not exist yet) and what it waits for ("" when ready).
+
+    operators: namespace of the operator. Raises InputError, OwnershipError.
+    """
+    cache, run_id = writer.cache, writer.run_id
+    wanted = operand_of(writer.operator, csv, operators, run_id)
+    try:
+        cache.follow(wanted["apiVersion"], wanted["kind"])
+    except InputError:
+        return None, f"{wanted['kind']} to be served by the API server"
+    namespace = wanted["metadata"].get("namespace", "")
+    if namespace and (wait := writer.ensure_namespace(namespace)):
+        return None, wait
+    found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
+    if asked.single:
+        others = [one for one in cache.all(wanted["kind"]) if not objects.is_ours(one, run_id)]
+        found = found or next(iter(others), None)
+    if found is not None and field_at(found, "metadata.deletionTimestamp"):
+        return None, f"{title(found)} to be deleted completely"
+    if found is not None and not objects.is_ours(found, run_id):
+        _check_theirs(writer.operator, found, asked)
+    else:
+        for one in asked.needs:
+            writer.ensure(one, operators)
+        if found is None:
+            found = writer.create(wanted)
+        elif not covers(found.get("spec"), wanted.get("spec")):
+            writer.patch(found, {"spec": wanted.get("spec")}, "spec of")
+            found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
+    if asked.ready is None or is_ready(found, asked.ready):
+        return found, ""
+    return found, f"{title(found)} to be ready{why_not_ready(found, asked.ready)}"
+
+
+def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
+    """Raise OwnershipError if a resource that this run did not create would have to be changed."""
+    wanted = append_items(merged(found, asked.patch), asked.append)
+    if not covers(found.get("spec"), wanted.get("spec")):
+        raise OwnershipError(
+            f"{one.package}: {title(found)}, which this run did not create, does not match the requested one:"
+            " left unchanged. Request what it has, or change it manually"
+        )
+
+
+def missing_object(cache: WatchCache, one: Operator) -> str:
+    """Return the first expected object that is missing or not ready, "" if all are ready."""
+    for each in one.expect:
+        cache.follow(each.api_version, each.kind)
+        found = [item for item in cache.all(each.kind) if is_meant(item, each)]
+        missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
+        if missing:
+            return f"{each.kind} {', '.join(missing)} to exist"
+        if each.ready.metrics:
+            for item in found:
+                if lack := readiness.missing_metrics(cache.client, item, each.ready):
+                    return f"{title(item)} to serve metrics{lack}"
+        bad = [item for item in found if not is_ready(item, each.ready)]
+        if bad:
+            return f"{title(bad[0])} to be ready{why_not_ready(bad[0], each.ready)}" + (
+                f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+            )
+        if len(found) < each.at_least:
+            labels = ",".join(f"{name}={value}" for name, value in each.labels.items())
+            return f"{each.at_least} {each.kind} with {labels}; there are {len(found)}"
+    return ""
+
+
+def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
+    """Return the custom resource to create. A namespaced example gets the operator's namespace. Raises InputError."""
+    asked = one.operand
+    if asked is None:
+        raise AssertionError("no operand was requested")
+    base = append_items(merged(asked.manifest or example_of(csv, asked.kind), asked.patch), asked.append)
+    meta = dict(base.get("metadata") or {})
+    if asked.name:
+        meta["name"] = asked.name
+    if meta.get("namespace") and not asked.manifest:
+        meta["namespace"] = namespace
+    if asked.namespace:
+        meta["namespace"] = asked.namespace
+    meta["labels"] = {**(meta.get("labels") or {}), run_labels.RUN: run_id}
+    return {**base, "metadata": meta}
+
+
+#: Reasons for which a ClusterServiceVersion fails permanently.
+TERMINAL_REASONS = frozenset(
+    {
+        "InvalidInstallModes",
+        "UnsupportedOperatorGroup",
+        "TooManyOperatorGroups",
+        "NoOperatorGroup",
+        "InterOperatorGroupOwnerConflict",
+        "OwnerConflict",
+        "InvalidStrategy",
+        "CannotModifyStaticOperatorGroupProvidedAPIs",
+    }
+)
+
+
+@dataclass
+class OperatorInstallation:
+    """One operator's installation. ``step`` does what is possible now and returns what it waits for, "" when done."""
+
+    client: Client
+    cache: WatchCache
+    operator: Operator
+    run_id: str
+    say: Say
+    mine: set[str]  # packages that this call installs
+    existing: ExistingSubscription | None = None
+    offer: Offer | None = None
+    waits: str = ""
+    operand: dict[str, Any] | None = None
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.client, self.cache, self.operator, self.run_id, self.say)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another run or a person installed it."""
+        return self.existing is not None and not self.existing.ours
+
+    @property
+    def namespace(self) -> str:
+        """Namespace that it is or will be installed in."""
+        return self.existing.namespace if self.existing is not None else self.operator.namespace
+
+    def step(self) -> str:
+        """Advance as far as possible. Raises SeatrialError if the installation can't succeed."""
+        for part in (
+            self._catalog,
+            self._choice,
+            self._place,
+            self._subscribed,
+            self._plan,
+            self._csv,
+            self._operand,
+            self._expected,
+        ):
+            self.waits = part()
+            if self.waits:
+                return self.waits
+        return ""
+
+    def predict(self) -> bool:
+        """Let a writer in check mode record what is known to change; return whether anything would.
+
+        What an operator that is not installed yet would get later is known only from its catalog and its CSV.
+        """
+        for part in (self._catalog, self._choice, self._place, self._subscribed):
+            part()
+        installed = field_at(self.csv(), "status.phase") == "Succeeded"
+        if installed:
+            self._operand()
+        return bool(self.writer.changes) or not (installed or self.foreign)
+
+    # Parts
+
+    def _catalog(self) -> str:
+        if not self.operator.brings_catalog or self.foreign:
+            return ""
+        wanted = objects.catalog_source(self.operator, self.run_id)
+        wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
+        if wait:
+            return wait
+        found = existing.check_catalog(self.cache, self.operator, self.run_id)
+        if self.operator.catalog_pull_secret:
+            self.writer.ensure_pull_secret()
+        if found is None:
+            self.writer.create(wanted)
+        elif other := objects.differences(found, wanted):
+            self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
+        found = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
+        state = field_at(found, "status.connectionState.lastObservedState", "not checked yet")
+        if state == "READY":
+            return ""
+        return f"catalog {self.operator.catalog} ({state}) to be READY"
+
+    def _choice(self) -> str:
+        if self.offer is not None or self.foreign:
+            return ""
+        items = existing.offered(self.client, self.operator)
+        if not items:
+            return f"a catalog in {self.operator.catalog_namespace} to provide package {self.operator.package}"
+        self.offer = choose_offer(self.operator, items)
+        existing.check_other_providers(self.cache, self.operator, self.offer)
+        return ""
+
+    def _place(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        wait = self.writer.ensure_namespace(self.operator.namespace)
+        if wait:
+            return wait
+        if existing.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
+            self.writer.create(objects.operator_group(self.operator, self.offer, self.run_id))
+        for one in self.operator.objects:
+            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.operator.namespace)
+            if wait:
+                return wait
+            self.writer.ensure(one, self.namespace)
+        return ""
+
+    def _subscribed(self) -> str:
+        if self.foreign or self.offer is None:
+            return ""
+        wanted = objects.subscription(self.operator, self.offer, self.run_id)
+        if self.existing is None:
+            made = self.writer.create(wanted)
+            if not self.writer.check:
+                self.existing = ExistingSubscription(made, True)
+        elif other := objects.differences(self.existing.subscription, wanted):
+            spec = dict(wanted["spec"])
+            spec.setdefault("config", None)
+            self.writer.patch(self.existing.subscription, {"spec": spec}, f"{' and '.join(other)} of")
+        return ""
+
+    def _subscription(self) -> dict[str, Any]:
+        if self.existing is None:
+            raise AssertionError("no Subscription yet")
+        meta = self.existing.subscription["metadata"]
+        found = self.cache.get("Subscription", meta["namespace"], meta["name"])
+        if found is None:
+            raise SeatrialError(f"{title(self.existing.subscription)} was deleted during the installation")
+        return found
+
+    def _target(self, subscription: dict[str, Any]) -> str:
+        """Return the name of the CSV to wait for: the requested one, or the Subscription's current one.
+
+        A Subscription of somebody else may stay at the version that is installed.
+        """
+        if self.foreign and field_at(subscription, "status.installedCSV"):
+            return str(field_at(subscription, "status.installedCSV"))
+        if self.operator.version and self.offer is not None:
+            return self.offer.csv
+        return str(field_at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
+
+    def _plan(self) -> str:
+        found = self._subscription()
+        target = self._target(found)
+        if field_at(found, "status.installedCSV") == target and target:
+            return ""
+        wanted = field_at(found, "status.currentCSV")
+        if not wanted:
+            return f"OLM to resolve {title(found)}{self._trouble(found)}"
+        name = field_at(found, "status.installPlanRef.name") or field_at(found, "status.installplan.name")
+        plan = self.cache.get("InstallPlan", self.namespace, name or "")
+        if plan is None:
+            return f"an InstallPlan for {target}"
+        if field_at(plan, "status.phase") == "Failed":
+            message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
+            raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
+        if not field_at(plan, "spec.approved", False):
+            return self._approve(plan, target)
+        return f"{title(plan)} ({field_at(plan, 'status.phase', 'not begun')}) to install {target}"
+
+    def _trouble(self, subscription: dict[str, Any]) -> str:
+        """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
+        for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
+            one = conditions(subscription).get(name, {})
+            if one.get("status") == "True":
+                return f" ({name}: {one.get('message') or one.get('reason')})"
+        return ""
+
+    def _approve(self, plan: dict[str, Any], target: str) -> str:
+        """Approve the InstallPlan of the requested version, unless it would upgrade an operator of somebody else."""
+        brings = field_at(plan, "spec.clusterServiceVersionNames", [])
+        if target not in brings:
+            return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
+        if self.foreign:
+            return f"the owner of {self.operator.package} to approve {title(plan)} for {target}"
+        for each in self.cache.all("Subscription"):
+            if each["metadata"]["namespace"] != self.namespace or field_at(each, "spec.name") in self.mine:
+                continue
+            if field_at(each, "status.currentCSV") in brings and field_at(each, "status.installedCSV"):
+                raise OwnershipError(
+                    f"{self.operator.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
+                    f" create, from {field_at(each, 'status.installedCSV')} to {field_at(each, 'status.currentCSV')}."
+                    " It was not approved. Install into another namespace"
+                )
+        self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
+        return f"{title(plan)} to install {target}"
+
+    def csv(self) -> dict[str, Any] | None:
+        """Return the ClusterServiceVersion of the Subscription, None if there is none yet."""
+        if self.existing is None:
+            return None
+        found = self._subscription()
+        name = field_at(found, "status.installedCSV") or field_at(found, "status.currentCSV") or ""
+        return self.cache.get("ClusterServiceVersion", self.namespace, name)
+
+    def _csv(self) -> str:
+        found = self.csv()
+        if found is None:
+            return f"ClusterServiceVersion {self._target(self._subscription())}"
+        phase, reason = field_at(found, "status.phase", "not started"), field_at(found, "status.reason", "")
+        if phase == "Succeeded":
+            return ""
+        if phase == "Failed" and reason in TERMINAL_REASONS:
+            raise SeatrialError(
+                f"{self.operator.package}: {title(found)} failed: {reason}: {field_at(found, 'status.message', '')}"
+            )
+        return f"{title(found)} ({phase}: {field_at(found, 'status.message', reason)}) to succeed"
+
+    def _operand(self) -> str:
+        asked, csv = self.operator.operand, self.csv()
+        if asked is None:
+            return ""
+        if csv is None:
+            raise AssertionError("an operand is created after its operator")
+        found, waits = ensure_operand(self.writer, asked, csv, self.namespace)
+        self.operand = found or self.operand
+        return waits
+
+    def _expected(self) -> str:
+        return missing_object(self.cache, self.operator)

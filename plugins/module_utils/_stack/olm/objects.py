@@ -1,0 +1,240 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects by which OLM installs an operator: their manifests, and a writer that records each change."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
+
+from .readiness import covers
+from .specs import Offer, Operator
+
+MONITORING = "openshift.io/cluster-monitoring"
+
+
+V1ALPHA1 = "operators.coreos.com/v1alpha1"
+V1 = "operators.coreos.com/v1"
+
+
+def is_ours(item: Mapping[str, Any], run_id: str) -> bool:
+    """Return whether this run created an object."""
+    return bool(run_id) and label(dict(item), run_labels.RUN) == run_id
+
+
+def _metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name, "labels": {**(labels or {}), run_labels.RUN: run_id}}
+    return {**meta, "namespace": namespace} if namespace else meta
+
+
+def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
+    """Return the manifest of a namespace of this run."""
+    labels = {run_labels.PART: "operators", **({MONITORING: "true"} if monitoring else {})}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
+
+
+def operator_group(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+    """Return the OperatorGroup, which defines the namespaces that operators in a namespace watch."""
+    targets = {"targetNamespaces": [one.namespace]} if offer.watches == "own" else {}
+    return {
+        "apiVersion": V1,
+        "kind": "OperatorGroup",
+        "metadata": _metadata(f"{one.package}-operator-group", one.namespace, run_id),
+        "spec": targets,
+    }
+
+
+def group_fits(group: Mapping[str, Any], one: Operator, offer: Offer) -> bool:
+    """Return whether an OperatorGroup selects the namespaces that the operator must watch."""
+    spec = group.get("spec") or {}
+    if spec.get("selector"):
+        return False
+    targets = [each for each in spec.get("targetNamespaces") or [] if each]
+    return targets == [one.namespace] if offer.watches == "own" else not targets
+
+
+def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
+    """Return the CatalogSource of an operator with a catalog_image or catalog_address."""
+    source: dict[str, Any] = {"sourceType": "grpc", "displayName": one.catalog, "publisher": "perfscale.seatrial"}
+    if one.catalog_address:
+        source["address"] = one.catalog_address
+    else:
+        source["image"] = one.catalog_image
+        source["grpcPodConfig"] = {"securityContextConfig": "restricted"}
+        if one.catalog_pull_secret:
+            source["secrets"] = [secret_name(one)]
+    return {
+        "apiVersion": V1ALPHA1,
+        "kind": "CatalogSource",
+        "metadata": _metadata(one.catalog, one.catalog_namespace, run_id),
+        "spec": source,
+    }
+
+
+def secret_name(one: Operator) -> str:
+    """Return the name of the pull secret for a catalog's image."""
+    return one.catalog_pull_secret.replace("_", "-").lower()
+
+
+def pull_secret(one: Operator, content: str, run_id: str) -> dict[str, Any]:
+    """Return the pull secret for a catalog's image. content: a dockerconfigjson."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": _metadata(secret_name(one), one.catalog_namespace, run_id),
+        "data": {".dockerconfigjson": base64.b64encode(content.encode()).decode()},
+    }
+
+
+def subscription(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+    """Return the Subscription of an operator."""
+    spec: dict[str, Any] = {
+        "name": one.package,
+        "source": offer.catalog,
+        "sourceNamespace": offer.catalog_namespace,
+        "channel": offer.channel,
+        "startingCSV": offer.csv,
+        "installPlanApproval": "Manual" if one.manual else "Automatic",
+    }
+    if one.environment:
+        spec["config"] = {"env": [{"name": name, "value": value} for name, value in sorted(one.environment.items())]}
+    return {
+        "apiVersion": V1ALPHA1,
+        "kind": "Subscription",
+        "metadata": _metadata(one.package, one.namespace, run_id),
+        "spec": spec,
+    }
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the fields in the spec of a Subscription or CatalogSource that differ from ``wanted``.
+
+    ``startingCSV`` is not compared, since it has no effect on an existing Subscription.
+    """
+    have, want = found.get("spec") or {}, wanted["spec"]
+    names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})
+    return [name for name in names if have.get(name) != want[name]] + (
+        ["config"] if "config" not in want and field_at(dict(found), "spec.config.env") else []
+    )
+
+
+@dataclass
+class Writer:
+    """Writes the objects of one operator; ``created`` and ``changes`` list what was done.
+
+    pull_secret: the dockerconfigjson for its catalog's image. check: whether to record changes without making them.
+    """
+
+    client: Client
+    cache: WatchCache
+    operator: Operator
+    run_id: str
+    say: Say
+    pull_secret: str = field(default="", repr=False)
+    check: bool = False
+    diff: ObjectDiff = field(default_factory=ObjectDiff)
+    created: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+
+    def ensure_namespace(self, name: str) -> str:
+        """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
+        found = self.cache.get("Namespace", "", name)
+        if found is not None and field_at(found, "metadata.deletionTimestamp"):
+            return f"namespace {name} to be deleted completely"
+        monitoring = self.operator.monitoring and name == self.operator.namespace
+        if found is None:
+            self.create(namespace(name, self.run_id, monitoring))
+        elif monitoring and is_ours(found, self.run_id) and not field_at(found, "metadata.labels").get(MONITORING):
+            self.patch(found, {"metadata": {"labels": {MONITORING: "true"}}}, "monitoring of")
+        return ""
+
+    def ensure_pull_secret(self) -> None:
+        """Ensure that the catalog's pull secret exists. Secrets are not watched, since most belong to others.
+
+        Raises OwnershipError for a different Secret of that name that this run did not create.
+        """
+        wanted = pull_secret(self.operator, self.pull_secret, self.run_id)
+        meta = wanted["metadata"]
+        found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
+        if found is None:
+            self.create(wanted)
+        elif found.get("data") != wanted["data"]:
+            if not is_ours(found, self.run_id):
+                raise OwnershipError(
+                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
+                )
+            self.patch(found, {"data": wanted["data"]}, "content of")
+
+    def ensure(self, manifest: dict[str, Any], namespace: str) -> None:
+        """Ensure that an object exists that the operator or its operand refers to, by default in ``namespace``.
+
+        Raises OwnershipError for a different object of that name that this run did not create.
+        """
+        meta = {"namespace": namespace, **manifest["metadata"]}
+        meta["labels"] = {**(meta.get("labels") or {}), run_labels.RUN: self.run_id}
+        wanted = {**manifest, "metadata": meta}
+        self.cache.follow(wanted["apiVersion"], wanted["kind"])
+        found = self.cache.get(wanted["kind"], meta["namespace"], meta["name"])
+        content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
+        if found is None:
+            self.create(wanted)
+        elif not covers(found, content):
+            if not is_ours(found, self.run_id):
+                raise OwnershipError(
+                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
+                )
+            self.patch(found, content, "content of")
+
+    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Create an object and return it, or the existing one if this run created it meanwhile.
+
+        Raises OwnershipError if somebody else created it meanwhile.
+        """
+        try:
+            made = manifest if self.check else self.client.create(manifest)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            kind = self.client.kind_of(manifest)
+            meta = manifest["metadata"]
+            made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
+            if not is_ours(made, self.run_id):
+                raise OwnershipError(
+                    f"{title(made)} was just created by somebody else. Check it and try again"
+                ) from error
+        else:
+            self.created.append(title(made))
+            self.diff.created(manifest)
+            self._changed(f"created {title(made)}")
+        self.cache.note(made["kind"], made)
+        return made
+
+    def patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
+        """Apply a merge patch. what: the changed part for messages, such as "spec of", or "approved"."""
+        kind = self.client.kind_of(found)
+        meta = found["metadata"]
+        path = kind.path(meta.get("namespace", ""), meta["name"])
+        self.diff.patched(found, patch)
+        if self.check:
+            made = merged(found, patch)
+        else:
+            made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        self.cache.note(kind.kind, made)
+        self._changed(f"{what if what == 'approved' else f'changed {what}'} {title(made)}")
+
+    def _changed(self, what: str) -> None:
+        self.changes.append(what)
+        if not self.check:
+            self.say(f"{self.operator.package}: {what}")

@@ -1,0 +1,355 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remove operators of a run: operands, then Subscriptions, then what OLM created for them.
+
+Only resources that this run created and nobody else uses are removed. Before the first deletion, all resources that
+came with a Subscription of this run get the run's label. A removal that was killed can therefore be completed by
+another one, or by role cleanup, which deletes by label.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
+
+from . import existing
+from .deletion import Deletion, RecreatedObjects, delete_all, patch_labels
+from .objects import V1ALPHA1, is_ours
+
+CRD = "apiextensions.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class RemovalSpec:
+    """What to remove. Without ``packages``, every operator of the run. timeout: seconds."""
+
+    run_id: str
+    packages: Sequence[str] = ()
+    operands: Sequence[dict[str, str]] = ()  # kind and name of resources that the operators created themselves
+    namespaces: Sequence[str] = ()  # that the operators created themselves
+    crds: bool = False
+    force_finalizers: bool = False
+    timeout: float = 600
+
+
+@dataclass
+class OwnedSubscription:
+    """One Subscription of this run with the resources that came with it."""
+
+    subscription: dict[str, Any]
+    csvs: list[dict[str, Any]] = field(default_factory=list)
+    operands: list[dict[str, Any]] = field(default_factory=list)
+    crds: list[dict[str, Any]] = field(default_factory=list)
+    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that existed before
+
+    @property
+    def package(self) -> str:
+        """Its package."""
+        return str(field_at(self.subscription, "spec.name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.subscription["metadata"]["namespace"])
+
+
+class OwnedSearch:
+    """Search for removable resources. ``kept``: what is not removed, with the reason."""
+
+    def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec) -> None:
+        self.client, self.cache, self.spec = client, cache, spec
+        self.kept: list[str] = []
+        #: Operands of this run whose operator belongs to somebody else.
+        self.loose: list[dict[str, Any]] = []
+
+    def parts(self) -> list[OwnedSubscription]:
+        """Return the Subscriptions to remove; those of others are added to ``kept``."""
+        found = []
+        for each in self.cache.all("Subscription"):
+            name = field_at(each, "spec.name", "")
+            if self.spec.packages and name not in self.spec.packages:
+                continue
+            if is_ours(each, self.spec.run_id):
+                found.append(self._part(each))
+            else:
+                # Operands of this run, although somebody else installed the operator.
+                self.loose += [one for one in self._part(each).operands if is_ours(one, self.spec.run_id)]
+            if self.spec.packages and not is_ours(each, self.spec.run_id):
+                self.kept.append(f"{title(each)}: this run did not create it")
+        return [one for one in found if self._removable(one)]
+
+    def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
+        part = OwnedSubscription(subscription)
+        names = {field_at(subscription, "status.installedCSV"), field_at(subscription, "status.currentCSV")}
+        part.csvs = [
+            each
+            for each in self.cache.all("ClusterServiceVersion")
+            if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
+        ]
+        part.crds = self._crds(part)
+        for crd in part.crds:
+            part.operands += self._objects_of(crd)
+        return part
+
+    def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
+        """Return the CustomResourceDefinitions that its ClusterServiceVersions own."""
+        names = {one["name"] for csv in part.csvs for one in field_at(csv, "spec.customresourcedefinitions.owned", [])}
+        kind = self.client.kind(CRD, "CustomResourceDefinition")
+        return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
+
+    def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
+        version = next(one["name"] for one in field_at(crd, "spec.versions", []) if one.get("storage"))
+        try:
+            kind = self.client.kind(f"{field_at(crd, 'spec.group')}/{version}", field_at(crd, "spec.names.kind"))
+        except InputError:
+            return []
+        return self.client.list(kind)[0]
+
+    def _mine(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+        """Return whether a custom resource belongs to this run: labelled, or created later by its operator."""
+        if is_ours(one, self.spec.run_id):
+            return True
+        named = any(
+            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.spec.operands
+        )
+        return named and self._since(one, part)
+
+    def _since(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+        """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
+        return (
+            not label(one, run_labels.RUN)
+            and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
+        )
+
+    def _removable(self, part: OwnedSubscription) -> bool:
+        """Return whether nobody else uses the operator's kinds: no operator would manage their objects any more."""
+        others = [one for one in part.operands if not self._mine(one, part)]
+        if others:
+            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without an operator")
+        return not others
+
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+#: List requests in flight.
+_PARALLEL = 16
+
+#: OLM's labels on objects that it created for an operator.
+OLM_LABELS = ("olm.managed", "olm.copiedFrom", "olm.owner")
+
+
+class Removal(OwnedSearch):
+    """One removal of operators."""
+
+    def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec, say: Say) -> None:
+        super().__init__(client, cache, spec)
+        self.say = say
+        self.deadline = time.monotonic() + spec.timeout
+        self.done = Deletion()
+
+    def run(self, check: bool = False) -> dict[str, Any]:
+        """Remove everything. Raises WaitTimeout naming what blocks a deletion."""
+        parts = self.parts()
+        if check:
+            going = [*self.loose, *(one.subscription for one in parts)]
+            return self._result(bool(going), [title(one) for one in going])
+        self._delete(self.loose)
+        namespaces = self._label_all(parts)
+        for part in parts:
+            self._delete([one for one in part.operands if not field_at(one, "metadata.ownerReferences")])
+        plans = [
+            each
+            for each in self.cache.all("InstallPlan")
+            for part in parts
+            if any(
+                owner["uid"] == part.subscription["metadata"]["uid"]
+                for owner in field_at(each, "metadata.ownerReferences", [])
+            )
+        ]
+        self._delete([part.subscription for part in parts])
+        # Before the versions: OLM recreates what an InstallPlan in execution lists. The garbage collector deletes the
+        # plans too; this waits for it.
+        shared = [each for each in plans if len(field_at(each, "metadata.ownerReferences", [])) > 1]
+        self._delete([each for each in plans if each not in shared])
+        versions = [csv for part in parts for csv in part.csvs]
+        self._delete(versions)
+        groups = self._groups_and_catalogs()
+        recreated = RecreatedObjects(self.client, self._delete, [*groups, *versions])
+        recreated.delete_versions()
+        if self.spec.crds:
+            recreated.staying = [*self._definitions(parts), *shared]
+            recreated.components = [f"{part.package}.{part.namespace}" for part in parts]
+        recreated.delete_until_none(self.deadline, self.say)
+        self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
+        return self._result(bool(self.done.deleted), self.done.deleted)
+
+    def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
+        for one in self.kept:
+            self.say(f"left unchanged: {one}")
+        diff: dict[str, Any] = {"before": {one: {} for one in removed}, "after": {}}
+        finalizers = self.done.finalizers
+        return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": finalizers, "diff": diff}
+
+    def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
+        delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
+
+    def _subscriptions(self) -> list[dict[str, Any]]:
+        """Return the current Subscriptions of everybody."""
+        return self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
+
+    def _label_all(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
+        namespaces = []
+        for part in parts:
+            for one in [*part.csvs, *part.operands]:
+                self._label(one)
+            if self.spec.crds:
+                mine = [one for one in part.crds if is_ours(one, self.spec.run_id) or self._since(one, part)]
+                part.older = [one for one in part.crds if one not in mine]
+                part.crds = mine
+                for one in mine:
+                    self._label(one)
+            for name in self.spec.namespaces:
+                found = self.cache.get("Namespace", "", name)
+                if found is not None and found not in namespaces and self._since(found, part):
+                    self._label(found)
+                    namespaces.append(found)
+        return namespaces
+
+    def _label(self, one: dict[str, Any]) -> None:
+        if not is_ours(one, self.spec.run_id):
+            patch_labels(self.client, one, {run_labels.RUN: self.spec.run_id})
+
+    def _groups_and_catalogs(self) -> list[dict[str, Any]]:
+        """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
+        left = self._subscriptions()
+        used = {each["metadata"]["namespace"] for each in left}
+        sources = {(field_at(each, "spec.sourceNamespace"), field_at(each, "spec.source")) for each in left}
+        going = [each for each in self.cache.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
+        going += [
+            each
+            for each in self.cache.all("CatalogSource")
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
+        ]
+        going = [each for each in going if is_ours(each, self.spec.run_id)]
+        self._delete(going)
+        kind = self.client.kind("v1", "Secret")
+        secrets = [
+            self.client.get(kind, name, each["metadata"]["namespace"])
+            for each in going
+            for name in field_at(each, "spec.secrets", [])
+        ]
+        self._delete([each for each in secrets if each is not None and is_ours(each, self.spec.run_id)])
+        return [each for each in going if each["kind"] == "OperatorGroup"]
+
+    def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
+        provided = {
+            one["name"]
+            for csv in self.client.list(
+                self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
+                label_selector=f"!{existing.COPIED}",
+            )[0]
+            for one in field_at(csv, "spec.customresourcedefinitions.owned", [])
+        }
+        going = []
+        for crd in {one["metadata"]["name"]: one for part in parts for one in part.crds}.values():
+            if crd["metadata"]["name"] in provided:
+                self.kept.append(f"{title(crd)}: another operator provides it")
+            elif others := self._objects_of(crd):
+                self.kept.append(f"{title(crd)}: there are {titles(others)}")
+            else:
+                going.append(crd)
+        self._delete(going)
+        for part in parts:
+            for crd in part.older:
+                if crd["metadata"]["name"] not in provided:
+                    self._delete_roles_for(crd, part)
+        deleted = {crd["metadata"]["name"] for crd in going}
+        return [crd for part in parts for crd in [*part.crds, *part.older] if crd["metadata"]["name"] not in deleted]
+
+    def _delete_roles_for(self, crd: dict[str, Any], part: OwnedSubscription) -> None:
+        """Delete the roles that OLM created for a definition that existed before our operator."""
+        roles, _version = self.client.list(self.client.kind(_RBAC, "ClusterRole"))
+        name = crd["metadata"]["name"]
+        pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
+        self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
+
+    def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Return our namespaces of these operators; without packages, all that were created for operators."""
+        names = {*self.spec.namespaces, *(part.namespace for part in parts)}
+        names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
+        names |= {field_at(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        return [
+            found
+            for found in self.cache.all("Namespace")
+            if is_ours(found, self.spec.run_id)
+            and (found["metadata"]["name"] in names or (label(found, run_labels.PART) and not self.spec.packages))
+        ]
+
+    def _delete_namespaces(self, namespaces: Sequence[dict[str, Any]]) -> None:
+        """Delete namespaces that contain no objects of others."""
+        going: dict[str, dict[str, Any]] = {}
+        for one in namespaces:
+            name = one["metadata"]["name"]
+            others = self._others_in(name)
+            if others:
+                self.kept.append(f"Namespace {name}: it contains {titles(others)}")
+            else:
+                going[name] = one
+        self._delete(list(going.values()))
+
+    def _others_in(self, namespace: str) -> list[dict[str, Any]]:
+        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
+        with ThreadPool(_PARALLEL) as pool:
+            lists = list(pool.map(lambda kind: self._list(kind, namespace), kinds))
+        found = []
+        for kind, items in zip(kinds, lists, strict=True):
+            for item in items:
+                item["kind"] = kind.kind
+                labels = item["metadata"].get("labels") or {}
+                subscribed = kind.kind in ("Subscription", "ClusterServiceVersion") and not any(
+                    name in labels for name in OLM_LABELS[1:]
+                )
+                if subscribed or (
+                    deletion_order.is_foreign(kind.kind, item, self.spec.run_id)
+                    and not any(one in labels for one in OLM_LABELS)
+                ):
+                    found.append(item)
+        return found
+
+    def _list(self, kind: Kind, namespace: str) -> list[dict[str, Any]]:
+        try:
+            return self.client.list(kind, namespace, metadata_only=True)[0]
+        except ApiError as error:
+            if error.status in (403, 404, 405):
+                return []
+            raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
+
+
+def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
+    """Remove operators of a run; nothing on a cluster without OLM. Raises InputError, WaitTimeout, ApiError."""
+    deletion_order.selector(spec.run_id)
+    with WatchCache(client) as cache:
+        try:
+            existing.follow_olm(cache)
+        except InputError:
+            return {"changed": False, "removed": [], "kept": [], "finalizers": [], "diff": {"before": {}, "after": {}}}
+        return Removal(client, cache, spec, say).run(check)

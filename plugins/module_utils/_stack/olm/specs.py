@@ -1,0 +1,352 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators to install: options of module olm_operator, their validation, and the choice from a catalog."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+
+READY_OPTIONS: dict[str, Any] = {
+    "condition": {"type": "str"},
+    "field": {"type": "str"},
+    "equals": {"type": "str"},
+    "available": {"type": "bool", "default": False},
+    "metrics": {"type": "list", "elements": "str"},
+    "port": {"type": "int", "default": 9400},
+}
+EXPECTED_OPTIONS: dict[str, Any] = {
+    "api_version": {"type": "str", "required": True},
+    "kind": {"type": "str", "required": True},
+    "namespace": {"type": "str", "default": ""},
+    "names": {"type": "list", "elements": "str", "default": []},
+    "labels": {"type": "dict", "default": {}},
+    "at_least": {"type": "int", "default": 1},
+    "ready": {"type": "dict", "required": True, "options": READY_OPTIONS},
+}
+OPERAND_OPTIONS: dict[str, Any] = {
+    "kind": {"type": "str"},
+    "manifest": {"type": "dict"},
+    "name": {"type": "str"},
+    "namespace": {"type": "str"},
+    "patch": {"type": "dict"},
+    "append": {"type": "dict"},
+    "needs": {"type": "list", "elements": "dict"},
+    "single": {"type": "bool", "default": False},
+    "ready": {"type": "dict", "options": READY_OPTIONS},
+}
+OPERATOR_OPTIONS: dict[str, Any] = {
+    "package": {"type": "str", "required": True},
+    "namespace": {"type": "str", "required": True},
+    "catalog": {"type": "str", "default": ""},
+    "catalog_namespace": {"type": "str", "default": "openshift-marketplace"},
+    "catalog_image": {"type": "str", "default": ""},
+    "catalog_address": {"type": "str", "default": ""},
+    "catalog_pull_secret": {"type": "str", "default": "", "no_log": False},
+    "channel": {"type": "str", "default": ""},
+    "version": {"type": "str", "default": ""},
+    "approval": {"type": "str", "choices": ["auto", "Manual", "Automatic"], "default": "auto"},
+    "watches": {"type": "str", "choices": ["auto", "own", "all"], "default": "auto"},
+    "environment": {"type": "dict", "default": {}},
+    "monitoring": {"type": "bool", "default": False},
+    "objects": {"type": "list", "elements": "dict", "default": []},
+    "operand": {"type": "dict", "options": OPERAND_OPTIONS},
+    "expect": {"type": "list", "elements": "dict", "default": [], "options": EXPECTED_OPTIONS},
+}
+
+MODULE_OPTIONS: dict[str, Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **ansible_module.CLUSTER,
+    "run_id": {"type": "str", "required": True},
+    "operators": {"type": "list", "elements": "dict", "default": [], "options": OPERATOR_OPTIONS},
+    "pull_secrets": {"type": "dict", "default": {}, "no_log": True},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "operands": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"kind": {"type": "str", "required": True}, "name": {"type": "str", "required": True}},
+    },
+    "namespaces": {"type": "list", "elements": "str", "default": []},
+    "crds": {"type": "bool", "default": False},
+    "force_finalizers": {"type": "bool", "default": False},
+    "timeout": {"type": "float", "default": 900},
+}
+
+
+#: Where OpenShift keeps the catalogs that serve all namespaces.
+MARKETPLACE = "openshift-marketplace"
+
+#: Where OpenShift keeps an OperatorGroup for operators that serve all namespaces.
+GLOBAL_NAMESPACE = "openshift-operators"
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+
+
+@dataclass(frozen=True)
+class ReadyCondition:
+    """When an object is ready. One of: a condition that is True; a field that equals a value (any except 0 if none is
+    given); all pods of a workload available; a pod that serves metrics of these names at ``port``."""
+
+    condition: str = ""
+    field: str = ""
+    equals: str = ""
+    available: bool = False
+    metrics: Sequence[str] = ()
+    port: int = 9400
+
+
+@dataclass(frozen=True)
+class ExpectedObjects:
+    """Objects that must exist and be ready before the installation is complete, by name or label."""
+
+    api_version: str
+    kind: str
+    ready: ReadyCondition
+    namespace: str = ""
+    names: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    at_least: int = 1
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The custom resource to create once the operator runs: an example of its CSV, or a complete manifest."""
+
+    kind: str = ""
+    manifest: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    namespace: str = ""
+    patch: dict[str, Any] = field(default_factory=dict)
+    append: dict[str, list[Any]] = field(default_factory=dict)
+    needs: Sequence[dict[str, Any]] = ()
+    single: bool = False
+    ready: ReadyCondition | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator to install."""
+
+    package: str
+    namespace: str
+    catalog: str = ""
+    catalog_namespace: str = MARKETPLACE
+    catalog_image: str = ""
+    catalog_address: str = ""
+    catalog_pull_secret: str = ""
+    channel: str = ""
+    version: str = ""
+    approval: str = "auto"
+    watches: str = "auto"
+    environment: dict[str, str] = field(default_factory=dict)
+    monitoring: bool = False
+    objects: Sequence[dict[str, Any]] = ()
+    operand: Operand | None = None
+    expect: Sequence[ExpectedObjects] = ()
+
+    @property
+    def brings_catalog(self) -> bool:
+        """Whether the CatalogSource is created for this operator."""
+        return bool(self.catalog_image or self.catalog_address)
+
+    @property
+    def manual(self) -> bool:
+        """Whether InstallPlans wait for an approval. With a version they must, or OLM upgrades to the newest."""
+        return self.approval == "Manual" or (self.approval == "auto" and bool(self.version))
+
+
+def read_operators(given: Sequence[Mapping[str, Any]]) -> list[Operator]:
+    """Return the operators of the module's option. Raises InputError naming the operator and the value."""
+    found: list[Operator] = []
+    for values in given:
+        values = {name: value for name, value in values.items() if value is not None}
+        operand = values.pop("operand", None)
+        package = values["package"]
+        expect = [_expected(each, package) for each in values.pop("expect", ())]
+        one = Operator(**values, operand=_operand(operand, package) if operand else None, expect=expect)
+        _check(one)
+        if any(other.package == one.package for other in found):
+            raise InputError(f"operators: duplicate package '{one.package}'")
+        found.append(one)
+    return found
+
+
+def _operand(values: Mapping[str, Any], package: str) -> Operand:
+    given = {name: value for name, value in values.items() if value is not None}
+    ready = _ready(given.pop("ready", None), f"{package}: operand.ready")
+    one = Operand(**given, ready=ready)
+    if bool(one.kind) == bool(one.manifest):
+        raise InputError(
+            f"operators: {package}: operand requires either kind (of an example of the operator) or manifest"
+        )
+    if one.manifest and not (one.manifest.get("apiVersion") and one.manifest.get("kind") and _name_of(one)):
+        raise InputError(f"operators: {package}: operand.manifest requires apiVersion, kind and metadata.name")
+    return one
+
+
+def _ready(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | None:
+    given = {name: value for name, value in (values or {}).items() if value}
+    if not set(given) - {"port"}:
+        return None
+    if sum(bool(given.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
+        raise InputError(f"operators: {where} requires exactly one of condition, field, available and metrics")
+    return ReadyCondition(**given)
+
+
+def _expected(values: Mapping[str, Any], package: str) -> ExpectedObjects:
+    given = {name: value for name, value in values.items() if value is not None}
+    ready = _ready(given.pop("ready", None), f"{package}: expect: ready")
+    if ready is None:
+        raise InputError(f"operators: {package}: expect: {given.get('kind')}: ready is missing")
+    return ExpectedObjects(**given, ready=ready)
+
+
+def _name_of(one: Operand) -> str:
+    return one.name or str(field_at(one.manifest, "metadata.name", ""))
+
+
+def _check(one: Operator) -> None:
+    for what in ("package", "namespace", "catalog", "catalog_namespace"):
+        value = getattr(one, what)
+        if (value or what in ("package", "namespace")) and not _NAME.match(value):
+            raise InputError(f"operators: {one.package}: {what} '{value}' is not a valid Kubernetes name")
+    if one.brings_catalog and not one.catalog:
+        raise InputError(
+            f"operators: {one.package}: catalog_image and catalog_address require catalog, the CatalogSource"
+        )
+    if one.catalog_image and one.catalog_address:
+        raise InputError(f"operators: {one.package}: give one of catalog_image and catalog_address")
+    if one.catalog_pull_secret and not one.catalog_image:
+        raise InputError(f"operators: {one.package}: catalog_pull_secret requires catalog_image")
+    if one.version and one.approval == "Automatic":
+        raise InputError(
+            f"operators: {one.package}: approval Automatic would upgrade version {one.version} to the newest version of"
+            " its channel. Remove approval or version"
+        )
+    if one.watches == "own" and one.namespace == GLOBAL_NAMESPACE:
+        raise InputError(
+            f"operators: {one.package}: operators in {GLOBAL_NAMESPACE} watch all namespaces, not their own"
+        )
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The chosen version of a package in a catalog, with its channel, kinds and install mode."""
+
+    package: str
+    catalog: str
+    catalog_namespace: str
+    channel: str
+    csv: str
+    newest: bool
+    kinds: tuple[str, ...]  # names of the CustomResourceDefinitions that it provides
+    watches: str
+
+
+def choose_offer(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
+    """Return the offer that matches the operator, from the PackageManifests of its name.
+
+    Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
+    """
+    names = [str(field_at(dict(each), "status.catalogSource", "")) for each in manifests]
+    if len(manifests) > 1:
+        raise InputError(
+            f"operators: {one.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
+        )
+    status = dict(manifests[0])["status"]
+    channels = {each["name"]: each for each in status.get("channels") or []}
+    wanted = one.channel or status.get("defaultChannel") or ""
+    if wanted not in channels:
+        raise InputError(
+            f"operators: {one.package} has no channel '{wanted}'{nearest(wanted, channels)};"
+            f" catalog {names[0]} has {', '.join(sorted(channels)) or 'none'}"
+        )
+    channel = channels[wanted]
+    described = channel.get("currentCSVDesc") or {}
+    csv = _csv_of(one, channel, described)
+    owned = field_at(described, "customresourcedefinitions.owned", [])
+    return Offer(
+        package=one.package,
+        catalog=names[0],
+        catalog_namespace=str(status.get("catalogSourceNamespace") or one.catalog_namespace),
+        channel=wanted,
+        csv=csv,
+        newest=csv == channel["currentCSV"],
+        kinds=tuple(sorted(each["name"] for each in owned)),
+        watches=_watches(one, described.get("installModes") or []),
+    )
+
+
+def _csv_of(one: Operator, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    newest = str(channel["currentCSV"])
+    if not one.version:
+        return newest
+    version = one.version.removeprefix("v")
+    entries = {each["name"]: str(each.get("version") or "") for each in channel.get("entries") or []}
+    for name, known in entries.items():
+        if one.version == name or version == known:
+            return name
+    if entries:
+        raise InputError(
+            f"operators: {one.package}: channel {channel['name']} has no version '{one.version}'"
+            f"{nearest(version, entries.values())}; it has {', '.join(sorted(entries.values()))}"
+        )
+    # Older catalogs do not list entries. The name is then derived from that of the newest version.
+    known = str(described.get("version") or "")
+    if known and newest.endswith(known):
+        return newest.removesuffix(known) + version
+    return one.version
+
+
+def _watches(one: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
+    can = {each["type"] for each in modes if each.get("supported")}
+    mode = {"own": "OwnNamespace", "all": "AllNamespaces"}
+    wanted = one.watches
+    if wanted == "auto":
+        wanted = "own" if one.namespace != GLOBAL_NAMESPACE and ("OwnNamespace" in can or not can) else "all"
+    if can and mode[wanted] not in can:
+        raise InputError(
+            f"operators: {one.package} can't watch {'all namespaces' if wanted == 'all' else 'its own namespace only'}:"
+            f" it supports {', '.join(sorted(can))}"
+        )
+    return wanted
+
+
+def example_of(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the example of a kind in a ClusterServiceVersion (alm-examples). Raises InputError naming its kinds."""
+    text = field_at(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
+    try:
+        examples = [each for each in json.loads(text) if isinstance(each, dict)]
+    except ValueError as error:
+        raise InputError(f"{csv['metadata']['name']}: its alm-examples are not valid JSON: {error}") from error
+    for each in examples:
+        if each.get("kind") == kind:
+            return each
+    kinds = sorted({str(each.get("kind")) for each in examples})
+    raise InputError(
+        f"{csv['metadata']['name']} has no example of kind {kind}{nearest(kind, kinds)};"
+        f" it has {', '.join(kinds) or 'none'}. Set operand.manifest"
+    )
+
+
+def append_items(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return ``base`` with items added to its lists, by dotted path. Items that a list already has are not repeated."""
+    result = dict(base)
+    for path, items in more.items():
+        head, _dot, rest = path.partition(".")
+        if rest:
+            inner = result.get(head)
+            result[head] = append_items(inner if isinstance(inner, Mapping) else {}, {rest: items})
+        else:
+            have = list(result.get(head) or [])
+            result[head] = have + [item for item in items if item not in have]
+    return result

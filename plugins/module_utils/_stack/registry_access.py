@@ -1,0 +1,326 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Give a cluster access to a registry, and put everything back: its pull secret, mirrors of images, machine pools.
+
+The inventory, a file of the run, names every change before it is made. It holds no credentials: of the pull secret only
+salted hashes, by which a later session recognizes what it finds. Pools of machines take over a changed configuration
+one machine after the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    OwnershipError,
+    ProcessError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions,
+    field_at,
+    is_condition_true,
+    title,
+)
+
+from . import pull_secret
+
+POOL_VERSION, POOL_KIND = "machineconfiguration.openshift.io/v1", "MachineConfigPool"
+#: Seconds between two looks at the pools.
+_POLL_INTERVAL = 5.0
+
+
+def refuse_unable_pools(client: Client) -> None:
+    """Raise ProcessError if a pool could not take over a change, InputError on a cluster without pools."""
+    for one in _pools(client):
+        _refuse_degraded(one)
+        if field_at(one, "spec.paused", False):
+            raise ProcessError(f"{title(one)} is paused: its machines would not take over a changed configuration")
+
+
+def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.Say) -> None:
+    """Wait until every pool has its configuration on all machines, at least ``settle`` seconds.
+
+    Within these seconds the operator makes a new configuration of what was changed; it makes none if nothing of the
+    configuration depends on it. timeout: in seconds, after these. Raises ProcessError for a degraded pool, WaitTimeout.
+    """
+    began = time.monotonic()
+
+    def look() -> tuple[bool | None, str]:
+        pools = _pools(client)
+        if time.monotonic() - began < settle:
+            return None, "waiting for new configurations of the MachineConfigPools"
+        for one in pools:
+            _refuse_degraded(one)
+        late = [_progress(one) for one in pools if not _updated(one)]
+        return (None, f"waiting for {formats.format_list(late)}") if late else (True, "")
+
+    limit = settle + timeout
+    waiting.wait_until(look, limit, say, lambda text: f"after {limit:g} s still {text}", _POLL_INTERVAL)
+
+
+def _pools(client: Client) -> list[dict[str, Any]]:
+    try:
+        return [{**one, "kind": POOL_KIND} for one in client.list(client.kind(POOL_VERSION, POOL_KIND))[0]]
+    except InputError as error:
+        raise InputError(f"credentials and mirrors can only be added to a cluster of OpenShift: {error}") from error
+
+
+def _refuse_degraded(pool: Mapping[str, Any]) -> None:
+    if is_condition_true(pool, "Degraded"):
+        why = conditions(pool)["Degraded"].get("message") or "its condition gives no reason"
+        raise ProcessError(f"{title(pool)} is degraded: {why}")
+
+
+def _updated(pool: Mapping[str, Any]) -> bool:
+    """Return whether all machines have the configuration: the condition alone may be that of the last one."""
+    wanted, reached = (field_at(pool, f"{part}.configuration.name", "") for part in ("spec", "status"))
+    return is_condition_true(pool, "Updated") and wanted == reached
+
+
+def _progress(pool: Mapping[str, Any]) -> str:
+    done, count = (field_at(pool, f"status.{name}", 0) for name in ("updatedMachineCount", "machineCount"))
+    why = conditions(pool).get("Updating", {}).get("message") or (
+        "it is paused" if field_at(pool, "spec.paused") else ""
+    )
+    return f"{title(pool)} ({done} of {count} machines updated{f': {why}' if why else ''})"
+
+
+#: Annotation with the id of the run. It is no label: role cleanup would delete the object, also if somebody changed it.
+RUN_ANNOTATION = "perfscale.seatrial/run"
+DIGEST, TAG = "digest", "tag"
+#: (API version, kind, field of its spec) for images by digest and by tag, and of clusters before OpenShift 4.13.
+CURRENT = {
+    DIGEST: ("config.openshift.io/v1", "ImageDigestMirrorSet", "imageDigestMirrors"),
+    TAG: ("config.openshift.io/v1", "ImageTagMirrorSet", "imageTagMirrors"),
+}
+OLDER = {DIGEST: ("operator.openshift.io/v1alpha1", "ImageContentSourcePolicy", "repositoryDigestMirrors")}
+
+MirrorKinds = Mapping[str, tuple[str, str, str]]
+
+
+def mirror_kinds(client: Client) -> MirrorKinds:
+    """Return the kinds that the cluster uses. Raises InputError if it has none.
+
+    While policies exist, releases of the transition refuse mirror sets: a policy joins the others.
+    """
+    older = _served(client, OLDER)
+    if older and any(client.list(client.kind(*one[:2]))[0] for one in OLDER.values()):
+        return OLDER
+    if _served(client, CURRENT):
+        return CURRENT
+    if older:
+        return OLDER
+    raise InputError("mirrors: the cluster has neither ImageDigestMirrorSets nor ImageContentSourcePolicies")
+
+
+def _served(client: Client, wanted: MirrorKinds) -> bool:
+    try:
+        for version, kind, _field in wanted.values():
+            client.kind(version, kind)
+    except InputError:
+        return False
+    return True
+
+
+def mirror_manifests(mirrors: Sequence[Mapping[str, Any]], run_id: str, known: MirrorKinds) -> list[dict[str, Any]]:
+    """Return the objects for the mirrors. Raises InputError for tags on a cluster that only knows digests."""
+    found = []
+    for by in (DIGEST, TAG):
+        entries = [{"source": one["source"], "mirrors": list(one["mirrors"])} for one in mirrors if one["by"] == by]
+        if not entries:
+            continue
+        if by not in known:
+            raise InputError(
+                f"mirrors: {entries[0]['source']} by tag: this cluster uses ImageContentSourcePolicies, which "
+                "only mirror images by digest"
+            )
+        version, kind, name = known[by]
+        metadata = {"name": f"seatrial-{run_id}", "annotations": {RUN_ANNOTATION: run_id}}
+        found.append({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {name: entries}})
+    return found
+
+
+FILE, SCHEMA = "registry.json", "registry/1"
+NAMESPACE, NAME, KEY = "openshift-config", "pull-secret", ".dockerconfigjson"
+_DELETION = 60.0
+
+
+class RegistryAccess:
+    """The access of one cluster. path: of the inventory. timeout: in seconds. settle: see machine_config_pools.wait."""
+
+    def __init__(
+        self, client: Client, path: Path, run_id: str, timeout: float, settle: float, say: waiting.Say
+    ) -> None:
+        self.client, self.path, self.run_id, self.say = client, path, run_id, say
+        self.timeout, self.settle = timeout, settle
+
+    def give(self, credentials: str, mirrors: Sequence[Mapping[str, Any]], check: bool = False) -> bool:
+        """Merge credentials (a dockerconfigjson, or empty) into the pull secret, create mirrors, wait for all machines.
+
+        Returns whether anything changes. Everything is checked before the first change. Raises InputError,
+        OwnershipError, ProcessError, WaitTimeout.
+        """
+        refuse_unable_pools(self.client)
+        inventory = self._read()
+        wanted = pull_secret.auths(credentials, "the pull secret for the registry") if credentials else {}
+        sets = mirror_manifests(mirrors, self.run_id, mirror_kinds(self.client)) if mirrors else []
+        missing = [one for one in sets if not self._is_there(one)]
+        secret, text = self._secret() if wanted else ({}, "")
+        result = pull_secret.merged(text, wanted) if wanted else ""
+        changes = bool(missing) or result != text
+        if check or not (changes or inventory.get("pending")):
+            return changes
+        if result != text:
+            inventory["secret"] = _noted(inventory.get("secret"), text, result, pull_secret.added(text, wanted))
+        known = [one["manifest"] for one in inventory["mirrors"]]
+        inventory["mirrors"] += [{"manifest": one} for one in missing if one not in known]
+        files.write_json(self.path, {**inventory, "pending": True}, SCHEMA)
+        if result != text:
+            self._write(secret, result)
+            self.say(f"credentials for {', '.join(inventory['secret']['registries'])} are in the pull secret")
+        for one in missing:
+            self.client.create(one)
+            self.say(f"created {title(one)}")
+        wait_for_pools(self.client, self.timeout, self.settle, self.say)
+        files.write_json(self.path, {**inventory, "pending": False}, SCHEMA)
+        return changes
+
+    def back(self, check: bool = False) -> bool:
+        """Put back what give() changed, as often as necessary. Returns whether anything changes.
+
+        Raises OwnershipError, after all else was put back, for what somebody else has changed since.
+        """
+        inventory = self._read()
+        noted = bool(inventory["mirrors"] or inventory.get("secret"))
+        if check or not noted:
+            return noted
+        left: list[str] = []
+        changed = [self._remove_mirrors(one, left) for one in inventory["mirrors"]]
+        if inventory.get("secret"):
+            changed.append(self._restore_secret(inventory["secret"], left))
+        wait_for_pools(self.client, self.timeout, self.settle, self.say)
+        if left:
+            raise OwnershipError(
+                f"{'. '.join(left)}. Nothing of this was touched. Remove what this run added, then run this again: "
+                f"{self.path} lists it"
+            )
+        self.path.unlink(missing_ok=True)
+        return any(changed)
+
+    def _read(self) -> dict[str, Any]:
+        return dict(files.read_json(self.path)) if self.path.exists() else {"schema": SCHEMA, "mirrors": []}
+
+    def _secret(self) -> tuple[dict[str, Any], str]:
+        found = self.client.get(self.client.kind("v1", "Secret"), NAME, NAMESPACE)
+        data = ((found or {}).get("data") or {}).get(KEY)
+        if found is None or data is None:
+            raise InputError(f"the cluster has no Secret {NAMESPACE}/{NAME} with {KEY}")
+        return found, base64.b64decode(data).decode()
+
+    def _write(self, secret: Mapping[str, Any], text: str) -> None:
+        """Replace the content, unless somebody has changed the Secret since it was read. Raises OwnershipError."""
+        version = secret["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "data": {KEY: base64.b64encode(text.encode()).decode()}}
+        path = self.client.kind("v1", "Secret").path(NAMESPACE, NAME)
+        try:
+            self.client.request("PATCH", path, body, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            raise OwnershipError(f"somebody changed Secret {NAMESPACE}/{NAME} at the same moment: run again") from error
+
+    def _is_there(self, wanted: Mapping[str, Any]) -> bool:
+        found = self._mirror_set(wanted)
+        if found is not None and not _same(found, wanted):
+            raise OwnershipError(f"{title(found)} exists and is another one: remove it first")
+        return found is not None
+
+    def _mirror_set(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
+        return self.client.get(kind, wanted["metadata"]["name"])
+
+    def _remove_mirrors(self, entry: Mapping[str, Any], left: list[str]) -> bool:
+        wanted = entry["manifest"]
+        found = self._mirror_set(wanted)
+        if found is None:
+            return False
+        if not _same(found, wanted):
+            left.append(f"somebody changed {title(found)} since this run created it")
+            return False
+        kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
+        self.client.delete_seen(kind, wanted["metadata"]["name"], "", found["metadata"]["uid"])
+        waiting.wait_until_gone(lambda: [title(found)] if self._mirror_set(wanted) else [], _DELETION)
+        self.say(f"removed {title(found)}")
+        return True
+
+    def _restore_secret(self, entry: Mapping[str, Any], left: list[str]) -> bool:
+        secret, text = self._secret()
+        now = _hashed(entry["salt"], text)
+        if now == entry["before"] or not _ours(entry) & set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}")):
+            return False
+        names = next((one["registries"] for one in entry["states"] if one["after"] == now), None)
+        if names is None:
+            left.append(_changed_since(entry, text))
+            return False
+        self._write(secret, pull_secret.removed(text, names))
+        self.say(f"the pull secret is as before, without {', '.join(names)}")
+        return True
+
+
+def _noted(earlier: Mapping[str, Any] | None, text: str, result: str, names: list[str]) -> dict[str, Any]:
+    """Return the entry of the pull secret for a change from ``text`` to ``result``, which adds ``names``.
+
+    Raises OwnershipError if an earlier change was not put back and somebody has changed the secret since.
+    """
+    salt = earlier["salt"] if earlier else secrets.token_hex(16)
+    entry: dict[str, Any] = {
+        "salt": salt,
+        "before": _hashed(salt, text),
+        "known": sorted(pull_secret.auths(text, "it")),
+        "states": [],
+    }
+    if earlier:
+        entry = {**entry, "before": earlier["before"], "known": earlier["known"], "states": list(earlier["states"])}
+        now = _hashed(salt, text)
+        ours = next((one["registries"] for one in entry["states"] if one["after"] == now), None)
+        if now != entry["before"] and ours is None:
+            raise OwnershipError(_changed_since(earlier, text))
+        names = [*names, *(ours or [])]
+    state = {"after": _hashed(salt, result), "registries": names}
+    return {**entry, "registries": names, "states": [*(one for one in entry["states"] if one != state), state]}
+
+
+def _changed_since(entry: Mapping[str, Any], text: str) -> str:
+    there = set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}"))
+    ours = _ours(entry)
+    more, fewer = sorted(there - set(entry["known"]) - ours), sorted(set(entry["known"]) - there)
+    how = [f"{what} {formats.format_list(names)}" for what, names in (("added", more), ("removed", fewer)) if names]
+    still = f"; it still has this run's {formats.format_list(sorted(ours & there))}" if ours & there else ""
+    return f"somebody changed Secret {NAMESPACE}/{NAME} ({' and '.join(how) or 'other content'}){still}"
+
+
+def _ours(entry: Mapping[str, Any]) -> set[str]:
+    """Return the registries whose credentials the run added."""
+    return {name for one in entry["states"] for name in one["registries"]}
+
+
+def _hashed(salt: str, text: str) -> str:
+    return hashlib.sha256(f"{salt}{text}".encode()).hexdigest()
+
+
+def _same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether an object is ours and unchanged: its first generation may have defaults of the server."""
+    owner = (found["metadata"].get("annotations") or {}).get(RUN_ANNOTATION)
+    unchanged = found["metadata"].get("generation") == 1 or found.get("spec") == wanted["spec"]
+    return unchanged and owner == wanted["metadata"]["annotations"][RUN_ANNOTATION]

@@ -1,0 +1,151 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a cleanup deletes, in which order, and what it must never touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from hypothesis import given
+from hypothesis import strategies as st
+
+ALL = frozenset({"list", "delete", "deletecollection"})
+POD = Kind("v1", "Pod", "pods", True, ALL)
+JOB = Kind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True, ALL)
+ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False, ALL)
+NAMESPACE = Kind("v1", "Namespace", "namespaces", False, frozenset({"list", "delete"}))
+NODE = Kind("v1", "Node", "nodes", False, ALL)
+DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL)
+KINDS = (POD, JOB, ROLE, NAMESPACE, NODE, DEFINITION)
+RUN = "t1121-abcdef"
+
+
+def one(kind: Kind = POD, name: str = "a", uid: str = "", **more: Any) -> deletion_order.LabelledObject:
+    return deletion_order.LabelledObject(
+        kind, "ns" if kind.namespaced else "", name, uid or f"{kind.kind}/{name}", **more
+    )
+
+
+@pytest.mark.parametrize("run_id", ["", "a", "UPPER-CASE", "a,b=c-d", "x" * 30, "t1121-abcdef,"])
+def test_what_is_no_run_id_never_becomes_a_selector(run_id: str) -> None:
+    """An empty selector would delete everything that there is."""
+    with pytest.raises(InputError, match="nothing was deleted"):
+        deletion_order.selector(run_id)
+
+
+def test_a_further_selector_only_narrows() -> None:
+    assert deletion_order.selector(RUN) == f"perfscale.seatrial/run={RUN}"
+    assert deletion_order.selector(RUN, "app=x") == f"perfscale.seatrial/run={RUN},app=x"
+
+
+def test_only_kinds_that_can_be_listed_and_deleted_count() -> None:
+    review = Kind(
+        "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", False, frozenset({"create"})
+    )
+    metrics = Kind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", True, frozenset({"list"}))
+    event = Kind("v1", "Event", "events", True, ALL)
+    assert deletion_order.deletable([review, metrics, event, *KINDS]) == list(KINDS)
+
+
+def test_kinds_can_be_named_with_and_without_their_group() -> None:
+    assert deletion_order.deletable(KINDS, ["PyTorchJob", "Pod"]) == [POD, JOB]
+    assert deletion_order.deletable(KINDS, ["PyTorchJob.kubeflow.org"]) == [JOB]
+    with pytest.raises(InputError, match="no kind 'PytorchJob' .*did you mean 'PyTorchJob'"):
+        deletion_order.deletable(KINDS, ["PytorchJob"])
+
+
+@given(st.permutations([one(kind, name) for kind in KINDS for name in "ab"]))
+def test_namespaced_goes_first_then_the_clusters_own_namespaces_nodes_definitions(
+    objects: list[deletion_order.LabelledObject],
+) -> None:
+    waves = deletion_order.waves(objects)
+    order = [{found.kind.kind for found in wave} for wave in waves]
+    assert order == [{"Pod", "PyTorchJob"}, {"ClusterRole"}, {"Namespace"}, {"Node"}, {"CustomResourceDefinition"}]
+    assert sorted(found.uid for wave in waves for found in wave) == sorted(found.uid for found in objects)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=10))
+def test_only_what_no_object_of_the_run_owns_is_a_root(parents: list[int]) -> None:
+    """Dependents that are deleted before their owner would be made anew. An owner outside of the run does not count."""
+    objects = [
+        one(name=str(n), uid=str(n), owners=(str(parent),) if parent != n else ()) for n, parent in enumerate(parents)
+    ]
+    roots = deletion_order.roots(objects)
+    uids = {found.uid for found in objects}
+    assert all((found in roots) is not bool(uids.intersection(found.owners)) for found in objects)
+
+
+def test_an_object_that_two_groups_serve_counts_once() -> None:
+    assert len(deletion_order.distinct([one(POD, "a", "u1"), one(JOB, "a", "u1"), one(POD, "b", "u2")])) == 2
+
+
+def test_what_is_left_names_the_finalizer_that_holds_it_first() -> None:
+    held = one(JOB, "z", deleting=True, finalizers=("example.com/hold",))
+    text = deletion_order.format_left([one(POD, "a"), one(POD, "b"), held], some=2)
+    assert text == "2 Pod, 1 PyTorchJob: PyTorchJob ns/z (held by finalizer example.com/hold); Pod ns/a and 1 more"
+
+
+def item(
+    name: str = "x", labels: dict[str, str] | None = None, managers: tuple[str, ...] = (), owned: bool = False
+) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        "name": name,
+        "labels": labels or {},
+        "managedFields": [{"manager": one} for one in managers],
+    }
+    if owned:
+        meta["ownerReferences"] = [{"uid": "u"}]
+    return {"metadata": meta}
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "foreign"),
+    [
+        ("ConfigMap", item(managers=("kubectl-create",)), True),
+        ("ConfigMap", item(), True),
+        ("ConfigMap", item(labels={run_labels.RUN: "t1121-others"}, managers=("perfscale-seatrial",)), True),
+        ("ConfigMap", item(labels={run_labels.RUN: RUN}, managers=("kubectl-create",)), False),
+        ("ConfigMap", item("kube-root-ca.crt"), False),
+        ("ServiceAccount", item("default", managers=("kube-controller-manager",)), False),
+        ("Service", item(owned=True, managers=("training-operator",)), False),
+        ("RoleBinding", item("system:deployers", managers=("openshift-controller-manager",)), False),
+        ("Secret", item("copied", managers=("some-operator", "kubectl-edit")), True),
+        ("Event", item(managers=("kubectl-create",)), False),
+    ],
+)
+def test_only_somebody_elses_object_keeps_a_namespace(kind: str, what: dict[str, Any], foreign: bool) -> None:
+    assert deletion_order.is_foreign(kind, what, RUN) is foreign
+
+
+def test_metadata_is_read_from_what_the_server_sends() -> None:
+    found = deletion_order.labelled_object(
+        JOB,
+        {
+            "metadata": {
+                "name": "a",
+                "namespace": "ns",
+                "uid": "u",
+                "finalizers": ["f"],
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{"uid": "o"}],
+            }
+        },
+    )
+    assert found == deletion_order.LabelledObject(JOB, "ns", "a", "u", ("o",), ("f",), True)
+    assert (
+        deletion_order.format_counts({}) == "nothing"
+        and deletion_order.format_counts(deletion_order.counts([found, one()])) == "1 PyTorchJob, 1 Pod"
+    )
+
+
+@pytest.mark.parametrize("manager", ["olm", "catalog", "manager", "seatrial-player", "gpu-operator"])
+def test_what_olm_and_operators_wrote_is_nobody_elses(manager: str) -> None:
+    copied = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}]}}
+    assert not deletion_order.is_foreign("ClusterServiceVersion", copied, "run-0001")
+    by_hand = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}, {"manager": "kubectl-edit"}]}}
+    assert deletion_order.is_foreign("ClusterServiceVersion", by_hand, "run-0001")

@@ -1,0 +1,96 @@
+"""What the examination says of nodes and room, on an API server that answers as scripted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor_checks import (
+    ExaminationSpec,
+    examine,
+    foresee,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from scripted_server import ScriptedServer
+
+GPU = "nvidia.com/gpu"
+PLAN = {"workloads": 3, "arrival": {"type": "closed"}, "gpus": 2, "requests": {GPU: 1}}
+
+
+def node(name: str, ready: bool = True) -> dict[str, Any]:
+    said = [{"type": "Ready", "status": str(ready)}]
+    return {"metadata": {"name": name}, "status": {"allocatable": {GPU: "8"}, "conditions": said}}
+
+
+def told(folder: Path, there: list[dict[str, Any]], scaler: bool = False, **order: Any) -> dict[str, tuple[str, str]]:
+    """Return what is said of each check."""
+
+    def answer(asked: Any) -> Any:
+        if asked.path.startswith("/version"):
+            return 200, {"major": "1", "minor": "34", "gitVersion": "v1.34.0"}
+        if asked.path.startswith("/api/v1/nodes"):
+            return 200, {"metadata": {}, "items": there}
+        if asked.path == "/api/v1":
+            return 200, {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False, "verbs": ["list"]}]}
+        if scaler and "cluster-autoscaler-status" in asked.path:
+            return 200, {}
+        return 404, {"kind": "Status", "code": 404, "message": "not found"}
+
+    asked = {"phases": ["prepare", "test"], "permissions": [], "kinds": [], "namespaces": [], "storage_classes": []}
+    with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client:
+        found = examine(client, ExaminationSpec(**{**asked, "points": {"001": PLAN}, "others": False, **order}))
+    return {one["check"]: (one["result"], one["detail"]) for one in found["checks"]}
+
+
+def test_a_cluster_without_nodes_is_not_ok_and_says_it_once(tmp_path: Path) -> None:
+    found = told(tmp_path, [])
+    assert found["nodes"] == ("missing", "the cluster has no node, so nothing can be scheduled")
+    assert "room" not in found
+
+
+def test_nodes_that_are_not_ready_are_missing_if_all_are_and_noted_if_some_are(tmp_path: Path) -> None:
+    assert told(tmp_path, [node("a", False)])["nodes"][0] == "missing"
+    assert told(tmp_path, [node("a"), node("b", False)])["nodes"] == ("note", "1 of 2 Ready, 16 GPUs")
+    assert told(tmp_path, [node("a")])["nodes"] == ("ok", "1 of 1 Ready, 8 GPUs")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({"installs": "nfd, gpu_operator"}, "phase prepare installs nfd, gpu_operator"),
+        ({"nodes": [{"count": 2}]}, "is not known yet"),
+        ({"scaler": True}, "the cluster autoscaler may add nodes"),
+    ],
+)
+def test_what_may_come_later_is_noted_and_not_missing(tmp_path: Path, order: dict[str, Any], words: str) -> None:
+    points = {"001": {**PLAN, "requests": {GPU: 16}}}
+    assert told(tmp_path, [node("a")], points=points)["room"][0] == "missing"
+    result, detail = told(tmp_path, [node("a")], points=points, **order)["room"]
+    assert result == "note" and words in detail
+
+
+def test_points_that_lack_the_same_are_named_together(tmp_path: Path) -> None:
+    points = {name: {**PLAN, "gpus": 16} for name in ("001", "002")}
+    assert told(tmp_path, [node("a")], points=points)["room"][1].startswith("points 001, 002: one workload wants 16")
+
+
+def test_many_points_have_one_line_for_all(tmp_path: Path) -> None:
+    points = {f"{number:03d}": PLAN for number in range(1, 9)}
+    assert told(tmp_path, [node("a")], points=points)["plan"][1].startswith("all 8 points: ")
+
+
+def test_of_two_versions_of_a_kind_one_is_enough_and_without_both_the_first_is_missing(tmp_path: Path) -> None:
+    found = told(tmp_path, [node("a")], kinds=["gone/v2/Node or v1/Node"])
+    assert found["kinds"] == ("ok", "Node (v1)") and "kind" not in found
+    result, detail = told(tmp_path, [node("a")], kinds=["gone/v2/Node or gone/v1/Node"])["kind"]
+    assert result == "missing" and "gone/v2" in detail
+
+
+def test_without_a_cluster_each_point_is_estimated_and_the_least_rbac_is_known() -> None:
+    right = {"phases": ["test"], "resources": ["pods"], "verbs": ["list"]}
+    points = {f"{number:03d}": {**PLAN, "seconds": 600, "pods": 1} for number in range(1, 6)}
+    found = foresee(ExaminationSpec(["test"], [right], [], ["mine"], [], points))
+    assert [one["check"] for one in found["checks"]] == ["cluster", *["plan"] * 6] and found["missing"] == 0
+    assert "point 005: 3 workloads in about 600 s, 1.00 GPU hours" in found["checks"][5]["detail"]
+    assert [one["kind"] for one in found["rbac"]][:1] == ["ClusterRole"]

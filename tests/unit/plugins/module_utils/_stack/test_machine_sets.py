@@ -1,0 +1,77 @@
+"""Which MachineSet is scaled, and what one looks like that is derived from a set of workers."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import MachineSetSpec
+from machine_api_simulator import machine_set
+
+
+def sets() -> list[dict]:
+    return [machine_set("lab-x7k2p-worker-b", 2), machine_set("lab-x7k2p-worker-a", 3)]
+
+
+def value(one: dict) -> dict:
+    return one["spec"]["template"]["spec"]["providerSpec"]["value"]
+
+
+def test_a_set_that_is_named_is_scaled_and_keeps_everything_else() -> None:
+    there, wanted = machine_sets.choose_set(sets(), MachineSetSpec(5, name="lab-x7k2p-worker-b"))
+    assert there is not None
+    expected = copy.deepcopy(there)
+    expected["spec"]["replicas"] = 5
+    assert wanted == expected
+
+
+def test_the_first_set_of_an_instance_type_is_scaled() -> None:
+    there, wanted = machine_sets.choose_set(sets(), MachineSetSpec(5, instance_type="m6i.xlarge"))
+    assert there is not None and wanted["metadata"]["name"] == "lab-x7k2p-worker-a"
+
+
+def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> None:
+    wish = MachineSetSpec(4, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True, disk=200)
+    there, made = machine_sets.choose_set(sets(), wish)
+    assert there is None
+    assert made["metadata"]["name"] == "lab-x7k2p-g5-2xlarge" and made["spec"]["replicas"] == 4
+    assert made["spec"]["selector"]["matchLabels"][machine_sets.SET] == "lab-x7k2p-g5-2xlarge"
+    template = made["spec"]["template"]
+    assert template["metadata"]["labels"][machine_sets.SET] == "lab-x7k2p-g5-2xlarge"
+    assert template["spec"]["taints"] == [{"key": "only-users", "effect": "NoSchedule", "value": "yes"}]
+    assert template["spec"]["metadata"]["labels"]["only-users"] == "yes"
+    assert value(made)["instanceType"] == "g5.2xlarge" and value(made)["spotMarketOptions"] == {}
+    assert value(made)["blockDevices"][0]["ebs"]["volumeSize"] == 200
+    assert value(made)["ami"] == value(sets()[1])["ami"], "the rest is as the workers have it"
+    assert "status" not in made and "resourceVersion" not in made["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (MachineSetSpec(1), "set node_scaling_name or node_scaling_instance_type"),
+        (MachineSetSpec(-1, name="x"), "it must be 0 or more"),
+        (MachineSetSpec(1, name="lab-x7k2p-worker-c"), "did you mean 'lab-x7k2p-worker-"),
+        (MachineSetSpec(1, name="lab-x7k2p-worker-a", instance_type="g5.xlarge"), "has machines of type m6i.xlarge"),
+        (MachineSetSpec(1, instance_type="g5.xlarge", taint="only users"), "is not a taint"),
+        (MachineSetSpec(1, instance_type="g5.xlarge", base="nothing"), "there is no MachineSet 'nothing'"),
+    ],
+)
+def test_what_can_not_be_meant_is_one_error(wish: MachineSetSpec, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        machine_sets.choose_set(sets(), wish)
+
+
+def test_a_cloud_that_is_not_known_is_refused_for_instance_types_and_fine_by_name() -> None:
+    other = machine_set("lab-worker", 1)
+    value(other)["kind"] = "SomethingElseSpec"
+    with pytest.raises(InputError, match="SomethingElseSpec"):
+        machine_sets.choose_set([other], MachineSetSpec(1, instance_type="large"))
+    assert machine_sets.choose_set([other], MachineSetSpec(2, name="lab-worker"))[1]["spec"]["replicas"] == 2
+
+
+def test_a_cluster_without_machine_sets_says_so() -> None:
+    with pytest.raises(InputError, match="does not create its machines"):
+        machine_sets.choose_set([], MachineSetSpec(1, instance_type="m6i.xlarge"))
