@@ -24,7 +24,7 @@ def test_a_cluster_that_is_removed_next_is_asked_nothing_but_the_load_must_have_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[Path] = []
-    monkeypatch.setattr(run_cleanup.wait_for_load_end, "wait", lambda run_dir, *_more: waited.append(run_dir))
+    monkeypatch.setattr(run_cleanup, "wait_for_load_end", lambda run_dir, *_more: waited.append(run_dir))
     kubeconfig = str(tmp_path / "none")  # reading it would fail
     spec = run_cleanup.CleanupSpec(kubeconfig, "t1121-abcdef", removed_next=True, run_dir=str(tmp_path))
     result = run_cleanup.run(spec, Step(None))
