@@ -48,7 +48,7 @@ def suite_name(run: Run) -> str:
 
 def junit(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return the JUnit XML of a run with its verdict (schema verdict/2), which is empty if there is none."""
-    seconds = sum(float(one.get("seconds") or 0) for one in (run.record.get("phases") or {}).values())
+    seconds = sum(float(phase.get("seconds") or 0) for phase in (run.record.get("phases") or {}).values())
     properties = {"run": run.id, "verdict": verdict.get("verdict") or "unknown"}
     properties |= {key: verdict[key] for key in ("code", "selection") if key in verdict}
     figures = "\n".join(f"{point.number} {_figure(kpi)}" for point in run.points for kpi in point.kpis or [])
@@ -62,17 +62,17 @@ def of_comparison(comparison: Mapping[str, Any]) -> str:
     If the runs must not be compared, that is the only error, and no figure is a failure.
     """
     result = comparison.get("verdict", "")
-    several = len({one["group"] for one in comparison.get("kpis") or []}) > 1
+    several = len({kpi["group"] for kpi in comparison.get("kpis") or []}) > 1
     found = [
-        replace(one, name=f"{kpi['group']} {one.name}" if several else one.name) for kpi, one in _judged(comparison)
+        replace(test, name=f"{kpi['group']} {test.name}" if several else test.name) for kpi, test in _judged(comparison)
     ]
     why = "; ".join(comparison.get("why") or [])
     if result == INVALID:
         cause = Case("comparison", ERROR, why, INVALID)
-        found = [cause, *(_consequence(one, cause) if one.kind == FAILURE else one for one in found)]
+        found = [cause, *(_consequence(test, cause) if test.kind == FAILURE else test for test in found)]
     else:
         found = [Case("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *found]
-    runs = [str(one["run"]) for one in comparison["runs"]]
+    runs = [str(run["run"]) for run in comparison["runs"]]
     return document("compare", found, properties={"runs": " ".join(runs), "verdict": result or "none"})
 
 
@@ -96,8 +96,8 @@ def document(
         inside = ElementTree.SubElement(suite, "properties")
         for key, value in properties.items():
             ElementTree.SubElement(inside, "property", {"name": _clean(key), "value": _clean(value)})
-    for one in of:
-        _add(suite, one, name)
+    for test in of:
+        _add(suite, test, name)
     if output:
         ElementTree.SubElement(suite, "system-out").text = _clean(output)
     ElementTree.indent(top)
@@ -105,40 +105,40 @@ def document(
 
 
 def _count(of: list[Case], kind: str) -> int:
-    return sum(one.kind == kind for one in of)
+    return sum(test.kind == kind for test in of)
 
 
-def _add(suite: ElementTree.Element, one: Case, classname: str) -> None:
-    attributes = {"classname": _clean(classname), "name": _clean(one.name)}
-    if one.seconds is not None:
-        attributes["time"] = f"{one.seconds:.3f}"
+def _add(suite: ElementTree.Element, test: Case, classname: str) -> None:
+    attributes = {"classname": _clean(classname), "name": _clean(test.name)}
+    if test.seconds is not None:
+        attributes["time"] = f"{test.seconds:.3f}"
     case = ElementTree.SubElement(suite, "testcase", attributes)
-    if one.kind:
-        finding = ElementTree.SubElement(case, one.kind, {"message": _clean(one.message)})
-        if one.type:
-            finding.set("type", _clean(one.type))
-    if one.output:
-        ElementTree.SubElement(case, "system-out").text = _clean(one.output)
+    if test.kind:
+        finding = ElementTree.SubElement(case, test.kind, {"message": _clean(test.message)})
+        if test.type:
+            finding.set("type", _clean(test.type))
+    if test.output:
+        ElementTree.SubElement(case, "system-out").text = _clean(test.output)
 
 
 def cases(run: Run, verdict: Mapping[str, Any]) -> list[Case]:
     """Return the cases of a run in the order of events; those that are consequences are skipped, naming their cause."""
     phases = list(_phases(run))
-    tested = next((place for place, one in enumerate(phases, start=1) if one.name == "phase test"), len(phases))
+    tested = next((place for place, test in enumerate(phases, start=1) if test.name == "phase test"), len(phases))
     found = [*phases[:tested], *_points(run), *phases[tested:], *_checks(run, verdict), *_figures(verdict)]
     result = verdict.get("verdict", ERROR)
     if result not in (ERROR, INVALID):
         return found
-    cause = next((one for one in found if one.kind == ERROR), None)
+    cause = next((test for test in found if test.kind == ERROR), None)
     if cause is None:
         return [*found, Case("verdict", ERROR, "There is no verdict.")]
     # Of an invalid run each reason is an error; of an error everything else follows from it.
     kinds = (FAILURE, ERROR) if result == ERROR else (FAILURE,)
-    return [_consequence(one, cause) if one is not cause and one.kind in kinds else one for one in found]
+    return [_consequence(test, cause) if test is not cause and test.kind in kinds else test for test in found]
 
 
-def _consequence(one: Case, cause: Case) -> Case:
-    return replace(one, kind=SKIPPED, type="", message=f"Not judged because of {cause.name}: {cause.message}")
+def _consequence(test: Case, cause: Case) -> Case:
+    return replace(test, kind=SKIPPED, type="", message=f"Not judged because of {cause.name}: {cause.message}")
 
 
 def _phases(run: Run) -> Iterator[Case]:
@@ -185,13 +185,13 @@ def _seconds(record: Mapping[str, Any]) -> float | None:
 
 def _checks(run: Run, verdict: Mapping[str, Any]) -> Iterator[Case]:
     kinds = {OUTSIDE: FAILURE, INVALID: ERROR, ERROR: ERROR, NOT_JUDGED: SKIPPED}
-    for one in verdict.get("checks") or []:
-        if (one["check"] == "phases" and run.record.get("phases")) or (one["check"] == "points" and run.points):
+    for check in verdict.get("checks") or []:
+        if (check["check"] == "phases" and run.record.get("phases")) or (check["check"] == "points" and run.points):
             continue  # they have cases
-        where = f" {one['point']}" if one.get("point") else ""
-        kind = kinds.get(one["result"], "")
-        named = {OUTSIDE: REGRESSION, ERROR: str(verdict.get("cause") or ""), INVALID: INVALID}.get(one["result"], "")
-        yield Case(f"{one['check']}{where}", kind, one["detail"] if kind else "", named)
+        where = f" {check['point']}" if check.get("point") else ""
+        kind = kinds.get(check["result"], "")
+        named = {OUTSIDE: REGRESSION, ERROR: str(verdict.get("cause") or ""), INVALID: INVALID}.get(check["result"], "")
+        yield Case(f"{check['check']}{where}", kind, check["detail"] if kind else "", named)
 
 
 def _figures(verdict: Mapping[str, Any]) -> Iterator[Case]:
@@ -200,14 +200,14 @@ def _figures(verdict: Mapping[str, Any]) -> Iterator[Case]:
 
 def _judged(verdict: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Case]]:
     """Yield each judged KPI with its case."""
-    for one in verdict.get("kpis") or []:
-        case = Case(f"{one['point']} {one['name']}", output=_figure(one))
-        limit = one.get("limit") or {}
-        if one["reading"] == REGRESSION or limit.get("result") == OUTSIDE:
-            case = replace(case, kind=FAILURE, message=one.get("why") or limit.get("text") or "", type=REGRESSION)
-        elif one["reading"] not in _SILENT or limit.get("result", PASS) not in _SILENT:
-            case = replace(case, kind=SKIPPED, message=one.get("why") or limit.get("text") or one["reading"])
-        yield one, case
+    for kpi in verdict.get("kpis") or []:
+        case = Case(f"{kpi['point']} {kpi['name']}", output=_figure(kpi))
+        limit = kpi.get("limit") or {}
+        if kpi["reading"] == REGRESSION or limit.get("result") == OUTSIDE:
+            case = replace(case, kind=FAILURE, message=kpi.get("why") or limit.get("text") or "", type=REGRESSION)
+        elif kpi["reading"] not in _SILENT or limit.get("result", PASS) not in _SILENT:
+            case = replace(case, kind=SKIPPED, message=kpi.get("why") or limit.get("text") or kpi["reading"])
+        yield kpi, case
 
 
 def _figure(kpi: Mapping[str, Any]) -> str:

@@ -118,9 +118,8 @@ def _reason(other: Sequence[str], past: PastRun) -> str:
     if SIMULATED in other:
         simulated = any(point.labels.get(SIMULATED) for point in past.points)
         return "simulated" if simulated else "not simulated"
-    return (
-        f"other {formats.format_list([display_name(one) for one in other], _NAMED)}" if other else "no comparable point"
-    )
+    names = formats.format_list([display_name(name) for name in other], _NAMED)
+    return f"other {names}" if other else "no comparable point"
 
 
 def differing(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
@@ -153,7 +152,7 @@ def is_marked(name: str, rules: LabelRules) -> bool:
 @functools.lru_cache(maxsize=100_000)
 def _is_compared(name: str, rules: LabelRules) -> bool:
     if name.startswith(SETTINGS):
-        never = any(fnmatchcase(_setting(name), one) for one in NEVER_COMPARED_SETTINGS)
+        never = any(fnmatchcase(_setting(name), pattern) for pattern in NEVER_COMPARED_SETTINGS)
     else:
         never = matches(name, NEVER_COMPARED)
     return not never and not matches(name, (*rules.compare_on, *rules.ignore))
@@ -163,22 +162,23 @@ def _is_compared(name: str, rules: LabelRules) -> bool:
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a pattern matches the name of a label."""
     names = {name, display_name(name)}
-    return any(fnmatchcase(one, end) for pattern in patterns for end in (pattern, f"{pattern}.*") for one in names)
+    return any(fnmatchcase(name, end) for pattern in patterns for end in (pattern, f"{pattern}.*") for name in names)
 
 
 def unmatched(patterns: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return the patterns that match none of the names of labels."""
     names = list(known)
-    return [one for one in patterns if not any(matches(name, (one,)) for name in names)]
+    return [pattern for pattern in patterns if not any(matches(name, (pattern,)) for name in names)]
 
 
 def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules) -> str:
     """Return what distinguishes the old points from the run, such as "4.19.3"; empty if nothing does."""
-    names = sorted({name for one in (own, *(each.labels for each in old)) for name in one if is_marked(name, rules)})
+    of_points = (own, *(point.labels for point in old))
+    names = sorted({name for labels in of_points for name in labels if is_marked(name, rules)})
     names = [name for name in names if any(point.labels.get(name) != own.get(name) for point in old)]
     single = len(names) == 1 and names[0].startswith("ran.")
     texts = []
     for point in old:
         values = [(display_name(name), point.labels.get(name, "none")) for name in names]
         texts.append(", ".join(str(value) if single else f"{name} {value}" for name, value in values[:_NAMED]))
-    return formats.format_list(dict.fromkeys(one for one in texts if one), 2)
+    return formats.format_list(dict.fromkeys(text for text in texts if text), 2)

@@ -64,7 +64,7 @@ def from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRu
             record = read_record(top)
             if record.get("project") == project:
                 found.append((str(record.get("started") or ""), str(top), record))
-    for _started, top_name, record in sorted(found, key=lambda one: one[:2], reverse=True):
+    for _started, top_name, record in sorted(found, key=lambda run: run[:2], reverse=True):
         past = None
         with left_out(notes, top_name):
             past = read_run(Path(top_name), record, str(folder), notes)
@@ -78,13 +78,13 @@ def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
         if (folder / RECORD).is_file():
             yield folder
             return
-        below = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+        below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError as error:
         if depth == DEEPEST:
             raise DataError(f"folder {folder} cannot be read: {error.strerror or error}") from error
         return
-    for one in below if depth else ():
-        yield from run_directories(one, depth - 1)
+    for subfolder in below if depth else ():
+        yield from run_directories(subfolder, depth - 1)
 
 
 def read_record(top: Path) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 def has_old_labels(top: Path) -> bool:
     """Return whether the labels of a run have to be read from its other files."""
     documents = [_mapping(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
-    return any(one.get("schema") == "kpis/1" for one in documents)
+    return any(document.get("schema") == "kpis/1" for document in documents)
 
 
 def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]) -> PastRun:
@@ -116,7 +116,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
     if not isinstance(record.get("id"), str):
         raise DataError(f"{top / RECORD}: the run has no id")
     started = str(record.get("started") or "")
-    folders = sorted(one for one in (top / "points").glob("[0-9]*") if (one / "kpis.json").is_file())
+    folders = sorted(path for path in (top / "points").glob("[0-9]*") if (path / "kpis.json").is_file())
     points = []
     for folder in folders:
         with left_out(notes, folder):
@@ -179,9 +179,9 @@ def from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator
         connection = s3.client(location, TIMEOUT, ATTEMPTS)
         top = f"{location.prefix}/" if location.prefix else ""
         found = _complete_runs(connection, location.bucket, [top], notes)
-        for one in sorted(found, key=lambda each: each.at, reverse=True):
+        for run in sorted(found, key=lambda each: each.at, reverse=True):
             try:
-                past = _uploaded_run(connection, location, one, project, notes)
+                past = _uploaded_run(connection, location, run, project, notes)
             except DataError as error:
                 notes.append(str(error))
                 continue
@@ -209,8 +209,8 @@ def _level(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], l
     objects: dict[str, Any] = {}
     below: list[str] = []
     for page in s3.list_pages(connection, bucket, prefix, Delimiter="/"):
-        objects |= {one["Key"][len(prefix) :]: one["LastModified"] for one in page.get("Contents") or []}
-        below += [one["Prefix"] for one in page.get("CommonPrefixes") or []]
+        objects |= {entry["Key"][len(prefix) :]: entry["LastModified"] for entry in page.get("Contents") or []}
+        below += [entry["Prefix"] for entry in page.get("CommonPrefixes") or []]
     return objects, below
 
 
@@ -248,13 +248,13 @@ def _uploaded_run(
         except DataError as error:
             raise DataError(str(error).replace(scratch, address)) from error
         finally:
-            notes += [one.replace(scratch, address) for one in own]
+            notes += [note.replace(scratch, address) for note in own]
 
 
 def _manifest_files(manifest: bytes, where: str) -> Mapping[str, str]:
     """Return the files of a manifest with their checksums. Raises DataError."""
     try:
-        return {str(one["name"]): str(one["sha256"]) for one in json.loads(manifest)["files"]}
+        return {str(file["name"]): str(file["sha256"]) for file in json.loads(manifest)["files"]}
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{where}: not a manifest of a run") from error
 
@@ -278,11 +278,11 @@ def from_opensearch(server: OpenSearchServer, project: str, notes: list[str]) ->
 
 def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: list[str]) -> Iterator[PastRun]:
     """Yield runs with their points."""
-    ids = [str(one.get("run")) for one in batch]
+    ids = [str(run.get("run")) for run in batch]
     query = {"terms": {"run": ids}}
     figures: dict[str, list[Document]] = {}
-    for one in _documents(client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]):
-        figures.setdefault(str(one.get("uuid")), []).append(one)
+    for figure in _documents(client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]):
+        figures.setdefault(str(figure.get("uuid")), []).append(figure)
     points = _indexed_points(client, query) if figures else []
     where = f"{client.server.url}, index {client.server.prefix}-kpis"
     for run, document in zip(ids, batch, strict=True):
@@ -314,7 +314,7 @@ def _indexed_points(client: OpenSearchClient, query: Document) -> list[Document]
         "_source": ["run", "point", "point_status", "resumed", "uuid", "@timestamp", "labels"],
     }
     hits = _hits(client, "kpis", body)
-    return sorted((one["_source"] for one in hits), key=lambda one: str(one.get("point")))
+    return sorted((hit["_source"] for hit in hits), key=lambda document: str(document.get("point")))
 
 
 def _documents(

@@ -158,9 +158,9 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
         return check("generator", PASS, "Others submitted the load: no workload was due at a certain time.", point)
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = sorted(
-        one - due
-        for one, due, outcome in zip(sent, intended, table.outcome, strict=True)
-        if outcome != "unsent" and not (isnan(one) or isnan(due))
+        moment - due
+        for moment, due, outcome in zip(sent, intended, table.outcome, strict=True)
+        if outcome != "unsent" and not (isnan(moment) or isnan(due))
     )
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
@@ -184,20 +184,22 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     recorded: Mapping[str, Any] = run.record.get("phases") or {}
     known = {name: one for name, one in recorded.items() if name not in AFTER}
     grave = INVALID if begun(run) else ERROR
-    failed = {name: one for name, one in known.items() if one.get("status") == "failed"}
-    cut = [name for name, one in known.items() if one.get("status") == "interrupted"]
+    failed = {name: phase for name, phase in known.items() if phase.get("status") == "failed"}
+    cut = [name for name, phase in known.items() if phase.get("status") == "interrupted"]
     # One phase runs during this check; another one in status running was left by a killed session.
-    running = sorted((one.get("started") or "", name) for name, one in known.items() if one.get("status") == "running")
+    running = sorted(
+        (phase.get("started") or "", name) for name, phase in known.items() if phase.get("status") == "running"
+    )
     cut += [name for _started, name in running[:-1]]
     if failed:
-        name, one = next(iter(failed.items()))
+        name, phase = next(iter(failed.items()))
         more = f" So did {formats.format_list(list(failed)[1:])}." if len(failed) > 1 else ""
         measuring = [failed[each] for each in failed if each != REPORT]
         if set(failed) & set(BEFORE) or any(is_infrastructure(each.get("cause")) for each in measuring):
             grave = ERROR
         elif not measuring:
             grave = NOT_JUDGED
-        error = _sentence(one.get("error") or "no reason was recorded")
+        error = _sentence(phase.get("error") or "no reason was recorded")
         return check(PHASES, grave, f"Phase {name} failed: {error}{more}")
     if cut:
         return check(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
@@ -207,7 +209,7 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
         return check(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
         return check(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
-    done = [name for name, one in known.items() if one.get("status") == "passed"]
+    done = [name for name, phase in known.items() if phase.get("status") == "passed"]
     return check(PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
 
 
@@ -282,11 +284,11 @@ def cause_of(run: Run, verdict: str) -> str | None:
     test = [name for name in phases_ if name not in (*BEFORE, REPORT, *AFTER)]
     causes = _causes(phases_[name] for name in phases_ if name in BEFORE)
     later = _causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
-    causes += sorted(later, key=lambda one: verdict == ERROR and not is_infrastructure(one))
+    causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure(cause))
     if verdict == ERROR and held_lock_file.lost(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
 
 
 def _causes(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    return [str(one["cause"]) for one in records if one.get("status") == "failed" and one.get("cause")]
+    return [str(record["cause"]) for record in records if record.get("status") == "failed" and record.get("cause")]

@@ -43,7 +43,7 @@ def as_array(values: Iterable[float | None]) -> Array:
     """Return ``values`` as an array of floats, NaN for None and 0 for what is smaller than 1/LARGEST."""
     import numpy
 
-    found = numpy.array([nan if one is None else one for one in values], dtype=float).reshape(-1)
+    found = numpy.array([nan if value is None else value for value in values], dtype=float).reshape(-1)
     return numpy.where(numpy.abs(found) < 1.0 / LARGEST, 0.0, found)
 
 
@@ -65,7 +65,7 @@ def on_log_scale(*groups: Array) -> bool:
     Run times, rates and latencies vary by a share of their size, so equal shares become equal distances. A figure that
     may be zero or negative is compared as it is.
     """
-    return any(len(one) for one in groups) and all(bool((one > 0).all()) for one in groups)
+    return any(len(group) for group in groups) and all(bool((group > 0).all()) for group in groups)
 
 
 def scaled(values: Array, logarithmic: bool) -> Array:
@@ -80,11 +80,11 @@ def noise_of(groups: Sequence[Array]) -> Noise:
 
     groups: arrays [run] on the scale of the comparison. A variance that is rounding only counts as 0.
     """
-    df = sum(max(0, len(one) - 1) for one in groups)
+    df = sum(max(0, len(group) - 1) for group in groups)
     if not df:
         return Noise(0.0, 0.0)
-    total = sum(float(((one - one.mean()) ** 2).sum()) for one in groups if len(one))
-    size = max((float(abs(one).max()) for one in groups if len(one)), default=0.0)
+    total = sum(float(((group - group.mean()) ** 2).sum()) for group in groups if len(group))
+    size = max((float(abs(group).max()) for group in groups if len(group)), default=0.0)
     variance = total / df
     return Noise(0.0 if sqrt(variance) <= ROUNDING * size else variance, float(df))
 

@@ -43,19 +43,19 @@ def bisect(measured: Mapping[int, Sequence[float]], values: int) -> Bisection:
     """
     if values < 2:
         raise ValueError(f"{values} values: a bisection needs a good one and a bad one")
-    outside = [one for one in measured if not 0 <= one < values]
+    outside = [index for index in measured if not 0 <= index < values]
     if outside:
         raise ValueError(f"value {outside[0]} was measured, but there are only {values}")
     cells = [comparison_scale.finite(measured.get(index, ())) for index in range(values)]
     logarithmic = comparison_scale.on_log_scale(*cells)
-    cells = [comparison_scale.scaled(one, logarithmic) for one in cells]
+    cells = [comparison_scale.scaled(cell, logarithmic) for cell in cells]
     even = tuple(1.0 / (values - 1) for _gap in range(values - 1))
     for end in (0, values - 1):
         if len(cells[end]) < 2:
             return Bisection(even, (values - 2) // 2, end)
     logs = [_log_evidence(cells, step) for step in range(values - 1)]
-    weights = [exp(one - max(logs)) for one in logs]
-    posterior = tuple(one / sum(weights) for one in weights)
+    weights = [exp(evidence - max(logs)) for evidence in logs]
+    posterior = tuple(weight / sum(weights) for weight in weights)
     step = max(range(values - 1), key=lambda gap: posterior[gap])
     return Bisection(posterior, step, _next(posterior, step, cells))
 
@@ -67,7 +67,7 @@ def _log_evidence(cells: Sequence[Array], step: int) -> float:
     """
     import numpy
 
-    left, right = (numpy.concatenate(one) for one in (cells[: step + 1], cells[step + 1 :]))
+    left, right = (numpy.concatenate(side) for side in (cells[: step + 1], cells[step + 1 :]))
     n = len(left) + len(right)
     rest = float(((left - left.mean()) ** 2).sum() + ((right - right.mean()) ** 2).sum())
     size = max(float(abs(left).max()), float(abs(right).max()), 1.0 / comparison_scale.LARGEST)

@@ -49,12 +49,12 @@ class SettingEffect:
 
 def effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[SettingEffect]:
     """Return the effects of all settings that vary, in the order of the points. level: of each interval."""
-    known = [one for one in points if len(comparison_scale.finite(one.observations))]
-    names = dict.fromkeys(name for one in known for name in one.values)
-    relative = comparison_scale.on_log_scale(*(comparison_scale.finite(one.observations) for one in known))
+    known = [point for point in points if len(comparison_scale.finite(point.observations))]
+    names = dict.fromkeys(name for point in known for name in point.values)
+    relative = comparison_scale.on_log_scale(*(comparison_scale.finite(point.observations) for point in known))
     found = []
     for name in names:
-        values = list(dict.fromkeys(one.values[name] for one in known if name in one.values))
+        values = list(dict.fromkeys(point.values[name] for point in known if name in point.values))
         for value in values[1:]:
             pairs = _pairs(known, name, values[0], value)
             if pairs:
@@ -67,23 +67,23 @@ Pair = tuple[ObservedPoint, ObservedPoint]
 
 def _pairs(points: Sequence[ObservedPoint], name: str, base: Hashable, value: Hashable) -> list[Pair]:
     def rest(point: ObservedPoint) -> frozenset[tuple[str, Hashable]]:
-        return frozenset((key, one) for key, one in point.values.items() if key != name)
+        return frozenset((key, setting) for key, setting in point.values.items() if key != name)
 
-    others = {rest(one): one for one in points if one.values.get(name) == value}
-    first = [one for one in points if one.values.get(name) == base]
-    return [(one, others[rest(one)]) for one in first if rest(one) in others]
+    others = {rest(point): point for point in points if point.values.get(name) == value}
+    first = [point for point in points if point.values.get(name) == base]
+    return [(point, others[rest(point)]) for point in first if rest(point) in others]
 
 
 def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: bool, level: float) -> SettingEffect:
     scaled = [
-        tuple(comparison_scale.scaled(comparison_scale.finite(one.observations), relative) for one in pair)
+        tuple(comparison_scale.scaled(comparison_scale.finite(point.observations), relative) for point in pair)
         for pair in pairs
     ]
     differences = [float(new.mean() - old.mean()) for old, new in scaled]
     mean = sum(differences) / len(differences)
     low = high = nan
     if len(pairs) > 1:
-        variance = sum((one - mean) ** 2 for one in differences) / (len(pairs) - 1)
+        variance = sum((difference - mean) ** 2 for difference in differences) / (len(pairs) - 1)
         low, high = group_comparison.interval(mean, sqrt(variance / len(pairs)), len(pairs) - 1, level)
     else:
         # The scale of all points is that of this pair, unless only other points have zero or negative observations.
@@ -92,6 +92,6 @@ def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: b
         if alone.logarithmic == relative and isfinite(alone.low) and isfinite(alone.high):
             low, high = alone.low, alone.high
     if relative:
-        mean, low, high = (comparison_scale.relative(one, True, 0.0) for one in (mean, low, high))
-    number = sum(len(one) for pair in scaled for one in pair)
+        mean, low, high = (comparison_scale.relative(value, True, 0.0) for value in (mean, low, high))
+    number = sum(len(observations) for pair in scaled for observations in pair)
     return SettingEffect(name, base, value, mean, low, high, relative, len(pairs), number)

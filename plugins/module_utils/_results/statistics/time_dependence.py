@@ -60,9 +60,9 @@ def of_suite(suite: Sequence[Sequence[Array]]) -> Dependence:
     suite: of each figure its groups of runs, arrays [run] in the order of the runs on the scale of the comparison.
     Groups of fewer than 4 runs are left out; with fewer than 100 values in all, runs count as independent.
     """
-    chosen = [[one for one in groups if len(one) >= LEAST_RUNS] for groups in suite]
+    chosen = [[group for group in groups if len(group) >= LEAST_RUNS] for groups in suite]
     chosen = [groups for groups in chosen if groups and comparison_scale.noise_of(groups).variance]
-    if sum(len(one) for groups in chosen for one in groups) < LEAST_VALUES:
+    if sum(len(group) for groups in chosen for group in groups) < LEAST_VALUES:
         return INDEPENDENT
     phi = _autocorrelation(chosen)
     return Dependence(phi, _drift(chosen, phi))
@@ -74,15 +74,15 @@ def _autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
     observed = expected = variance = 0.0
     curves = numpy.zeros(len(_GRID))
     for groups in suite:
-        rests = [one - one.mean() for one in groups]
+        rests = [group - group.mean() for group in groups]
         squares = sum(float(rest @ rest) for rest in rests)
         if not squares:
             continue
         observed += sum(float(rest[1:] @ rest[:-1]) for rest in rests) / squares
-        products, totals = (sum(_expectations(len(one), False)[row] for one in groups) for row in (0, 1))
+        products, totals = (sum(_expectations(len(group), False)[row] for group in groups) for row in (0, 1))
         curves += products / totals
-        df = sum(len(one) - 1 for one in groups)
-        trace, square = (sum(_moments(len(one))[row] for one in groups) for row in (0, 1))
+        df = sum(len(group) - 1 for group in groups)
+        trace, square = (sum(_moments(len(group))[row] for group in groups) for row in (0, 1))
         variance += 2.0 * (df * square - trace**2) / (df**2 * (df + 2))
     expected = curves[0]
     if observed - expected <= LEAST_ERRORS * sqrt(variance):
@@ -94,12 +94,12 @@ def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
     """Return the standard deviation of slopes beyond what noise makes, in deviations between runs."""
     excess = []
     for groups in suite:
-        times = [_times(len(one)) for one in groups]
+        times = [_times(len(group)) for group in groups]
         total = sum(float(t @ t) for t in times)
         slope = sum(float(t @ one) for t, one in zip(times, groups, strict=True)) / total
-        rest = sum(float(((_projection(len(one)) @ one) ** 2).sum()) for one in groups)
-        df = sum(len(one) - 2 for one in groups)
-        seen = sum(float(_expectations(len(one), True)[1][_place(phi)]) for one in groups) / df
+        rest = sum(float(((_projection(len(group)) @ group) ** 2).sum()) for group in groups)
+        df = sum(len(group) - 2 for group in groups)
+        seen = sum(float(_expectations(len(group), True)[1][_place(phi)]) for group in groups) / df
         of_slope = sum(float(t @ _correlations(len(t), phi) @ t) for t in times) / total**2
         if rest and df > 4:
             # The mean of 1/χ² is larger than 1/mean: without (df - 2)/df every slope would look too large.
@@ -108,7 +108,7 @@ def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
             excess.append((found - of_slope, of_slope**2 * 2.0 * (df - 1) / (df - 4)))
     if not excess:
         return 0.0
-    mean = sum(one for one, _variance in excess) / len(excess)
+    mean = sum(value for value, _variance in excess) / len(excess)
     error = sqrt(sum(variance for _one, variance in excess)) / len(excess)
     return sqrt(mean) if mean > LEAST_ERRORS * error else 0.0
 
@@ -169,5 +169,5 @@ def _expectations(n: int, lines: bool) -> tuple[Array, Array]:
 
     rest = _projection(n) if lines else numpy.eye(n) - 1.0 / n
     covariances = [rest @ _correlations(n, phi) @ rest for phi in _GRID]
-    products = numpy.array([float(numpy.trace(one, offset=1)) for one in covariances])
-    return products, numpy.array([float(numpy.trace(one)) for one in covariances])
+    products = numpy.array([float(numpy.trace(covariance, offset=1)) for covariance in covariances])
+    return products, numpy.array([float(numpy.trace(covariance)) for covariance in covariances])
