@@ -23,7 +23,7 @@ from ..judge.matching import LabelRules
 from ..kpi import latency_attribution, write_kpis
 from ..kpi.point_data import PointData
 from ..report import judged_plots, plot_canvas, write_report
-from . import changed_stage, comparison_page, point_pairs, run_side
+from . import comparison_page, run_pairs
 
 Result = dict[str, Any]
 
@@ -50,10 +50,10 @@ def compare(
     loaded = write_kpis.load_definitions(definition_files)
     history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
-    sides = [run_side.read_side(Path(one), loaded, notes) for one in run_dirs]
+    sides = [run_pairs.read_side(Path(one), loaded, notes) for one in run_dirs]
     _check_patterns(sides, rules.past.rules)
     groups = judge_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
-    sides = [side for group in groups for side in group.sides] if groups else run_side.points_of(sides[0])
+    sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -62,7 +62,9 @@ def compare(
         "schema": "comparison/2",
         "made": stamp(),
         "runs": [_shown(side) for side in sides],
-        "settings": point_pairs.settings([side.settings for side in sides], [side.run.settings for side in sides]),
+        "settings": run_pairs.differing_settings(
+            [side.settings for side in sides], [side.run.settings for side in sides]
+        ),
         "pairs": [],
         "notes": notes,
     }
@@ -86,7 +88,7 @@ def compare(
 def _result(document: Mapping[str, Any], path: Path) -> Result:
     """Return the result of module results_compare. path: of the page."""
     lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
-    counts = point_pairs.summary(row for pair in document["pairs"] for row in pair["kpis"])
+    counts = run_pairs.count_readings(row for pair in document["pairs"] for row in pair["kpis"])
     assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
     return {
         "changed": True,
@@ -119,7 +121,7 @@ def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], fold
     drawn: list[list[dict[str, Any]]] = []
     notes = document["notes"]
     for other in sides[before:]:
-        found = point_pairs.of_points(sides[0].run.points, other.run.points)
+        found = run_pairs.pair_points(sides[0].run.points, other.run.points)
         if not found:
             notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
         for first, second in found:
@@ -143,7 +145,7 @@ def _judged(
         runs = {side.run.id for side in group.sides}
         for number in dict.fromkeys(pair["points"][0] for pair in document["pairs"] if pair["run"] in runs):
             own = [one for one in document["pairs"] if one["run"] in runs and one["points"][0] == number]
-            stage = changed_stage.changed(own, group.letter, number)
+            stage = run_pairs.changed_stage(own, group.letter, number)
             found += [stage] if stage else []
     document["changed"] = found
     shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
@@ -181,7 +183,7 @@ def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[st
         "label": f"{other.letter} against {first.letter}{label}",
         "run": other.run.id,
         "points": [one.number, two.number],
-        "kpis": point_pairs.differences(first.kpis[one.number], other.kpis[two.number]),
+        "kpis": run_pairs.kpi_differences(first.kpis[one.number], other.kpis[two.number]),
         "stages": latency_attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
         "writers": latency_attribution.of_difference(before, after, old.resampling, new.resampling, "writers")
         if both

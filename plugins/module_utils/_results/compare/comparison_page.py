@@ -24,7 +24,7 @@ from ..kpi.point_data import NEEDED, SENT, PointData
 from ..report import figure_texts, page_content, plot_canvas, write_report
 from ..report.figure_texts import stage_name
 from ..report.plot_canvas import COLOURS, GREY, Drawing, plot_stages, stage_title
-from . import point_pairs
+from . import run_pairs
 
 DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
 BAND_SAMPLES, BAND_POINTS = 200, 200
@@ -141,7 +141,7 @@ def content(
                 "headline": [row for row in rows if row["headline"]],
                 "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
                 "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
-                "counts": point_pairs.summary(pair["kpis"]),
+                "counts": run_pairs.count_readings(pair["kpis"]),
                 "total": total,
                 "writers": [_part(one, formats.writer(one["name"])) for one in pair["writers"]],
                 "stages": [_part(one, stage_name(one["name"])) for one in pair["stages"]],

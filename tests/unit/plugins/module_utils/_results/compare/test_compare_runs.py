@@ -13,8 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import (
     compare_runs,
-    point_pairs,
-    run_side,
+    run_pairs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
@@ -38,17 +37,17 @@ def made(top: Path, provenance: dict[str, Any], settings: dict[str, Any], warnin
 
 def test_what_makes_the_figures_of_a_run_doubtful_is_said_in_its_comparison(tmp_path: Path) -> None:
     notes: list[str] = []
-    side = run_side.read_side(made(tmp_path / "t1122-aaaaaa", {}, {}, ["The machine was busy."]), [], notes)
+    side = run_pairs.read_side(made(tmp_path / "t1122-aaaaaa", {}, {}, ["The machine was busy."]), [], notes)
     assert (side.verdict, notes) == ("pass", ["t1122-aaaaaa: The machine was busy."])
 
 
 def test_a_setting_that_only_one_run_set_is_compared_with_the_default_of_the_other(tmp_path: Path) -> None:
     kept = {"keep": [{"value": True}], "same": [{"value": False}]}
     sides = [
-        run_side.read_side(made(tmp_path / name, provenance, {"keep": False, "same": False}, []), [], [])
+        run_pairs.read_side(made(tmp_path / name, provenance, {"keep": False, "same": False}, []), [], [])
         for name, provenance in (("t1122-aaaaaa", {}), ("t1122-aaaaab", kept))
     ]
-    found = point_pairs.settings([one.settings for one in sides], [one.run.settings for one in sides])
+    found = run_pairs.differing_settings([one.settings for one in sides], [one.run.settings for one in sides])
     assert found == [{"name": "keep", "values": [False, True]}]
 
 

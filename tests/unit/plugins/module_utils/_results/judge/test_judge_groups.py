@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import run_side
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare.run_side import RunSide
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_groups
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import (
+    ComparisonRules,
+    RunSide,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from past_run_files import run_id, write_past_run
@@ -54,7 +55,7 @@ def test_each_single_run_is_a_letter(tmp_path: Path) -> None:
 
 
 def test_letters_go_on_behind_z() -> None:
-    assert [run_side.letter(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [judge_groups.letter(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
         "A",
         "Z",
         "AA",

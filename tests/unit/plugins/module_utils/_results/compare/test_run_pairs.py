@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import changed_stage
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import run_pairs
 
 
 def pair(**stages: tuple[float, float]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def pair(**stages: tuple[float, float]) -> dict[str, Any]:
 
 def test_the_largest_part_of_the_difference_is_named() -> None:
     pairs = [pair(sent=(0.01, 0.01), created=(1.0, 0.9), pods_running=(5.0, 6.0)), pair(pods_running=(5.0, 6.2))]
-    found = changed_stage.changed(pairs, "B", "001")
+    found = run_pairs.changed_stage(pairs, "B", "001")
     assert found is not None
     assert (found["stage"], found["group"], found["before"]) == ("pods_running", "B", 5.0)
     assert found["after"] == pytest.approx(6.1)
@@ -27,7 +27,7 @@ def test_the_largest_part_of_the_difference_is_named() -> None:
 
 
 def test_a_shorter_time_is_attributed_to_what_became_shorter() -> None:
-    found = changed_stage.changed([pair(created=(1.0, 1.4), pods_running=(6.0, 5.0))], "C", "002")
+    found = run_pairs.changed_stage([pair(created=(1.0, 1.4), pods_running=(6.0, 5.0))], "C", "002")
     assert found is not None
     assert (found["stage"], found["share"]) == ("pods_running", pytest.approx(1.0 / 0.6))
     assert "shorter" in found["text"]
@@ -35,4 +35,4 @@ def test_a_shorter_time_is_attributed_to_what_became_shorter() -> None:
 
 @pytest.mark.parametrize("pairs", [[], [pair()], [pair(created=(1.0, 1.0))]])
 def test_without_a_difference_no_stage_is_named(pairs: list[dict[str, Any]]) -> None:
-    assert changed_stage.changed(pairs, "B", "001") is None
+    assert run_pairs.changed_stage(pairs, "B", "001") is None
