@@ -15,13 +15,9 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
-    closed_output,
-    credential_environment,
-    interrupted_run,
-    role_call,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, role_call, terminal_output
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -53,9 +49,9 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        closed_output.survive(self._display)
+        terminal_output.survive(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
-        credential_environment.export(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
+        awx.export(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
         self._calls = role_call.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
@@ -63,7 +59,7 @@ class CallbackModule(CallbackBase):
         extra = play.get_variable_manager().extra_vars
         given = extra.get("run_dir")
         if isinstance(given, str) and "{{" not in given:
-            extra["run_dir"] = user_path.absolute(given)
+            extra["run_dir"] = setting_values.absolute_path(given)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Record a run that was opened or closed, and the directory of a role call."""

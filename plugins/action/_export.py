@@ -1,12 +1,60 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export a run. meta/runtime.yml lists the modules that use this action."""
+"""Export a run, and record the address in run.yml. meta/runtime.yml lists the modules that use this action."""
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.export_action import ExportAction
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import read_optional
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    project_role,
+    read_secret_settings,
+    settings_catalogue,
+)
 
 
-class ActionModule(ExportAction):
-    """See plugin_utils/run/export_action.py."""
+class ActionModule(ProgressAction):
+    """See the documentation of the modules."""
+
+    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
+        top = Path(str(arguments.get("run_dir") or ""))
+        record = read_optional(top / "run.yml")
+        role = project_role.find(str(record.get("role") or record.get("project") or ""))
+        known = {
+            name: value
+            for name in settings_catalogue.load(project_role.ROOT, role).secrets
+            if (value := read_secret_settings.read(name, task_vars, os.environ, self._templar.template))
+        }
+        clusters = read_optional(top / "cluster.yml").get("clusters") or {}
+        paths = [one["kubeconfig"] for one in clusters.values() if one.get("kubeconfig")]
+        return {
+            **arguments,
+            "secrets": {**known, **(arguments.get("secrets") or {})},
+            "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])],
+        }
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module, then record the address in run.yml."""
+        result = super().run(tmp, task_vars)
+        exported = result.get("exported")
+        if exported and not result.get("failed"):
+            top = Path(str(self._task.args.get("run_dir")))
+
+            def edit(record: dict[str, Any]) -> None:
+                others = [one for one in record.get("exported") or [] if one["address"] != exported["address"]]
+                record["exported"] = [*others, {**exported, "at": stamp()}]
+
+            try:
+                run_record.change(top, edit)
+            except SeatrialError as error:
+                result.setdefault("warnings", []).append(f"the address was not recorded in run.yml: {error}")
+        return result

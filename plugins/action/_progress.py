@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 
 
 class ActionModule(ProgressAction):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
 
 
 class ActionModule(InPlaceAction):

@@ -11,8 +11,8 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_session
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.session_file import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
 
 
 class ActionModule(SeatrialAction):
@@ -37,7 +37,7 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return project, presets, overrides and phases, and what is known of the job."""
         try:
-            found = ci_session.read(arguments, task_vars, os.environ)
+            found = ci_request.read_request(arguments, task_vars, os.environ)
         except (InputError, AccessError) as error:
             raise noted(InputError(f"{error}\nNothing was created or changed.")) from error
         for line in [*found["notes"], *found["answer"].splitlines()]:

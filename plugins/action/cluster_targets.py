@@ -36,9 +36,9 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         known = settings_catalogue.load(ROOT)
         extra = load_extra_vars(self._loader)
-        settings = cluster_settings.current(known, task_vars, self._templar.template, extra)
+        settings = cluster_settings.current_settings(known, task_vars, self._templar.template, extra)
         everyone = cluster_settings.inventory_values(run_dir)
-        found = cluster_settings.wanted(known, settings, task_vars.get("hostvars") or {}, everyone)
+        found = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
         initial = cluster_settings.initial_records(found, arguments["run_id"])
         Step(arguments["step_dir"]).log(cluster_selection.describe(found))
         clusters = run_cluster_records.read(run_dir)

@@ -11,10 +11,10 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.collect_settings_layers import chosen, raw
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.user_path import absolute
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import absolute_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import chosen_phases, raw
 
 
 class ActionModule(InPlaceAction):
@@ -36,7 +36,7 @@ class ActionModule(InPlaceAction):
         result = super().run(tmp, task_vars)
         given = self._task.args
         if not result.get("failed") and not given.get("run_dir"):
-            where = f" of {absolute(given['kubeconfig'])}" if given.get("kubeconfig") else ""
+            where = f" of {absolute_path(given['kubeconfig'])}" if given.get("kubeconfig") else ""
             for line in (f"What {given['project']} needs{where}:", *result["lines"]):
                 Display().display(line)
         return result
@@ -47,7 +47,7 @@ class ActionModule(InPlaceAction):
         project, directory, phases = given["project"], given.pop("run_dir"), given["phases"]
         if directory:
             tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [one for one in chosen(phases, *tags) if one not in doctor_needs.BEFORE]
+            phases = [one for one in chosen_phases(phases, *tags) if one not in doctor_needs.BEFORE]
         documents = doctor_needs.needs_of(project, required=not directory)
         if directory:
             run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
@@ -55,6 +55,6 @@ class ActionModule(InPlaceAction):
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
         needs = doctor_needs.requirements(documents, run, phases, self._find_needle, project)
-        paths = {name: absolute(given[name]) for name in ("kubeconfig", "rbac_file")}
+        paths = {name: absolute_path(given[name]) for name in ("kubeconfig", "rbac_file")}
         needs.update({"nodes": []} if given.get("nodes_made") else {})
         return {**given, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}

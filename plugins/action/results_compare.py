@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.session_file import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
 
 
 class ActionModule(InPlaceAction):

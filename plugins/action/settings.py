@@ -13,14 +13,14 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.session_file import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
-    schedule_words,
-    source_locations,
+    schedule_keywords,
+    settings_layers,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 
@@ -41,7 +41,7 @@ class ActionModule(SeatrialAction):
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
         loader, templar, given = self._loader, self._templar, load_extra_vars(self._loader)
         try:
-            words = schedule_words.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
+            words = schedule_keywords.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
             extra = {**given, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             also = project_role.also(known.role, arguments["also"])
@@ -49,8 +49,8 @@ class ActionModule(SeatrialAction):
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
                 return noted(
-                    {"remote_tmp": temp_folder_check.replacement(self, extra), **session.begin(), "also": also}
+                    {"remote_tmp": action_base.replacement(self, extra), **session.begin(), "also": also}
                 )  # in this order
         except InputError as error:
-            raise noted(InputError(f"{source_locations.placed(error)}\nNothing was created or changed.")) from error
+            raise noted(InputError(f"{settings_layers.with_origin(error)}\nNothing was created or changed.")) from error
         return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None, "also": also}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.side_by_side_action import SideBySideAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.side_by_side import SideBySideAction
 
 
 class ActionModule(SideBySideAction):

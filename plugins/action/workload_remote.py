@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 

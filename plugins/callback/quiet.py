@@ -36,12 +36,11 @@ from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import result_display, run_log
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 
 _DEBUG = add_internal_fqcns(("debug",))
-_PHASE = "perfscale.seatrial.run_phase"
+_RUN_STATE = "perfscale.seatrial.run_state"
 _FAIL = add_internal_fqcns(("fail",))
-_CLOSE = "perfscale.seatrial.run_close"
 
 
 class CallbackModule(Default):
@@ -55,40 +54,40 @@ class CallbackModule(Default):
 
     def __init__(self) -> None:
         super().__init__()
-        self._log = run_log.attach()
+        self._log = terminal_output.attach()
         self._screen = self._display
         self._quiet = self._screen.verbosity == 0
         self._failures: list[str] = []
         if self._quiet:
-            self._display = run_log.LogOnly(self._screen)
+            self._display = terminal_output.LogOnly(self._screen)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Show the heading of a phase, and the output of a debug task."""
         self._find_directory(result)
         super().v2_runner_on_ok(result)
-        if self._quiet and result.task.action == _PHASE and result.task.args.get("state", "started") == "started":
-            self._screen.display(f"== {result.task.args['name']}", color=constants.COLOR_HIGHLIGHT)
+        if self._quiet and result.task.action == _RUN_STATE and result.task.args.get("state", "started") == "started":
+            self._screen.display(f"== {result.task.args['phase']}", color=constants.COLOR_HIGHLIGHT)
         if self._quiet and result.task.action in _DEBUG and not result.task.loop:
-            self._say(result_display.debug_output(result.result))
+            self._say(terminal_output.debug_output(result.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
     def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
         """Show the output of a debug task in a loop."""
         super().v2_runner_item_on_ok(result)
         if self._quiet and result.task.action in _DEBUG:
-            self._say(result_display.debug_output(result.result))
+            self._say(terminal_output.debug_output(result.result))
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that repeats the failure of another one is left out."""
-        lines = result_display.failure(result.result, self._origin(result))
-        summarised = result.task.action == _CLOSE and result.result.get("failures")
+        lines = terminal_output.failure(result.result, self._origin(result))
+        summarised = result.task.action == _RUN_STATE and result.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
         if self._quiet and not ignore_errors and not summarised:
             self._fail(f"FAILED: {result.task.get_name().strip()}", lines, result.task.action in _FAIL)
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """Show that a host could not be reached."""
-        lines = result_display.failure(result.result)
+        lines = terminal_output.failure(result.result)
         super().v2_runner_on_unreachable(result)
         if self._quiet and not result.task.ignore_unreachable:
             self._fail(f"UNREACHABLE: {result.task.get_name().strip()}: {self.host_label(result)}", lines)

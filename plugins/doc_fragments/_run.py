@@ -79,13 +79,3 @@ options:
     type: str
     default: ''
 """
-
-    ERROR = r"""
-options:
-  error:
-    description: Why it failed.
-    type: str
-  cause:
-    description: Class of the error, such as C(AccessError), which a failed module or action returns as C(error).
-    type: str
-"""

@@ -47,7 +47,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx_survey
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 
@@ -65,5 +65,5 @@ class LookupModule(LookupBase):
     def _survey(self, name: str, variables: dict[str, Any]) -> dict[str, Any]:
         role = project_role.find(name)
         catalogue = settings_catalogue.load(project_role.ROOT, role)
-        presets = awx_survey.presets(role, variables, self._loader)
-        return awx_survey.survey(role, catalogue, presets, self.get_option("settings"))
+        presets = awx.presets(role, variables, self._loader)
+        return awx.survey(role, catalogue, presets, self.get_option("settings"))

@@ -137,7 +137,7 @@ options:
     elements: path
     default: []
 seealso:
-  - module: perfscale.seatrial.run_close
+  - module: perfscale.seatrial.run_state
 """
 
 EXAMPLES = r"""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import unsafe_text
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
 from ci_job import Job, begin, ended
 from message_servers import GitHubStandIn, SlackStandIn, address
 from playbook import ROOT, play, run_dirs
@@ -119,9 +119,9 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
     done = play("-e", json.dumps(settings), "--tags", "cluster,release", artifacts=tmp_path, path=path)
     assert done.code == 0 and not mark.exists(), done.output
     (run_dir,) = run_dirs(tmp_path)
-    found = unsafe_text.load((run_dir / "settings.yml").read_text(encoding="utf-8"))
+    found = setting_templates.load_yaml((run_dir / "settings.yml").read_text(encoding="utf-8"))
     assert list(found["fine_tuning_environment"].values()) == texts
-    assert isinstance(found["fine_tuning_model_name"], unsafe_text.UnsafeText)
+    assert isinstance(found["fine_tuning_model_name"], setting_templates.UnsafeText)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - name: Close a run that is gone
-      perfscale.seatrial.run_close:
+      perfscale.seatrial.run_state:
+        state: closed
       vars:
         run_dir: /no/such/run
       when: gone | default(false) | bool
@@ -24,8 +25,8 @@ PLAYBOOK = """
         run_dir: "{{ run_parent }}/the run"
 
     - name: Begin phase test
-      perfscale.seatrial.run_phase:
-        name: test
+      perfscale.seatrial.run_state:
+        phase: test
 
     - name: Skip this
       ansible.builtin.debug:

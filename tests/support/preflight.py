@@ -10,25 +10,26 @@ from typing import Any
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
     resolve_settings,
+    setting_templates,
     settings_catalogue,
+    settings_context,
     settings_preflight,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
 )
 
 CATALOGUE = settings_catalogue.load(settings_preflight.ROOT)
-DEFAULTS = collect_settings_layers.defaults(DataLoader(), CATALOGUE)
+DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
 def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.Preflight:
     """Return the checks of the phases ``chosen``. layers: below ``given``, which -e sets."""
     request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
     return settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {})
 

@@ -27,7 +27,7 @@ CLUSTER: dict[str, Any] = {
 #: Of every module that writes to the directory of a role call (fragment _step).
 STEP: dict[str, Any] = {"step_dir": {"type": "path"}}
 
-#: Of every module whose progress its action plugin prints (fragment _step.progress, actions/progress_action.py).
+#: Of every module whose progress its action plugin prints (fragment _step.progress, actions/module_actions.py).
 PROGRESS: dict[str, Any] = {"progress_file": {"type": "path"}}
 
 #: Of modules that work on a run or on one of its points (fragments _run, _run.points and so on).

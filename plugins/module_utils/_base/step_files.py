@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The numbered directory of a role call: log, timings, manifests; and the progress lines of a long call.
 
-An action based on plugin_utils/actions/progress_action.py shows the progress lines.
+An action based on plugin_utils/actions/module_actions.py shows the progress lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from . import files
 
-#: Copy of Ansible's output in the run directory; plugin_utils/run/run_log.py writes it.
+#: Copy of Ansible's output in the run directory; plugin_utils/run/terminal_output.py writes it.
 ANSIBLE_LOG = "ansible.log"
 
 

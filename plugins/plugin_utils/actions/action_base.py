@@ -1,14 +1,21 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shared code of our action plugins: argument checking, and turning our errors into AnsibleErrors."""
+"""Shared code of our action plugins: argument checking, our errors as AnsibleErrors, the folder for modules.
+
+If Ansible can't create a folder for modules, it treats the host as unreachable and ends the play. For localhost the run
+would end without reporting what it holds. The folder is therefore checked before anything is acquired.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -44,6 +51,8 @@ class SeatrialAction(ActionBase):
     """An action of this collection: declare ``ARGUMENTS``, implement ``act``. Runs on the controller."""
 
     ARGUMENTS: dict[str, dict[str, Any]] = {}
+    #: Which options an option needs, as AnsibleModule takes it.
+    REQUIRED_IF: tuple[tuple[Any, ...], ...] = ()
     TRANSFERS_FILES = False
     _requires_connection = False
     _supports_check_mode = True
@@ -51,10 +60,44 @@ class SeatrialAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check the arguments, call act() and return its result."""
         super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(self.ARGUMENTS)
+        _validation, arguments = self.validate_argument_spec(self.ARGUMENTS, required_if=self.REQUIRED_IF)
         with ansible_errors():
             return {"changed": False, **self.act(arguments, task_vars or {})}
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Do the work; return the keys of the result."""
         raise NotImplementedError
+
+
+def configured(action: ActionBase) -> tuple[str, str]:
+    """Return the folder for the modules of this action, and why it can't be used.
+
+    The reason is empty if it can be used; both are empty for another machine or user, which are not checked.
+    """
+    if action._connection.transport != "local" or action._connection.become:
+        return "", ""
+    folder = os.path.expanduser(action.get_shell_option("remote_tmp", default="~/.ansible/tmp"))
+    return folder, why_unusable(folder)
+
+
+def replacement(action: ActionBase, extra: Mapping[str, Any]) -> str | None:
+    """Return the folder for ansible_remote_tmp if the configured one can't be used, else None.
+
+    extra: variables of ``-e``. Raises InputError if the folder is one of them.
+    """
+    asked, why = configured(action)
+    if why and "ansible_remote_tmp" in extra:
+        raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
+    if why:
+        Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
+    return str(constants.DEFAULT_LOCAL_TMP) if why else None
+
+
+def why_unusable(folder: str) -> str:
+    """Return why no folder can be created in ``folder``, an empty string if one can."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)

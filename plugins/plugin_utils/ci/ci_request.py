@@ -5,20 +5,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import preset_definitions, project_role
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import preset_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    outside_settings,
+    preset_definitions,
+    project_role,
+    settings_catalogue,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_settings import OutsideSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import reachable
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import preset_names, reachable
 
-from .directives import Directives
+from . import ci_engines, directives
+from .ci_engines import CiJob
+from .directives import Directives, PullRequest, Requesters
 
 #: Phases that /skip and /only can name. What a run acquires is always released, and what it measured always reported.
 STEPS = ("prepare", "test", "cleanup")
@@ -56,7 +66,7 @@ def projects(playbooks: Path) -> list[str]:
     return [path.stem for path in paths if project_role.of_playbook(path).get("run_project") == path.stem]
 
 
-def of(asked: Directives, own: CiRequest, offer: CiOffer) -> CiRequest:
+def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiRequest:
     """Return the request of a job: its own, changed by directives. Raises InputError for what may not be asked for."""
     project, arguments = _project(asked, own, offer)
     where = asked.origins.get("test", "/test")
@@ -148,3 +158,74 @@ def _offered(name: str, project: str, offer: CiOffer) -> bool:
     except InputError:
         return False
     return name != preset_definitions.LIST
+
+
+ROOT = project_role.ROOT
+ENGINES = ROOT / "roles" / "ci" / "files" / "engines"
+
+
+def read_request(given: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the result of module ci_request for its options. variables: those of the task. Raises InputError."""
+    job, pull = _job(given, environ)
+    texts: list[directives.Text] = []
+    notes: list[str] = []
+    if pull:
+        texts, notes = directives.texts_of(pull, Requesters(given["associations"], given["users"]), job.test)
+    asked = directives.parse(texts, job.test)
+    offer = _offer(given, variables)
+    own = CiRequest(given["project"], list(given["presets"]))
+    if asked.help and pull and pull.trigger:
+        return {**_result(job, own, notes, help_text(offer, own, job.test), given), "help": True}
+    if pull and pull.trigger and not texts:
+        return _result(
+            job, own, notes, f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.", given
+        )
+    return _result(job, requested_run(asked, own, offer), notes, "", given)
+
+
+def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:
+    """Return the job and its pull request, None if it runs for none. An event knows more than the environment."""
+    engines = ci_engines.load(ENGINES)
+    known = {"event": given["event_file"] or "", "test": given["test"], "started": stamp().replace(":", "")}
+    job = ci_engines.job(engines, given["engine"], environ, known)
+    pull = directives.of_event(_event(Path(job.event))) if job.event else None
+    if pull:
+        more = {"pull_request": pull.number, "repository": pull.repository}
+        job = ci_engines.job(engines, given["engine"], environ, {**known, **more})
+        # For a comment, GitHub Actions runs on the default branch and gives its commit.
+        job = dataclasses.replace(job, revision=pull.revision)
+    elif given["read_pull_request"] and job.pull_request:
+        pull = _of_api(given["github"], job)
+    return job, pull
+
+
+def _of_api(given: Mapping[str, Any], job: CiJob) -> PullRequest:
+    """Read the pull request of a job from GitHub. Raises AccessError."""
+    target = github.GitHubTarget(job.repository, job.pull_request)
+    api = github.from_options(given, target.repository, str(given.get("ca_file") or ""))
+    return directives.of_api(github.pull_request(api, target), github.comments(api, target))
+
+
+def _event(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"the event of the job can't be read from {path}: {error}") from error
+
+
+def _offer(given: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
+    catalogue = settings_catalogue.load(ROOT)
+    return CiOffer(
+        projects(ROOT / "playbooks"),
+        lambda project: preset_definitions.by_name(preset_definitions.of_project(variables, project)),
+        outside_settings.load(ROOT).permitting(given["variables"], catalogue),
+        catalogue,
+        given["permitted_presets"],
+        given["clusters"],
+    )
+
+
+def _result(job: CiJob, request: CiRequest, notes: list[str], answer: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    export = f"{given['export_url'].rstrip('/')}/{job.path}" if given["export_url"] else ""
+    facts = {"run": not answer, "help": False, "answer": answer, "notes": notes, "export_url": export}
+    return {**dataclasses.asdict(request), **facts, "job": dataclasses.asdict(job)}

@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import VERDICT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import session_file
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 ERROR = 3
 #: Instead of a verdict, if the job was asked for no run.
@@ -147,14 +147,14 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
     with tempfile.TemporaryDirectory(prefix="seatrial-ci-") as folder:
         place = Path(folder) / "session.json"
         began = time.time()
-        environment = {**os.environ, session_file.VARIABLE: str(place)}
+        environment = {**os.environ, run_directory.VARIABLE: str(place)}
         with _signals() as received:
             # A new session: a terminal's Ctrl-C then reaches it once, through us.
             process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
             ended_by = _wait(process, timeout, grace, received)
         found = _session(place)
-    run_dir, comparison = (Path(found[key]) if found.get(key) else None for key in session_file.KEYS)
-    error, answer = (str(found.get(key) or "") for key in ("error", session_file.ANSWER))
+    run_dir, comparison = (Path(found[key]) if found.get(key) else None for key in run_directory.KEYS)
+    error, answer = (str(found.get(key) or "") for key in ("error", run_directory.ANSWER))
     return Outcome(process.returncode, began, run_dir, error, ended_by, comparison, answer)
 
 

@@ -1,22 +1,37 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of a session: what run.yml, FAILURES and FINISHED then contain, and whether the session failed."""
+"""The end of a session: what run.yml, FAILURES and FINISHED then contain, whether it failed, and its summary."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG, stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict, write_verdict
 
-from . import held_by_run, phase_record, resumed_extra_vars, run_directory, run_record, run_summary
+from . import held_by_run, resumed_extra_vars, run_directory, run_record
+
+#: Reasons of the verdict that are shown.
+REASONS = 3
+#: Categories of time that any tool would need; the rest is Ansible's overhead.
+CATEGORIES = {
+    "cluster": "cluster",
+    "load": "load",
+    "wait": "waiting for workloads",
+    "logs": "logs",
+    "results": "results",
+    "cleanup": "cleanup",
+    "other": "other",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +56,12 @@ def close(
     verdict = run_directory.read_optional(directory / "verdict.json")
     judged = verdict_failure(verdict, fail_on)
     found = list(failures) or ([judged] if judged else [])
-    split = run_summary.split(time.time() - began, run_directory.timings(directory, began))
+    split = time_split(time.time() - began, run_directory.timings(directory, began))
     clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
     lease = run_directory.read_optional(directory / "lease.yml")
 
     def edit(record: dict[str, Any]) -> None:
-        phase_record.close_running(record["phases"], "passed")
+        run_record.end_running(record["phases"], "passed")
         record["clusters"] = clusters
         if released_nothing(record, lease):
             record["phases"]["release"]["status"] = "skipped"
@@ -129,3 +144,133 @@ def finished(record: Mapping[str, Any]) -> str:
         datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
     )
     return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
+
+
+def time_split(total: float, timings: Mapping[str, float]) -> dict[str, float]:
+    """Return seconds by category, ``ansible`` for the rest, and ``total``."""
+    known = {name: round(timings[name], 1) for name in CATEGORIES if timings.get(name)}
+    return {**known, "ansible": round(max(total - sum(timings.values()), 0.0), 1), "total": round(total, 1)}
+
+
+def time_split_line(parts: Mapping[str, float]) -> str:
+    """Return the split as one line."""
+    named = [f"{text} {parts[name]:.1f}" for name, text in CATEGORIES.items() if name in parts]
+    return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
+
+
+def summary_lines(
+    record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
+) -> list[str]:
+    """Return the lines of the summary: answers first, then warnings and failures."""
+    failures = list(failures)
+    presets = "+".join(record["presets"]) or "no preset"
+    text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
+    text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
+    text += [f"  warning   {one}" for one in verdict.get("warnings") or ()]
+    for failure in failures:
+        first, *rest = failure.splitlines()
+        text += [f"  failed    {first}", *(f"            {line}" for line in rest)]
+    for host, cluster in record["clusters"].items():
+        if host == "sutest" or cluster != record["clusters"].get("sutest"):
+            text.append(f"  where     {_where(host, cluster)}")
+    text.append(f"  phases    {_phases(record['phases'])}")
+    for figure in verdict.get("headline") or []:
+        text.append(f"  {figure_line(figure)}")
+    if verdict:
+        # A verdict that fails the run is among the failures, with its reasons.
+        text += _judged(verdict, not any(one.startswith(f"verdict {verdict['verdict']}:") for one in failures))
+    text.append(f"  time      {time_split_line(record['split'])}")
+    report = directory / "report" / "index.html"
+    if report.exists():
+        text.append(f"  report    {report}")
+    compared = report.parent / "compare" / "index.html"
+    if compared.exists():
+        text.append(f"  compared  {compared}")
+    text.append(f"  run       {directory}")
+    if (directory / ANSIBLE_LOG).exists():
+        text.append(f"  log       {directory / ANSIBLE_LOG}")
+    text += [f"  held      {one['what']}, {_until(one)}" for one in record["held"]]
+    if record["held"]:
+        text += _reach(record["clusters"])
+        text.append(f"  give back {record['give_back']}")
+    return text
+
+
+def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
+    by_status: dict[str, list[str]] = {}
+    for name, phase in phases.items():
+        by_status.setdefault(phase["status"], []).append(name)
+    return "; ".join(f"{', '.join(names)} {status}" for status, names in by_status.items()) or "none"
+
+
+def _until(one: Mapping[str, Any]) -> str:
+    """Return when a held resource ends, and what ends it."""
+    if not one.get("until"):
+        return "until you give it back"
+    moment = re.sub(r"\.\d+Z$", "Z", one["until"])
+    if one.get("ends"):
+        return f"until {moment}, when {one['ends']}"
+    return f"until you give it back; from {moment} on cluster.yml --tags reap does so too"
+
+
+def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    there = [one for one in clusters.values() if one["state"] != "released"]
+    found = [_kubectl(one["kubeconfig"], one.get("context")) for one in there if one.get("kubeconfig")]
+    consoles = [one["console"] for one in there if one.get("console")]
+    return [f"  reach it  {one}" for one in dict.fromkeys([*found, *consoles])]
+
+
+def _kubectl(kubeconfig: str, context: str | None) -> str:
+    """Return the command for a shell. A context of the run may be another than the current one of the kubeconfig."""
+    if not context:
+        return f"export KUBECONFIG={shlex.quote(kubeconfig)}"
+    return shlex.join(["kubectl", f"--kubeconfig={kubeconfig}", f"--context={context}", "get", "pods", "-A"])
+
+
+def _where(host: str, cluster: Mapping[str, Any]) -> str:
+    parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}"]
+    if cluster.get("version"):
+        parts.append(f"Kubernetes {str(cluster['version']).lstrip('v')}")
+    real = len(cluster.get("real_nodes") or ())
+    if cluster["simulated"] and not real:
+        parts.append("simulated nodes")
+    elif cluster["simulated"]:
+        parts.append(formats.count(real, "real node"))
+    elif cluster.get("kind") or cluster.get("version"):  # otherwise its nodes are unknown
+        parts.append(cluster.get("kind") or "real nodes")
+    if cluster.get("nodes") is not None:
+        nodes = f"{formats.count(cluster['nodes'], 'node')}{' in all' if real else ''}"
+        parts.append(f"{nodes}, {formats.count(cluster.get('gpus', 0), 'GPU')}")
+    return f"{host}: " + ", ".join(parts)
+
+
+def _judged(verdict: Mapping[str, Any], explain: bool) -> list[str]:
+    """Return the lines of the verdict: its result, why, and which past runs it was compared with."""
+    text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.compared(verdict)})"]
+    why = overall_verdict.explanation(verdict) if explain else []
+    text += [f"  because   {one}" for one in why[:REASONS]]
+    if len(why) > REASONS:
+        text.append(f"            {formats.count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json")
+    if verdict.get("history"):
+        text.append(f"  history   {overall_verdict.history_line(verdict['history'])}")
+    return text
+
+
+def figure_line(figure: Mapping[str, Any]) -> str:
+    """Return one headline figure: value, unit, n of N, and whether it is simulated."""
+    value = figure.get("value")
+    unit = str(figure.get("unit") or "")
+    if isinstance(value, (int, float)):
+        shown = formats.value(value, unit)
+    else:
+        shown = "not known" if value is None else str(value)  # a text has its units
+    remark = ", simulated" if figure.get("simulated") else ""
+    point = f"point {figure['point']} " if figure.get("point") else ""
+    rest = f" ({figure['n']} of {figure['of']}{remark})" if "n" in figure else remark
+    return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{rest}"
+
+
+def last_words(failures: list[str], directory: Path) -> str:
+    """Return the final message of a failed run: the first failure, and where the others are."""
+    more = f"\n{len(failures) - 1} more in {directory / 'FAILURES'}" if len(failures) > 1 else ""
+    return failures[0] + more

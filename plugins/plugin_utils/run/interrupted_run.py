@@ -29,13 +29,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressTail
 
 from . import held_by_run, run_record
+from .terminal_output import ProgressTail
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_close"
+OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_state"
 
 #: Phases that acquire or create something.
 TAKING = {"lease", "cluster", "prepare", "test"}

@@ -15,30 +15,28 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    cluster_profiles,
-    collect_settings_layers,
-    point_load_estimates,
+    point_loads,
+    preset_definitions,
     read_secret_settings,
     resolve_settings,
-    schedule_words,
-    settings_display,
+    schedule_keywords,
+    settings_context,
     settings_preflight,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import preset_names
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
+    preset_names,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import TREE_WORDS
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 
 from . import (
     held_by_run,
     interrupted_run,
     point_attempts,
     point_states,
-    points_to_redo,
     resumed_extra_vars,
     run_directory,
     run_record,
@@ -94,9 +92,9 @@ class SettingsSession:
         directory = Path(str(self.templar.template(variables["run_dir"])))
         request = self._read(directory / "request.yml")
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
-        matching = cluster_profiles.matching(profiles, cluster)
+        matching = preset_definitions.matching_profiles(profiles, cluster)
         if not matching:
-            for line in cluster_profiles.without_match(profiles, cluster):
+            for line in preset_definitions.unmatched_profiles(profiles, cluster):
                 self.say(line)
             return self._result(directory, self.context.effective(request), request)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
@@ -176,10 +174,10 @@ class SettingsSession:
         if chosen == ["report"] and run_record.at_work(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
-        words = {word: context.extra[word] for word in TREE_WORDS if word in context.extra}
+        words = {word: context.extra[word] for word in RESERVED if word in context.extra}
         if "bisect" in words:  # a later session may change a part of it, such as the budget
-            words["bisect"] = {**schedule_words.bisection_of(request), **words["bisect"]}
-        more = collect_settings_layers.extra_layer(context.extra, context.catalogue, words)
+            words["bisect"] = {**schedule_keywords.bisection_of(request), **words["bisect"]}
+        more = settings_context.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read(directory)
         interrupted = _interrupted(directory, earlier)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
@@ -216,7 +214,7 @@ class SettingsSession:
             return []
         if "test" not in chosen and chosen != ["settings"]:
             raise InputError(f"-e redo= needs phase test, and --tags {','.join(chosen)} leaves it out")
-        wanted = points_to_redo.of(directory, self.context.extra["redo"], list(found.matrix_values()))
+        wanted = point_states.attempts_to_redo(directory, self.context.extra["redo"], list(found.matrix_values()))
         if not wanted:
             self.say(f"redo={self.context.extra['redo']}: no point is to be measured again")
         return wanted
@@ -232,7 +230,7 @@ class SettingsSession:
 
     def _beside(self, directory: Path, request: RequestedSettings) -> dict[str, Any]:
         """Report on a run while another session works on it, without changing that session's record."""
-        if collect_settings_layers.extra_layer(self.context.extra, self.context.catalogue, {}).values:
+        if settings_context.extra_layer(self.context.extra, self.context.catalogue, {}).values:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
@@ -241,7 +239,7 @@ class SettingsSession:
 
     def _read(self, path: Path) -> RequestedSettings:
         document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
-        return RequestedSettings.read(collect_settings_layers.raw(document), str(path))
+        return RequestedSettings.read(settings_context.raw(document), str(path))
 
     def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
         """Resolve a request and check everything that its phases need before one of them runs."""
@@ -275,7 +273,7 @@ class SettingsSession:
 
     def _chosen(self) -> list[str]:
         run, skip = self._tags()
-        return collect_settings_layers.chosen(self.phases, run, [*skip, *self.skip])
+        return settings_context.chosen_phases(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)
@@ -297,25 +295,25 @@ class SettingsSession:
         """Create the folder of a further attempt, with the settings of this session."""
         values = next(point.settings for point in found.points if point.name == one.of)
         hidden = self.context.catalogue.secrets
-        point_attempts.repeat(directory, one, lambda path: settings_files.dump(path, values, hidden))
+        point_attempts.create_attempt(directory, one, lambda path: settings_files.dump(path, values, hidden))
 
     def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
-        document = settings_display.provenance(found, request, self._given_secrets())
+        document = settings_files.provenance(found, request, self._given_secrets())
         defaults = self.context.defaults
         shown = [name for name in document["settings"] if name in defaults]
         rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
-        rows = settings_display.rows(document, rendered)
-        for line in settings_display.table(rows, list(request.presets), len(found.points)):
+        rows = settings_files.rows(document, rendered)
+        for line in settings_files.table(rows, list(request.presets), len(found.points)):
             self.say(line)
 
     def _show_points(
         self, found: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
     ) -> None:
-        loads = point_load_estimates.durations(self.context.role.folder, found.measured, self.context.render)
-        states = point_states.of(directory, found.points, redone)
-        for line in settings_display.points(found, loads, states, point_states.time_left(directory, states.values())):
+        loads = point_loads.load_durations(self.context.role.folder, found.measured, self.context.render)
+        states = point_states.states_of(directory, found.points, redone)
+        for line in settings_files.points(found, loads, states, point_states.time_left(directory, states.values())):
             self.say(line)
-        if most := schedule_words.most_text(found):
+        if most := schedule_keywords.most_text(found):
             self.say(f"  {most}")
 
     def _result(
@@ -329,7 +327,7 @@ class SettingsSession:
             "points": [point.name for point in found.points],
             "repeat": found.repeat,
             "bisect": found.bisect,
-            "most_points": schedule_words.most_rounds(directory, found),
+            "most_points": schedule_keywords.most_rounds(directory, found),
             "presets": list(request.presets),
             "late": list(found.late),
             "pre_cleanup": found.pre_cleanup,
@@ -344,4 +342,4 @@ def _interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] |
     last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
     if record["status"] not in ("running", "interrupted") or "ended" in last:
         return None
-    return {"point": point_states.running(directory)}
+    return {"point": point_states.running_point(directory)}

@@ -19,14 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    bisection,
+    repetition,
+    schedule_log,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     FAILED,
     PASSED,
     PLANNED,
     SKIPPED,
     Attempt,
+    Chooser,
     Finished,
     PlannedPoint,
     ScheduleState,
@@ -34,8 +40,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     read_attempts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, attempt_folder
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
 
-from . import run_record, schedule_choosers
+from . import run_record
+
+KPIS, LEDGER = "kpis.json", "ledger.jsonl"
 
 #: Writes the settings of a point to a file.
 WriteSettings = Callable[[Path], None]
@@ -44,7 +53,7 @@ JudgeSettings = Callable[[str, Path], None]
 
 
 @dataclass(frozen=True)
-class ScheduleWords:
+class ScheduleKeywords:
     """The words of a session that decide on further attempts, and the judged figures (verdict/2) of all attempts."""
 
     repeat: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +65,7 @@ class ScheduleWords:
         return {name: word for name, word in (("repeat", self.repeat), ("bisect", self.bisect)) if word}
 
 
-NO_WORDS = ScheduleWords()
+NO_KEYWORDS = ScheduleKeywords()
 
 
 def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
@@ -68,25 +77,57 @@ def _state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
     return ScheduleState(read_attempts(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
 
 
-def decide(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> PlannedPoint | Finished:
+def decide(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS) -> PlannedPoint | Finished:
     """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
     record = run_record.read(run_dir)
     run, session = str(record["id"]), _session(record)
     state = replace(_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
-    found = next_point(state, schedule_choosers.choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
+    found = next_point(state, choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
-        repeat(run_dir, found)
+        create_attempt(run_dir, found)
     schedule_log.append(run_dir, run, session, found, words.given())
     return found
 
 
-def answer(run_dir: Path, stop_on_error: bool, words: ScheduleWords = NO_WORDS) -> dict[str, Any]:
-    """Return the decision as the result of module run_next_point."""
+def answer(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS) -> dict[str, Any]:
+    """Return the decision as the result of module run_state."""
     found = decide(run_dir, stop_on_error, words)
     if isinstance(found, Finished):
         return {"finished": True, "point": "", "attempt": 0, "why": found.why, "failures": failures(run_dir)}
     result = {"finished": False, "point": found.name, "attempt": found.attempt, "last": found.last}
     return {**result, "why": found.why, "failures": []}
+
+
+def begin(run_dir: Path, name: str) -> tuple[bool, dict[str, Any]]:
+    """Record that an attempt begins; return whether the nodes must be scaled before, and its record.
+
+    Raises InputError if there is no such attempt.
+    """
+    folder = run_dir / "points" / name
+    record = _read(run_dir, name)
+    # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
+    (folder / KPIS).unlink(missing_ok=True)
+    if record["status"] == "running" and (folder / LEDGER).exists():
+        record["resumed"] = True
+    record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
+    scales, record["nodes"] = point_loads.nodes_of_point(run_dir, folder)
+    files.write_yaml(folder / "point.yml", record, "point/2")
+    return scales, record
+
+
+def end(run_dir: Path, name: str, status: str, error: str | None = None, cause: str | None = None) -> None:
+    """Record that an attempt has passed or failed. cause: class of the error. Raises InputError if there is none."""
+    record = _read(run_dir, name)
+    record.update(status=status, ended=stamp(), exit_code=0 if status == PASSED else 1, error=error, cause=cause)
+    files.write_yaml(run_dir / "points" / name / "point.yml", record, "point/2")
+
+
+def _read(run_dir: Path, name: str) -> dict[str, Any]:
+    path = run_dir / "points" / name / "point.yml"
+    if not path.exists():
+        raise InputError(f"{run_dir.name} has no point {name}")
+    # A run may have been begun by a version that wrote point/1.
+    return {"attempt": 1, **files.read_yaml(path), "schema": "point/2"}
 
 
 def failures(run_dir: Path) -> list[str]:
@@ -110,7 +151,7 @@ def _session(record: Mapping[str, Any]) -> str:
     return str(sessions[-1]["started"])
 
 
-def repeat(run_dir: Path, found: PlannedPoint, write: WriteSettings | None = None) -> None:
+def create_attempt(run_dir: Path, found: PlannedPoint, write: WriteSettings | None = None) -> None:
     """Create the folder of a further attempt, with the settings of the first one unless ``write`` writes others."""
     first = run_dir / "points" / found.of
     values = files.read_yaml(first / "point.yml")["settings"]
@@ -199,3 +240,30 @@ def _create(
     except OSError as error:
         shutil.rmtree(half, ignore_errors=True)
         raise InputError(f"can't create {parent / name}: {error.strerror or error}") from error
+
+
+BISECTION = "bisection.json"
+
+
+def choosers(
+    run_dir: Path, run: str, repeat: Mapping[str, Any], bisect: Mapping[str, Any], kpis: Sequence[Mapping[str, Any]]
+) -> list[Chooser]:
+    """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
+    spent = schedule_log.spent(schedule_log.lines(run_dir), stamp())
+    repeated, bisected = repetition.parse(repeat), bisection.parse(bisect)
+    if bisected:
+
+        def note(document: dict[str, Any]) -> None:
+            files.write_json(run_dir / BISECTION, {**document, "run": run}, "bisection/1")
+
+        return [bisection.chooser(bisected, lambda name: figure(run_dir, name, bisected.kpi), spent, note)]
+    return [repetition.chooser(repeated, kpis, spent)] if repeated else []
+
+
+def figure(run_dir: Path, name: str, kpi: str) -> float | None:
+    """Return a figure of an attempt, None if it was not measured. name: of the attempt's folder."""
+    try:
+        found = files.read_json(run_dir / "points" / name / "kpis.json")
+    except (DataError, OSError):
+        return None
+    return next((one["value"] for one in found["kpis"] if one["name"] == kpi), None)

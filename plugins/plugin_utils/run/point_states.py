@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a session would do with each point of a run: states in words, and the time of the points to measure."""
+"""What was done with each point of a run, what is left to do, and which points ``-e redo`` demands again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import statistics
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    next_point,
+    repetition,
+    schedule_log,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     FAILED,
     OPEN,
@@ -20,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     Attempt,
     PlannedPoint,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import MatrixPoint
 
 from . import point_attempts
@@ -27,7 +34,9 @@ from . import point_attempts
 MEASURE = "to measure"
 
 
-def of(run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[PlannedPoint] = ()) -> dict[str, str]:
+def states_of(
+    run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[PlannedPoint] = ()
+) -> dict[str, str]:
     """Return point -> what was or will be done with it. run_dir: of the run to continue. redone: further attempts."""
     attempts = next_point.read_attempts(run_dir) if run_dir else ()
     again = {one.of: one for one in redone}
@@ -45,7 +54,7 @@ def of(run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[Pla
     return found
 
 
-def running(run_dir: Path) -> str:
+def running_point(run_dir: Path) -> str:
     """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
     found = [one for one in next_point.read_attempts(run_dir) if one.status == RUNNING]
     return found[-1].name if found else ""
@@ -88,3 +97,28 @@ def time_left(run_dir: Path | None, states: Iterable[str]) -> str:
         f"{formats.count(count, 'point')} to measure: about {formats.seconds(count * usual)}, "
         f"by the median of {points} that passed, {formats.seconds(usual)}"
     )
+
+
+#: Results of a figure, by history or by limit, that leave it undecided.
+UNDECIDED = (*repetition.UNDECIDED, "not measured")
+
+
+def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
+    """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
+    asked = next_point.parse_redo(raw, points)
+    unclear = inconclusive_points(run_dir) if next_point.INCONCLUSIVE in asked else set()
+    repeats = bool(run_reader.last_schedule_keyword(schedule_log.lines(run_dir), repetition.KEYWORD))
+    return next_point.points_to_redo(asked, point_attempts.state_of(run_dir), unclear, repeats)
+
+
+def inconclusive_points(run_dir: Path) -> set[str]:
+    """Return the points with a judged figure that is not decided. Raises InputError without a verdict."""
+    path = run_dir / "verdict.json"
+    if not path.exists():
+        raise InputError("redo=inconclusive: the run has no verdict yet; --tags report determines it")
+    kpis = schema_migration.upgraded(path, "verdict").get("kpis") or []
+    found = set()
+    for one in kpis:
+        if one.get("reading") in UNDECIDED or (one.get("limit") or {}).get("result") in UNDECIDED:
+            found.add(run_reader.point_of_attempt(one["point"]))
+    return found

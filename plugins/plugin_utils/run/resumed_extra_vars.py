@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
 )

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
-    unsafe_text,
+    setting_templates,
 )
 
 from . import run_record
@@ -61,8 +61,8 @@ def record(
         head += f"# Left out, as secrets: {', '.join(secrets)}. Give them as in a run.\n"
     of_run = {key: str(template(task_vars[key])) for key in ("run_id", "run_point") if task_vars.get(key)}
     call = {"step_role": name, "step_entry": entry, **of_run}
-    marked = unsafe_text.mark({**call, **given}, lambda _text: False)
-    files.replace_text(step / ARGUMENTS, head + unsafe_text.dump(marked))
+    marked = setting_templates.mark_unsafe({**call, **given}, lambda _text: False)
+    files.replace_text(step / ARGUMENTS, head + setting_templates.dump_yaml(marked))
     files.replace_text(step / COMMAND, command(step, argv, loader, secrets) + "\n")
 
 

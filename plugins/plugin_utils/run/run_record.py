@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask
 
@@ -26,6 +28,9 @@ from .run_directory import read_optional
 
 #: Variables of the environment that the give-back command takes along.
 _NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
+
+#: Phases that create objects on the cluster.
+CREATING = ("prepare", "test")
 
 HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
 
@@ -72,6 +77,58 @@ def new(
         "held": [],
         "sessions": [],
     }
+
+
+def start_phase(run_dir: Path, name: str) -> dict[str, Any]:
+    """Record that a phase begins, which ends the running one as passed, and return the record."""
+    if name in CREATING:
+        run_cluster_records.update(run_dir, run_cluster_records.read(run_dir), {"objects": True})
+
+    def edit(record: dict[str, Any]) -> None:
+        phases = record["phases"]
+        end_running(phases, "passed")
+        phases.pop(name, None)  # phases are in the order in which they last ran
+        phases[name] = {"status": "running", "started": stamp(), "ended": None, "seconds": None, "error": None}
+
+    return change(run_dir, edit)
+
+
+def end_phase(
+    run_dir: Path, status: str, error: str | None = None, cause: str | None = None, name: str | None = None
+) -> dict[str, Any]:
+    """Record that the running phase ends, and return the record.
+
+    cause: class of the error. name: the phase, which ends only if it is running.
+    """
+
+    def edit(record: dict[str, Any]) -> None:
+        phases = record["phases"]
+        if name is None:
+            end_running(phases, status, error, cause)
+        elif phases.get(name, {}).get("status") == "running":
+            end_one(phases[name], status, error, cause)
+
+    return change(run_dir, edit)
+
+
+def end_running(
+    phases: dict[str, dict[str, Any]], status: str, error: str | None = None, cause: str | None = None
+) -> list[str]:
+    """End every running phase with ``status``; return their names."""
+    names = [name for name, phase in phases.items() if phase["status"] == "running"]
+    for name in names:
+        end_one(phases[name], status, error, cause)
+    return names
+
+
+def end_one(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
+    """End one phase now. cause: class of the error."""
+    phase.update(status=status, ended=stamp(), error=error, **({"cause": cause} if cause else {}))
+    phase["seconds"] = round(_moment(phase["ended"]) - _moment(phase["started"]), 3)
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def session(started: str, command: CommandLine, tags: list[str], pid: int) -> dict[str, Any]:

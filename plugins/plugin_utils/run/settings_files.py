@@ -1,21 +1,98 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a run directory that hold its settings: request, settings, provenance, settings of each point."""
+"""The settings in the files of a run directory, with their sources, and as a table on the screen."""
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_display, unsafe_text
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import RequestedSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import dotted_paths, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
 from . import point_attempts
+
+WIDTH = 60
+
+
+def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str]) -> dict[str, Any]:
+    """Return the content of provenance.yml: dotted key -> all changes in order, with their origin if known."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for change in effective.resolved.changes:
+        entry: dict[str, Any] = {"source": change.source, "value": change.value}
+        where = request.where(change.source, change.key)
+        if where:
+            entry["where"] = where
+        found.setdefault(dotted_paths.render(change.path), []).append(entry)
+    for name in secrets:
+        found.setdefault(name, []).append({"source": "secret", "value": MASK})
+    return {"schema": "provenance/1", "settings": found}
+
+
+def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return (setting, value, source) of every key that a layer set, sorted by name.
+
+    A value equal to the default is listed too, marked as the default: its author looks for it here.
+    """
+    found = []
+    for key, changes in sorted(document["settings"].items()):
+        last = changes[-1]
+        beaten = [one["source"] for one in changes[:-1]]
+        who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
+        who += f", over {', '.join(beaten)}" if beaten else ""
+        who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
+        found.append((key, _text(last["value"]), who))
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(where: str) -> str:
+    return "/".join(where.split("/")[-2:])
+
+
+def table(found: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
+    """Return the table of settings. A long value is shown unabridged on a separate line, so that it can be copied."""
+    asked = f"preset {', '.join(presets)}" if presets else "no preset"
+    lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
+    if not found:
+        return [*lines, "  none"]
+    name = max(len(row[0]) for row in found)
+    value = max((len(row[1]) for row in found if len(row[1]) <= WIDTH), default=0)
+    for key, text, who in found:
+        fits = len(text) <= WIDTH and "\n" not in text
+        lines.append(f"  {key:<{name}}  {text if fits else '':<{value}}  {who}")
+        lines += [] if fits else [f"    {line}" for line in text.splitlines()]
+    return lines
+
+
+def points(
+    found: EffectiveSettings, estimates: Mapping[str, str], states: Mapping[str, str] | None = None, left: str = ""
+) -> list[str]:
+    """Return the list of the points, each with its state and the estimate of its load.
+
+    states: point -> what is done with it. left: the time that the run takes, which replaces the sum of the estimates.
+    """
+    if not estimates and not any(point.values for point in found.points):
+        return []
+    lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
+    for point in found.points:
+        values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
+        state = (states or {}).get(point.name, "")
+        estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
+        lines.append("  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), state, estimate) if part))
+    total = left or estimates.get("all")
+    return [*lines, *([f"  {total}"] if total else [])]
+
 
 #: Settings that judge what was measured, and how these names begin.
 OF_VERDICT = ("results_", "workload_max_lateness")
@@ -25,7 +102,7 @@ HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows
 def dump(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
     """Write settings to a file. hidden: names of secret settings, which are left out."""
     public = {name: value for name, value in values.items() if name not in hidden}
-    files.replace_text(path, HEAD + unsafe_text.dump(public))
+    files.replace_text(path, HEAD + setting_templates.dump_yaml(public))
 
 
 def write(
@@ -39,10 +116,10 @@ def write(
     document = request.document()
     files.check_schema("request/1", document)
     files.check_schema("settings/1", found.settings)
-    files.replace_text(directory / "request.yml", "---\n" + unsafe_text.dump(document))
+    files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
     dump(directory / "settings.yml", found.settings, hidden)
-    provenance = settings_display.provenance(found, request, given)
-    files.write_yaml(directory / "provenance.yml", provenance, "provenance/1")
+    sources = provenance(found, request, given)
+    files.write_yaml(directory / "provenance.yml", sources, "provenance/1")
     point_attempts.write_points(
         directory,
         [
@@ -57,7 +134,7 @@ def _judge(settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], n
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own."""
     if not path.is_file():
         return
-    measured = unsafe_text.load(path.read_text(encoding="utf-8"))
+    measured = setting_templates.load_yaml(path.read_text(encoding="utf-8"))
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
     if measured != (now := {**measured, **of_verdict}):
         dump(path, now, hidden)

@@ -9,11 +9,12 @@ Checked before a run begins, and again when the clusters are acquired.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
@@ -22,22 +23,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
     ClusterTarget,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_binaries
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import Options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import duration
 
+from . import workload_kinds
+from .setting_values import coerce
 from .settings_catalogue import Catalogue
-from .type_coercion import coerce
 
 TASKS = Path(__file__).parents[3] / "roles" / "cluster" / "tasks"
 #: The rehearsal cluster that playbooks/rehearsal.yml creates. A run uses it only if ``-e`` names it.
 TOOLS_INSTANCE = "default"
 
 
-def counts(known: Catalogue, name: str) -> bool:
+def is_cluster_setting(known: Catalogue, name: str) -> bool:
     """Return whether a variable is a setting of a cluster that may be recorded."""
     return cluster_selection.of_clusters(name) and name in known.settings and not known.settings[name].secret
 
 
-def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
+def typed_setting(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
     """Return a setting in its declared type: ``-e name=value`` gives text."""
     plain = files.plain(value)
     if name == "cluster_provider" or plain in (None, ""):
@@ -45,11 +49,11 @@ def typed(known: Catalogue, name: str, value: Any, where: str = "cluster") -> An
     return coerce(known.settings[name], plain, where)
 
 
-def current(
+def current_settings(
     known: Catalogue, variables: Mapping[str, Any], template: Callable[[Any], Any], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the cluster settings of a play. variables: those of a task; extra: those of ``-e``."""
-    settings = {name: template(value) for name, value in variables.items() if counts(known, name)}
+    settings = {name: template(value) for name, value in variables.items() if is_cluster_setting(known, name)}
     if settings.get("rehearsal_name") == TOOLS_INSTANCE and "rehearsal_name" not in extra:
         settings.pop("rehearsal_name")
     return settings
@@ -78,7 +82,7 @@ def inventory_values(run_dir: str) -> dict[str, Any]:
     return {name: value for one in layers if one["kind"] == "inventory" for name, value in one["values"].items()}
 
 
-def wanted(
+def cluster_targets(
     known: Catalogue, values: Mapping[str, Any], hostvars: Any, everyone: Mapping[str, Any]
 ) -> list[ClusterTarget]:
     """Return the clusters to acquire. Raises InputError for an unknown provider.
@@ -86,12 +90,18 @@ def wanted(
     values: effective settings. hostvars: Ansible's, in which the inventory may have the hosts sutest and driver.
     everyone: raw values that the inventory gives to every host.
     """
-    settings = {name: typed(known, name, value) for name, value in values.items() if counts(known, name)}
+    settings = {
+        name: typed_setting(known, name, value) for name, value in values.items() if is_cluster_setting(known, name)
+    }
     settings.setdefault("cluster_provider", DEFAULT)
     own: dict[str, dict[str, Any]] = {}
     for host in (one for one in cluster_selection.HOSTS if one in hostvars):
         chosen = cluster_selection.own_choice(hostvars.raw_get(host), everyone)
-        own[host] = {name: typed(known, name, hostvars[host][name], host) for name in chosen if counts(known, name)}
+        own[host] = {
+            name: typed_setting(known, name, hostvars[host][name], host)
+            for name in chosen
+            if is_cluster_setting(known, name)
+        }
     return cluster_selection.targets(settings, own)
 
 
@@ -125,3 +135,42 @@ def description(target: ClusterTarget, values: Mapping[str, Any], record: Mappin
         "acquired": provider_of(target.provider).creates and record.get("state") == "acquired",
         **values,
     }
+
+
+#: AWX passes this variable to each of its jobs.
+AWX_JOB = "awx_job_id"
+#: Who sets one of these has a place for programs that outlives the job's container.
+PROGRAM_PLACES = ("rehearsal_cache_dir", "rehearsal_download_url")
+
+
+def check_programs(
+    folder: Path,
+    settings: Mapping[str, Any],
+    given: Collection[str],
+    job: object,
+    set_by: Callable[[str], str],
+    places: Sequence[Path] = (),
+) -> None:
+    """Raise InputError for an unknown component, or if programs would be built in the container of a job of AWX.
+
+    folder: of the components. given: settings that some layer sets. job: id of the job, None outside of AWX. set_by:
+    returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
+    """
+    prefix = "rehearsal_"
+    values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    if isinstance(values.get("components"), list):
+        values["components"] = workload_kinds.components(values["components"], folder, places)
+    options = Options.of({**values, "name": "", "components_dir": str(folder)})
+    components = options.select(options.components)
+    if job is None or any(name in given for name in PROGRAM_PLACES):
+        return
+    lacking = component_binaries.missing(components, options.sources)
+    if lacking:
+        minutes = sum(one.build.minutes for one in lacking)
+        names = formats.join_with_and([one.name for one in lacking])
+        raise InputError(
+            f"cluster_provider is rehearsal{set_by('cluster_provider') or ' (the default)'}, and this job of AWX has"
+            f" no programs for {names}: building them takes up to {minutes:.0f} min and is lost with the job's"
+            " container. Set cluster_provider=existing and a credential with a kubeconfig, or rehearsal_cache_dir to a"
+            " folder of a volume"
+        )

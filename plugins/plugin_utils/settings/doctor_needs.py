@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import collect_settings_layers, project_role, resolve_settings, workload_files, workload_kinds
-from .matrix_points import Render
+from . import project_role, resolve_settings, setting_templates, settings_context, workload_files, workload_kinds
+from .setting_templates import Render
 from .settings_context import SettingsContext
 
 ROLES = project_role.ROOT / "roles"
@@ -56,13 +56,13 @@ class ExaminedRun:
         """Read the settings of a run. Names that only the run defines are still templates in them."""
 
         def read(path: Path) -> Any:
-            return collect_settings_layers.raw(loader.load_from_file(str(path), trusted_as_template=True))
+            return settings_context.raw(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
         attempts = [one.name for one in next_point.read_attempts(directory) if one.status in next_point.OPEN]
         points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
-        return cls(values, points, collect_settings_layers.renderer(templar, known), str(variables["run_id"]))
+        return cls(values, points, setting_templates.renderer(templar, known), str(variables["run_id"]))
 
 
 def needs_of(project: str, required: bool) -> list[Document]:

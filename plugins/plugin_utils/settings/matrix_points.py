@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
 
-from . import dotted_paths, template_names
-from .apply_settings_layers import SettingsError
-from .unsafe_text import looks_like_template
+from . import dotted_paths, setting_templates
+from .setting_templates import Render, looks_like_template
+from .settings_layers import SettingsError
 
-#: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
-Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
-
-#: Words of this file, see settings_catalogue.TREE_WORDS.
+#: Words of this file, see settings_catalogue.RESERVED.
 MATRIX, POINTS, SKIP_IF = "matrix", "matrix_points", "matrix_skip_if"
 
 
@@ -129,7 +126,7 @@ def _names(where: str, text: str) -> list[str]:
     from jinja2 import TemplateError
 
     try:
-        return sorted(template_names.names("{{ (" + text + ") }}"))
+        return sorted(setting_templates.names_in_template("{{ (" + text + ") }}"))
     except TemplateError as error:
         raise _error(SKIP_IF, f"{where}: '{text}' is no condition: {error}") from error
 

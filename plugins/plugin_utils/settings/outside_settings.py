@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
 from . import dotted_paths
-from .settings_catalogue import TREE_WORDS, Catalogue
+from .settings_catalogue import RESERVED, Catalogue
 
 #: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
 WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
@@ -63,7 +63,7 @@ class OutsideSettings:
 
     def _check(self, key: str, value: Any, where: str, catalogue: Catalogue) -> None:
         name = _root(key, where)
-        if name not in catalogue.settings and name not in TREE_WORDS:
+        if name not in catalogue.settings and name not in RESERVED:
             raise InputError(f"{where}: '{key}' is no setting{nearest(name, [*self.patterns, *catalogue.settings])}")
         if why := never(name, catalogue):
             raise InputError(f"{where}: {name} can't be set from outside: {why}")

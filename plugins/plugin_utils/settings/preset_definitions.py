@@ -1,18 +1,20 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The presets that variables define: those of a project, which of them replace others, and the list of all."""
+"""The presets that variables define, their list, and the presets that cluster profiles name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import project_role, requested_settings
-from .apply_settings_layers import SettingsError
-from .source_locations import place
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import KINDS
+
+from . import project_role, settings_layers
+from .settings_layers import SettingsError, origin_of, preset_names
 
 #: ``-e preset=list`` shows all presets.
 LIST = "list"
@@ -50,7 +52,7 @@ def project_of(variable: str) -> str:
     return found["project"] if found else ""
 
 
-def of(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
+def of_project(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
     """Return the presets that a project can use: common ones, then its own. A later one of the same name is used.
 
     Raises SettingsError for a variable that is not a dictionary of presets, and for a name that can't be used.
@@ -70,10 +72,10 @@ def _of(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition
                 raise SettingsError(f"{variable}: '{name}' can't be the name of a preset: {why}", name)
             if values is not None and not isinstance(values, Mapping):
                 raise SettingsError(f"preset '{name}' is not a dictionary of settings", values)
-            yield PresetDefinition(str(name), variable, values or {}, place(name))
+            yield PresetDefinition(str(name), variable, values or {}, origin_of(name))
 
 
-def installed(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets of the role's collection, and the common ones of ours, that no variable defines yet.
 
     Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
@@ -95,10 +97,10 @@ def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     return {one.name: one.values for one in definitions}
 
 
-def replaced(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
+def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
     found = []
-    for name in requested_settings.reachable(by_name(definitions), names):
+    for name in settings_layers.reachable(by_name(definitions), names):
         *others, used = [one for one in definitions if one.name == name]
         found += [f"preset {name} of {_source(used)} is used; it replaces that of {_source(other)}" for other in others]
     return found
@@ -108,7 +110,7 @@ def _source(one: PresetDefinition) -> str:
     return f"{one.variable} ({one.where})" if one.where and not one.where.startswith("<") else one.variable
 
 
-def listing(variables: Mapping[str, Any], project: str) -> list[str]:
+def preset_listing(variables: Mapping[str, Any], project: str) -> list[str]:
     """Return a line for each preset of each project, those that this project can use first."""
     lines: list[str] = []
     for one in dict.fromkeys([project, COMMON, *_projects(variables)]):
@@ -119,7 +121,7 @@ def listing(variables: Mapping[str, Any], project: str) -> list[str]:
     return lines
 
 
-def names(variables: Mapping[str, Any]) -> set[str]:
+def preset_names_of_all(variables: Mapping[str, Any]) -> set[str]:
     """Return the names of the presets of all projects."""
     return {preset.name for project in _projects(variables) for preset in _of(variables, project)}
 
@@ -134,3 +136,38 @@ def _looks_like_presets(value: Any) -> bool:
 
 def _line(preset: PresetDefinition) -> str:
     return preset.description + (" (heavy)" if preset.values.get("heavy") else "")
+
+
+def check_profiles(profiles: Any, presets: Collection[str]) -> None:
+    """Raise SettingsError for profiles that are no dictionary, and for a preset that no project has."""
+    if not isinstance(profiles, Mapping):
+        raise SettingsError(f"cluster_profiles needs a dictionary, got {profiles!r}", profiles)
+    for key, value in profiles.items():
+        for name in preset_names(value):
+            if name not in presets:
+                raise SettingsError(
+                    f"cluster_profiles, {key}: no project has a preset '{name}'{nearest(name, presets)}", key
+                )
+
+
+def matching_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the presets of the profiles that match a cluster, by key."""
+    names = _names(cluster)
+    return {key: preset_names(value) for key, value in profiles.items() if key in names}
+
+
+def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
+    """Return what to say of a cluster that no profile matches: the names that a profile of it could have."""
+    if not profiles:
+        return []
+    like = next((found for key in profiles if (found := nearest(key, _names(cluster)))), "")
+    kind = cluster.get("kind") or "not known"
+    return [
+        f"No cluster profile matches; there are {', '.join(map(str, profiles))}. The API host of this cluster is "
+        f"{cluster.get('api_host')}, its kind is {kind}{like}; kinds are {', '.join(KINDS)}."
+    ]
+
+
+def _names(cluster: Mapping[str, Any]) -> list[str]:
+    own = [cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])]
+    return [one for one in own if one]

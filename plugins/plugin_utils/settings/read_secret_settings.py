@@ -18,7 +18,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
-from .matrix_points import Render
+from .setting_templates import Render
 from .settings_catalogue import Catalogue
 
 MASK = "<secret>"

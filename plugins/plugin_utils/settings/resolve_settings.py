@@ -14,13 +14,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 
-from . import apply_settings_layers, dotted_paths, matrix_points, setting_references
-from .apply_settings_layers import Change, Resolved, SettingsError
-from .matrix_points import Matrix, Render
-from .requested_settings import RequestedSettings, reachable
-from .settings_catalogue import TREE_WORDS, Catalogue, Setting
-from .type_coercion import coerce
-from .unsafe_text import has_template
+from . import dotted_paths, matrix_points, setting_templates, settings_layers
+from .matrix_points import Matrix
+from .setting_templates import Render, has_template
+from .setting_values import coerce
+from .settings_catalogue import RESERVED, Catalogue, Setting
+from .settings_layers import Change, RequestedSettings, Resolved, SettingsError, reachable
 
 #: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
 EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
@@ -74,10 +73,10 @@ def effective(
 
     defaults: setting -> raw default of its role, without secrets. Raises SettingsError for an error in any layer.
     """
-    tree = {**defaults, **TREE_WORDS}
+    tree = {**defaults, **RESERVED}
     changes = _coerced(catalogue, _changes(request, catalogue))
     tree = _opened(tree, changes, render)
-    resolved = apply_settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
+    resolved = settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
     resolved = _with_bisected(resolved, catalogue)
     matrix = Matrix.of(resolved.settings, _own_paths(request))
     values, late = _rendered(resolved, catalogue, render)
@@ -116,10 +115,10 @@ def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
     changes = [_top(name, value) for one in request.of("inventory") for name, value in one.values.items()]
     definitions = request.definitions()
     for name in request.presets:
-        changes += apply_settings_layers.expand(definitions, name)
+        changes += settings_layers.expand(definitions, name)
     for profile in request.of("profile"):
         for name in profile.values["presets"]:
-            found = apply_settings_layers.expand(definitions, name)
+            found = settings_layers.expand(definitions, name)
             changes += [
                 Change(f"profile {profile.source} ({one.source})", one.path, one.value, one.key) for one in found
             ]
@@ -132,7 +131,7 @@ def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
                 change.source,
             )
     for one in request.of("overrides"):
-        changes += apply_settings_layers.layer("overrides", one.values)
+        changes += settings_layers.layer("overrides", one.values)
     for one in request.of("extra"):
         changes += [_top(name, value, "-e") for name, value in one.values.items()]
     return changes
@@ -152,7 +151,7 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
     for change in changes:
         setting = _setting(catalogue, change.path[0])
         if setting and len(change.path) == 1 and not has_template(change.value):
-            given = TREE_WORDS.get(setting.name) if change.value is None else change.value
+            given = RESERVED.get(setting.name) if change.value is None else change.value
             value = coerce(setting, given, change.source, change.key)
             change = Change(change.source, change.path, value, change.key)
         result.append(change)
@@ -175,7 +174,7 @@ def _rendered(
     """
     values: dict[str, Any] = {}
     late: list[str] = []
-    awaiting = setting_references.awaiting_run(resolved.settings, render)
+    awaiting = setting_templates.awaiting_run(resolved.settings, render)
     for name, raw in resolved.settings.items():
         if known is not None and name in known:
             values[name] = known[name]
@@ -218,9 +217,7 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
 
 def _own_paths(request: RequestedSettings) -> list[str]:
     """Return the dotted keys that the command line sets."""
-    changes = [
-        change for one in request.of("overrides") for change in apply_settings_layers.layer("overrides", one.values)
-    ]
+    changes = [change for one in request.of("overrides") for change in settings_layers.layer("overrides", one.values)]
     paths = [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
     return [dotted_paths.render(path) for path in paths]
 
@@ -237,15 +234,15 @@ def _points(
 
     values: without the matrix. Those of templates that may refer to what the matrix sets are rendered at each point.
     """
-    base = {name: value for name, value in resolved.settings.items() if name not in TREE_WORDS}
-    words = setting_references.words(base)
+    base = {name: value for name, value in resolved.settings.items() if name not in RESERVED}
+    words = setting_templates.words_in_templates(base)
     points = []
     for name, given, source in matrix.combinations():
-        changes = _coerced(catalogue, apply_settings_layers.layer(source, given))
-        of_point = apply_settings_layers.apply(
+        changes = _coerced(catalogue, settings_layers.layer(source, given))
+        of_point = settings_layers.apply(
             Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
         )
-        changed = setting_references.dependent(words, {*TREE_WORDS, *(str(change.path[0]) for change in changes)})
+        changed = setting_templates.dependent_settings(words, {*RESERVED, *(str(change.path[0]) for change in changes)})
         known = {name: value for name, value in values.items() if name not in changed}
         whole, _late = _rendered(of_point, catalogue, render, known)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)

@@ -17,13 +17,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .project_role import ProjectRole
 
 #: Variables that a user may set and that are not settings.
-WORDS = (
+RESERVED_VARIABLES = (
     *("preset", "overrides", "matrix", "matrix_points", "matrix_skip_if", "run_dir", "run_name", "redo"),
     *("pre_cleanup", "repeat", "cluster_profiles"),
 )
 
 #: Keys that a preset may contain beside settings; they are resolved like settings.
-TREE_WORDS: dict[str, Any] = {
+RESERVED: dict[str, Any] = {
     "matrix": {},
     "matrix_points": [],
     "matrix_skip_if": [],
@@ -89,9 +89,14 @@ class Catalogue:
 
     def check_names(self, names: Iterable[str], project: str, where: str) -> None:
         """Raise InputError, with the nearest setting, for a name that looks like one of our settings but is not."""
-        known = [*self.settings, *WORDS]
+        known = [*self.settings, *RESERVED_VARIABLES]
         for name in names:
-            if name in self.settings or name in WORDS or self.is_presets(name, project) or name.startswith("ansible_"):
+            if (
+                name in self.settings
+                or name in RESERVED_VARIABLES
+                or self.is_presets(name, project)
+                or name.startswith("ansible_")
+            ):
                 continue
             role = self.role_of(name)
             if name in self.parameters:

@@ -1,30 +1,188 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the settings of a project are resolved from, as Ansible has it; a run and the doctor resolve them alike."""
+"""What Ansible knows of the settings: defaults, inventory, presets and ``-e`` as layers, tags, and what renders them.
+
+A run and the doctor resolve their settings alike.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 
 from . import (
-    apply_settings_layers,
-    cluster_profiles,
-    collect_settings_layers,
     preset_definitions,
     project_role,
     resolve_settings,
+    setting_templates,
+    setting_values,
     settings_catalogue,
-    source_locations,
-    template_names,
+    settings_layers,
 )
-from .apply_settings_layers import SettingsError
-from .matrix_points import Render
-from .requested_settings import RequestedSettings, SettingsLayer
+from .setting_templates import Render, looks_like_template, mark_unsafe
+from .settings_catalogue import RESERVED, Catalogue
+from .settings_layers import (
+    RequestedSettings,
+    SettingsError,
+    SettingsLayer,
+    expand,
+    origins_of,
+    preset_names,
+    reachable,
+)
+
+#: Special tags of Ansible, and a tag that Molecule always skips.
+TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
+
+
+def raw(value: Any) -> Any:
+    """Return a variable's raw value as plain data; text that is not a trusted template becomes UnsafeText."""
+    return mark_unsafe(value, is_trusted_as_template)
+
+
+def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Return raw values with absolute paths: a later session may have another working directory."""
+    return {
+        name: setting_values.absolute_paths(value)
+        if name in catalogue.settings and catalogue.settings[name].is_path and not looks_like_template(str(value))
+        else value
+        for name, value in values.items()
+    }
+
+
+def role_defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
+    """Return the raw default of every setting except secrets, from the roles' defaults/main.yml."""
+    found: dict[str, Any] = {}
+    for folder in catalogue.roles.values():
+        path = folder / "defaults" / "main.yml"
+        if path.exists():
+            found.update(raw(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}))
+    known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
+    return {name: found.get(name, default) for name, default in known.items()}
+
+
+def inventory_layer(
+    variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
+) -> SettingsLayer:
+    """Return the layer of values from inventories and the play: neither defaults nor ``-e``."""
+    given = {name: variables[name] for name in catalogue.settings if name in variables and name not in extra}
+    given |= {name: value for name, value in _below_extra(variables).items() if name in extra}
+    values: dict[str, Any] = {}
+    for name, setting in catalogue.settings.items():
+        if name in given and not setting.secret:
+            value = raw(given[name])
+            if value != base.get(name):
+                values[name] = value
+    return SettingsLayer(
+        "inventory",
+        "inventory",
+        with_absolute_paths(values, catalogue),
+        origins_of({name: given[name] for name in values}),
+    )
+
+
+def _below_extra(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that the inventory gives to this host, also those that ``-e`` replaces; empty if unknown."""
+    # Private, but what it returns is only shown.
+    manager: Any = copy.copy(getattr(variables.get("hostvars"), "_variable_manager", None))
+    try:
+        manager._extra_vars = {}
+        host = manager._inventory.get_host(variables["inventory_hostname"])
+        return dict(manager.get_vars(host=host, include_hostvars=False))
+    except (AttributeError, KeyError, TypeError):
+        return {}
+
+
+def preset_layers(
+    names: list[str], known: Mapping[str, Mapping[str, Any]], catalogue: Catalogue
+) -> list[SettingsLayer]:
+    """Return the layers of these presets and of all presets that they extend.
+
+    Raises SettingsError for one that edits another.
+    """
+    for name in reachable(known, names):
+        _refuse_edited_presets(f"preset {name}", known[name], known, catalogue)
+    return [
+        SettingsLayer("preset", name, with_absolute_paths(raw(known[name]), catalogue), origins_of(known[name]))
+        for name in reachable(known, names)
+    ]
+
+
+def _refuse_edited_presets(
+    source: str, values: Mapping[str, Any], presets: Mapping[str, Any], catalogue: Catalogue
+) -> None:
+    """Raise SettingsError for a key that reaches into a preset, such as ``light.fine_tuning_count``."""
+    for key in values:
+        preset, _dot, rest = str(key).partition(".")
+        if preset_definitions.project_of(preset):
+            preset, _dot, rest = rest.partition(".")
+        if rest and preset in presets and preset not in catalogue.settings:
+            raise SettingsError(
+                f"{source} sets '{key}', and nothing can change another preset: extend it in a preset that you name, "
+                f"and set the value there: {{extends: [{preset}], {rest}: <value>}}",
+                key,
+                source,
+            )
+
+
+def requested(
+    project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
+) -> RequestedSettings:
+    """Return the request of a new run. Raises SettingsError for an unknown preset and for a preset cycle."""
+    names = preset_names(variables.get("preset"))
+    known = preset_definitions.by_name(preset_definitions.of_project(variables, project))
+    for name in names:
+        try:
+            list(expand(known, name))  # raises an error that can name all known presets
+        except SettingsError as error:
+            asked = variables["preset"] if error.at == name else error.at
+            raise SettingsError(str(error), asked, error.source) from error
+    layers = [inventory_layer(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
+    words = {word: variables[word] for word in RESERVED if word in variables}
+    overrides = variables.get("overrides") or {}
+    if not isinstance(overrides, Mapping):
+        example = '-e \'{"overrides": {"dotted.key": "value"}}\''
+        raise SettingsError(f"overrides needs a dictionary, got '{overrides}'; give it as JSON: {example}", overrides)
+    _refuse_edited_presets("overrides", overrides, known, catalogue)
+    if overrides:
+        layers.append(
+            SettingsLayer(
+                "overrides", "overrides", with_absolute_paths(raw(overrides), catalogue), origins_of(overrides)
+            )
+        )
+    layers.append(extra_layer(extra, catalogue, words))
+    return RequestedSettings(project, tuple(names), tuple(one for one in layers if one.values or one.kind == "preset"))
+
+
+def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
+    """Return the layer of ``-e``: all settings except secrets, and ``words`` (matrix, pre_cleanup) as written."""
+    values = {
+        name: raw(value)
+        for name, value in extra.items()
+        if name in catalogue.settings and not catalogue.settings[name].secret
+    }
+    return SettingsLayer(
+        "extra", "-e", {**with_absolute_paths(values, catalogue), **raw(words)}, origins_of({**extra, **words})
+    )
+
+
+def chosen_phases(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:
+    """Return the phases that the tags select. Raises InputError for a tag that is not a phase of this playbook."""
+    for option, tags in (("--tags", run_tags), ("--skip-tags", skip_tags)):
+        for tag in tags:
+            if tag not in phases and tag not in TAG_WORDS:
+                raise InputError(
+                    f"{option} {tag}: no phase has this name{nearest(tag, phases)}; phases: {', '.join(phases)}"
+                )
+    every = not run_tags or any(tag in run_tags for tag in ("all", "tagged"))
+    return [phase for phase in phases if (every or phase in run_tags) and phase not in skip_tags]
+
 
 #: Variable in which Ansible keeps the parts of ``-e`` without an equals sign.
 LEFT_OVER = "_raw_params"
@@ -59,10 +217,10 @@ class SettingsContext:
         """
         role = project_role.find(project)
         catalogue = settings_catalogue.load(ROOT, role)
-        defaults = collect_settings_layers.defaults(loader, catalogue)
-        variables = {**preset_definitions.installed(role, variables, loader), **variables}
+        defaults = role_defaults(loader, catalogue)
+        variables = {**preset_definitions.installed_presets(role, variables, loader), **variables}
         others = {name: value for name, value in variables.items() if name not in defaults} | more
-        render = collect_settings_layers.renderer(templar, others)
+        render = setting_templates.renderer(templar, others)
         return cls(role, variables, extra, catalogue, defaults, render)
 
     @property
@@ -74,22 +232,28 @@ class SettingsContext:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""
         self.check_names()
         profiles = self.render(self.variables.get("cluster_profiles") or {}, self.defaults)[0]
-        cluster_profiles.check(profiles, preset_definitions.names(self.variables))
-        return collect_settings_layers.request(self.project, self.variables, self.extra, self.defaults, self.catalogue)
+        preset_definitions.check_profiles(profiles, preset_definitions.preset_names_of_all(self.variables))
+        return requested(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
     def preset_list(self) -> list[str]:
         """Return the list of all presets if ``-e preset=list`` asks for it."""
-        asked = apply_settings_layers.preset_names(self.variables.get("preset"))
-        return preset_definitions.listing(self.variables, self.project) if asked == [preset_definitions.LIST] else []
+        asked = settings_layers.preset_names(self.variables.get("preset"))
+        return (
+            preset_definitions.preset_listing(self.variables, self.project)
+            if asked == [preset_definitions.LIST]
+            else []
+        )
 
     def preset_layers(self, names: list[str]) -> list[SettingsLayer]:
         """Return the layers of these presets and of all presets that they extend."""
-        known = preset_definitions.by_name(preset_definitions.of(self.variables, self.project))
-        return collect_settings_layers.preset_layers(names, known, self.catalogue)
+        known = preset_definitions.by_name(preset_definitions.of_project(self.variables, self.project))
+        return preset_layers(names, known, self.catalogue)
 
     def replaced(self, request: RequestedSettings) -> list[str]:
         """Return a sentence for each preset of a request that replaces another one of the same name."""
-        return preset_definitions.replaced(preset_definitions.of(self.variables, self.project), request.names())
+        return preset_definitions.replaced_presets(
+            preset_definitions.of_project(self.variables, self.project), request.names()
+        )
 
     def check_names(self) -> None:
         """Raise InputError for an unknown name in ``-e``, and for a part without a name."""
@@ -107,7 +271,7 @@ class SettingsContext:
             self._refuse_undefined(found)
             return found
         except SettingsError as error:
-            raise SettingsError(source_locations.placed(error, request.where(error.source, error.at))) from error
+            raise SettingsError(settings_layers.with_origin(error, request.where(error.source, error.at))) from error
 
     def _refuse_undefined(self, found: resolve_settings.EffectiveSettings) -> None:
         """Raise SettingsError for a value that waits for something that not even the run defines."""
@@ -116,10 +280,10 @@ class SettingsContext:
             change = last.get(name)
             if change is None or not self.render(change.value, found.settings)[1]:
                 continue
-            missing = template_names.undefined(change.value, found.settings, self.variables)
+            missing = setting_templates.undefined_name(change.value, found.settings, self.variables)
             if missing is not None:
                 why = f"nothing defines '{missing}'" if missing else "it names a part of a variable that does not exist"
-                like = nearest(missing, [*found.settings, *template_names.OF_RUN])
+                like = nearest(missing, [*found.settings, *setting_templates.OF_RUN])
                 raise SettingsError(
                     f"{change.source}: {name} is '{change.value}', and {why}{like}", change.key, change.source
                 )

@@ -1,7 +1,15 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks before a run directory is created: phases that can't run, missing files and clusters."""
+"""Checks before a run directory is created: phases that can't run, missing files and clusters, declared checks.
+
+A role declares checks of its settings in meta/checks.yml. An entry is one of these; ``setting`` names the setting that
+an error is about:
+
+- ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
+- ``refuse_when``, ``because``: a condition on the settings under which nothing may run
+- ``more``: further entries
+"""
 
 from __future__ import annotations
 
@@ -12,27 +20,60 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 
-from . import (
-    cluster_settings,
-    past_runs_settings,
-    point_load_estimates,
-    point_nodes,
-    project_role,
-    rehearsal_programs,
-    schedule_words,
-    settings_checks,
-    verdict_settings,
-)
-from .matrix_points import Render
-from .requested_settings import RequestedSettings
+from . import cluster_settings, point_loads, project_role, schedule_keywords, verdict_settings
 from .resolve_settings import EffectiveSettings
+from .setting_templates import Render
 from .settings_catalogue import Catalogue
+from .settings_layers import RequestedSettings, SettingsError
+
+Problem = tuple[str, str]
+
+
+def read_checks(path: Path) -> list[dict[str, Any]]:
+    """Return the checks of a role's meta/checks.yml, none if there is no such file."""
+    return (files.read_yaml(path) if path.exists() else None) or []
+
+
+def first_refused(checks: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Problem | None:
+    """Return the first setting that a check refuses, and why; None if there is none."""
+    return next(_problems(checks, settings, render), None)
+
+
+def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
+    conditions = [f"({one['refuse_when']}) | bool" for one in entries if "refuse_when" in one]
+    fine = not conditions or _none_holds(conditions, settings, render)
+    for entry in entries:
+        if "more" in entry:
+            yield from _problems(render(entry["more"], settings)[0], settings, render)
+        elif "keys" in entry:
+            yield from _unknown_keys(render(entry, settings)[0], settings)
+        elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
+            name = entry["setting"]
+            value = "empty" if settings[name] == "" else settings[name]
+            yield name, f"{name} is {value}: {' '.join(entry['because'].split())}"
+
+
+def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: Render) -> bool:
+    """Return whether all conditions are known to be false: one template, because each costs milliseconds."""
+    try:
+        return render("{{ " + " or ".join(conditions) + " }}", settings)[0] is False
+    except SettingsError:
+        return False  # they are evaluated one by one; one before may hold
+
+
+def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
+    name, known = entry["setting"], entry["keys"]
+    for key in settings[name] if known else ():
+        if key not in known:
+            yield name, f"{name}: '{key}' is no {entry['what']}{nearest(key, known)}"
+
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
@@ -74,19 +115,19 @@ class Preflight:
         self._refuse_wrong_namespaces()
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
-            past_runs_settings.check(self.found, self._set_by)
+            verdict_settings.check_history_settings(self.found, self._set_by)
         if "test" in self.chosen or self.chosen == ["settings"]:
             self._refuse_what_the_project_refuses()
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()
-        schedule_words.check(self.request.project, self.found, self.catalogue.roles)
+        schedule_keywords.check(self.request.project, self.found, self.catalogue.roles)
         if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
 
     def _refuse_wrong_verdict(self) -> None:
         try:
-            verdict_settings.check(self.request, self.found, self.catalogue.roles)
+            verdict_settings.check_verdict_settings(self.request, self.found, self.catalogue.roles)
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
@@ -186,11 +227,9 @@ class Preflight:
 
     def _refuse_what_the_project_refuses(self) -> None:
         folders = [self.catalogue.roles.get(name) for name in (self.request.project, *OF_EVERY_RUN)]
-        checks = [
-            check for one in folders if one is not None for check in settings_checks.read(one / "meta" / "checks.yml")
-        ]
+        checks = [check for one in folders if one is not None for check in read_checks(one / "meta" / "checks.yml")]
         for point in self.found.measured:
-            if problem := settings_checks.first_problem(checks, point.settings, self.render):
+            if problem := first_refused(checks, point.settings, self.render):
                 name, why = problem
                 where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
                 raise InputError(f"{where}{why}{self._set_by(name)}")
@@ -199,11 +238,11 @@ class Preflight:
         """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
         simulated = any(provider_of(one.provider).simulated for one in self._targets())
         for point in self.found.measured:
-            for name in (one for one in point.values if one.startswith(point_nodes.PREFIXES)):
-                if name not in point_nodes.SCALED:
+            for name in (one for one in point.values if one.startswith(point_loads.NODE_PREFIXES)):
+                if name not in point_loads.NODE_SETTINGS:
                     raise InputError(
                         f"point {point.name} sets {name}, which is decided before the first point: make a run for each"
-                        f" value. At points, nodes can have another {', '.join(point_nodes.SCALED)}"
+                        f" value. At points, nodes can have another {', '.join(point_loads.NODE_SETTINGS)}"
                     )
                 added = simulated or point.settings.get("fake_gpu_real_cluster")
                 if name.startswith("fake_gpu_") and not added:
@@ -216,7 +255,7 @@ class Preflight:
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
         folder = self.catalogue.roles.get(self.request.project)
-        unfit = point_load_estimates.first_unfit(folder, self.found.measured, self.render) if folder else ""
+        unfit = point_loads.first_unfit(folder, self.found.measured, self.render) if folder else ""
         asks = self.found.settings.get("doctor_fail", True)
         # A named rehearsal cluster may have more nodes.
         if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():
@@ -234,10 +273,10 @@ class Preflight:
                     if one.chosen.get("rehearsal_name"):
                         instance_dir.Instance(".", one.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
-                    job = self.variables.get(rehearsal_programs.JOB)
+                    job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
                     places = [role / "files" / "kinds"] if role else []
-                    rehearsal_programs.check(folder, self._known(), self._given(), job, self._set_by, places)
+                    cluster_settings.check_programs(folder, self._known(), self._given(), job, self._set_by, places)
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
@@ -249,7 +288,7 @@ class Preflight:
         """Return the clusters to acquire. Raises InputError for an unknown provider."""
         everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
         hostvars = self.variables.get("hostvars") or {}
-        return cluster_settings.wanted(self.catalogue, self._known(), hostvars, everyone)
+        return cluster_settings.cluster_targets(self.catalogue, self._known(), hostvars, everyone)
 
     def unused(self) -> list[str]:
         """Return a warning for each setting by ``-e`` that only another provider of clusters uses."""

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the settings of the verdict before a run begins: limits, and those of the comparison with history."""
+"""Checks of the settings of the verdict and of its comparison with past runs, before a run begins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions, write_kpis
 
-from .requested_settings import RequestedSettings
 from .resolve_settings import EffectiveSettings
+from .settings_layers import RequestedSettings
 
 KPI_FILES, JUDGED, PREFIX = "results_kpi_files", "results_judged", "results_"
 MAX_ERRORS = "results_max_errors"
@@ -28,7 +28,7 @@ HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.COMPARISON)
 NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
 
 
-def check(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+def check_verdict_settings(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: their folders by name."""
     given = {str(change.path[0]) for change in found.resolved.changes} - set(found.late)
     given |= {name.partition(".")[0] for name in found.matrix}
@@ -71,3 +71,26 @@ def _origins(request: RequestedSettings, found: EffectiveSettings) -> Iterator[t
         origin = f"{change.source}, {where}" if where and not where.startswith("<") else change.source
         names = [change.path[1]] if len(change.path) > 1 else list(change.value)
         yield from ((str(name), origin) for name in names)
+
+
+HISTORY_SOURCES, HISTORY_RUNS = "results_history", "results_history_runs"
+HISTORY_PATTERNS = ("results_compare_on", "results_ignore")
+
+
+def check_history_settings(found: EffectiveSettings, set_by: Callable[[str], str]) -> None:
+    """Raise InputError for a wrong setting at any point of the matrix. set_by: setting -> its source in brackets."""
+    for point in found.points:
+        values = {name: value for name, value in point.settings.items() if name not in found.late}
+        for name in (HISTORY_SOURCES, HISTORY_RUNS, *HISTORY_PATTERNS):
+            if name not in values:
+                continue
+            try:
+                if name == HISTORY_SOURCES:
+                    later = [str(values.get("run_artifacts_dir") or "")]
+                    history_settings.check_sources(values[name] or (), values.get("export_opensearch_url") or "", later)
+                elif name == HISTORY_RUNS:
+                    history_settings.check_runs(values[name])
+                else:
+                    history_settings.check_patterns(name, values[name] or (), point.settings)
+            except InputError as error:
+                raise InputError(f"{error}{set_by(name)}") from error

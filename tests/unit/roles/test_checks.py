@@ -11,10 +11,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
-    settings_checks,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates, settings_preflight
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLES = Path(__file__).parents[3] / "roles"
@@ -37,14 +34,14 @@ USUAL = {
 }
 
 
-def problem(**settings: Any) -> settings_checks.Problem | None:
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+def problem(**settings: Any) -> settings_preflight.Problem | None:
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
     checks = [
         one
         for role in ("sample", "workload", "workload_scale", "users")
-        for one in settings_checks.read(ROLES / role / "meta/checks.yml")
+        for one in settings_preflight.read_checks(ROLES / role / "meta/checks.yml")
     ]
-    return settings_checks.first_problem(checks, {**USUAL, **settings}, render)
+    return settings_preflight.first_refused(checks, {**USUAL, **settings}, render)
 
 
 @pytest.mark.parametrize(

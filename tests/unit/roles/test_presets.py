@@ -14,11 +14,12 @@ import training_objects
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
-    point_load_estimates,
+    point_loads,
     resolve_settings,
+    setting_templates,
     settings_catalogue,
-    settings_checks,
+    settings_context,
+    settings_preflight,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +43,7 @@ Known = tuple[settings_catalogue.Catalogue, dict[str, Any]]
 def known(ansible_plugins: None) -> Known:
     """The settings that there are, and their defaults, which may look up the environment."""
     settings = settings_catalogue.load(ROOT)
-    return settings, collect_settings_layers.defaults(LOADER, settings)
+    return settings, settings_context.role_defaults(LOADER, settings)
 
 
 #: What simulated nodes never have.
@@ -68,8 +69,8 @@ def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.Ef
 def resolve(project: str, name: str, known: Known) -> tuple[resolve_settings.EffectiveSettings, Any]:
     settings, base = known
     added = ADDED.get(name.split("_")[0], {})
-    request = collect_settings_layers.request(project, {**VARIABLES, "preset": name}, added, base, settings)
-    render = collect_settings_layers.renderer(Templar(loader=LOADER), {})
+    request = settings_context.requested(project, {**VARIABLES, "preset": name}, added, base, settings)
+    render = setting_templates.renderer(Templar(loader=LOADER), {})
     return resolve_settings.effective(request, settings, base, render), render
 
 
@@ -85,13 +86,13 @@ LARGE = {"dgx_single_full"}
 def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: str, name: str, known: Known) -> None:
     found, render = resolved(project, name, known)
     assert found.points
-    unfit = point_load_estimates.first_unfit(ROOT / "roles" / project, found.points, render)
+    unfit = point_loads.first_unfit(ROOT / "roles" / project, found.points, render)
     assert unfit.endswith(LACKING.get(name, "")) and bool(unfit) == (name in LACKING)
-    checks = settings_checks.read(ROOT / f"roles/{project}/meta/checks.yml")
+    checks = settings_preflight.read_checks(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
-        assert settings_checks.first_problem(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
+        assert settings_preflight.first_refused(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
     if project == "fine_tuning" and name not in LACKING:
-        costs = point_load_estimates.durations(ROOT / "roles" / project, found.measured, render)
+        costs = point_loads.load_durations(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)
 
 

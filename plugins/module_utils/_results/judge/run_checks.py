@@ -21,7 +21,7 @@ from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
 #: Phases without which there is nothing to measure.
 BEFORE = ("lease", "cluster", "prepare")
-#: Phases after the measurement, which they do not change. A failure there fails the session, see run_close.
+#: Phases after the measurement, which they do not change. A failure there fails the session, see close_run.
 AFTER = ("cleanup", "release", "export")
 #: The phase that evaluates the measurement: without its metrics, the other figures can still show a regression.
 REPORT = "report"

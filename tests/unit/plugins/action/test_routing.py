@@ -22,8 +22,10 @@ from ansible_collections.perfscale.seatrial.plugins.action import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import BadInput, SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.in_place_module import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.progress_action import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import (
+    InPlaceAction,
+    ProgressAction,
+)
 
 ROOT = Path(__file__).resolve().parents[4]
 PREFIX = "perfscale.seatrial."

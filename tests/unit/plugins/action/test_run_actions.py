@@ -14,14 +14,13 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.action import (
     doctor,
     openshift_inventory_info,
-    run_phase,
-    run_point,
+    run_state,
     settings,
     step_directory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import temp_folder_check
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
 
@@ -48,8 +47,8 @@ def phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def mark(tmp_path: Path, name: str | None, state: str, error: str | None = None, **variables: Any) -> dict[str, Any]:
-    given = {"name": name, "state": state, "error": error, "cause": "AccessError" if error else None}
-    return action(run_phase).act(given, {"run_dir": str(tmp_path), **variables})
+    given = {"phase": name, "state": state, "error": error, "cause": "AccessError" if error else None}
+    return action(run_state).act(given, {"run_dir": str(tmp_path), **variables})
 
 
 def test_the_start_of_a_phase_ends_the_one_before(tmp_path: Path, phases: dict[str, Any]) -> None:
@@ -65,8 +64,29 @@ def test_a_failure_without_a_name_is_that_of_the_running_phase(tmp_path: Path, p
     mark(tmp_path, None, "failed", "disk full")
     assert (phases["report"]["status"], phases["report"]["error"]) == ("failed", "disk full")
     assert phases["report"]["cause"] == "AccessError"
-    mark(tmp_path, "report", "passed")
+    mark(tmp_path, "report", "skipped")
     assert phases["report"]["status"] == "failed", "only a running phase ends"
+
+
+def test_a_failure_in_a_rescue_is_that_of_the_failed_task(tmp_path: Path, phases: dict[str, Any]) -> None:
+    mark(tmp_path, "test", "started")
+    task, result = {"name": "Measure", "action": "x.y.z"}, {"msg": "no nodes", "error": "CapacityError"}
+    given = {"phase": None, "state": "failed", "error": None, "cause": None}
+    variables: dict[str, Any] = {"run_dir": str(tmp_path), "ansible_failed_task": task, "ansible_failed_result": result}
+    first = action(run_state).act(given, variables)
+    assert (first["failures"], first["cause"]) == (["Measure: no nodes"], "CapacityError")
+    assert (phases["test"]["error"], phases["test"]["cause"]) == ("Measure: no nodes", "CapacityError")
+    # A fail task has neither a name that says something nor a class; the fact run_cause has it, for one failure.
+    failing = {"ansible_failed_task": {"name": "Fail", "action": "ansible.builtin.fail"}}
+    variables |= {
+        **failing,
+        "ansible_failed_result": {"msg": "no lease"},
+        "run_failed": first,
+        "run_cause": "LeaseError",
+    }
+    second = action(run_state).act(given, variables)
+    assert (second["failures"], second["cause"]) == (["Measure: no nodes", "no lease"], "LeaseError")
+    assert action(run_state).act(given, {**variables, "run_failed": second})["cause"] == ""
 
 
 def test_a_report_beside_another_session_marks_nothing(tmp_path: Path, phases: dict[str, Any]) -> None:
@@ -87,17 +107,17 @@ def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     files.write_yaml(place / "point.yml", planned)
     write_settings(tmp_path, place)
     variables = {"run_dir": str(tmp_path)}
-    found = action(run_point).act({"point": "001", "state": "running", "error": None, "cause": None}, variables)
+    found = action(run_state).act({"point": "001", "state": "point_started"}, variables)
     assert found["settings_file"] == str(place / "settings.yml")
     assert files.read_yaml(place / "point.yml")["ended"] is None
-    action(run_point).act({"point": "001", "state": "failed", "error": "why", "cause": "LockLost"}, variables)
+    action(run_state).act({"point": "001", "state": "point_failed", "error": "why", "cause": "LockLost"}, variables)
     record = files.read_yaml(place / "point.yml")
     assert (record["schema"], record["attempt"]) == ("point/2", 1), "an earlier version wrote point/1"
     assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
     assert record["cause"] == "LockLost"
     assert record["started"] <= record["ended"]
     with pytest.raises(InputError, match="has no point 002"):
-        action(run_point).act({"point": "002", "state": "passed", "error": None, "cause": None}, variables)
+        action(run_state).act({"point": "002", "state": "point_passed", "error": None, "cause": None}, variables)
 
 
 def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured(tmp_path: Path) -> None:
@@ -109,10 +129,10 @@ def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured
     for name in ("kpis.json", "ledger.jsonl"):
         (place / name).write_text("{}")
     given = {"point": "001", "error": None, "cause": None}
-    action(run_point).act({**given, "state": "running"}, {"run_dir": str(tmp_path)})
+    action(run_state).act({**given, "state": "point_started"}, {"run_dir": str(tmp_path)})
     assert sorted(one.name for one in place.iterdir()) == ["ledger.jsonl", "point.yml", "settings.yml"]
     (place / "kpis.json").write_text("{}")
-    action(run_point).act({**given, "state": "passed"}, {"run_dir": str(tmp_path)})
+    action(run_state).act({**given, "state": "point_passed"}, {"run_dir": str(tmp_path)})
     assert (place / "kpis.json").exists()
 
 
@@ -170,7 +190,7 @@ def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Pat
 def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
     one = action(settings, transport)
     monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
-    return temp_folder_check.replacement(one, extra)
+    return action_base.replacement(one, extra)
 
 
 def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
@@ -180,9 +200,9 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
     (tmp_path / "file" / "tmp").rmdir()
     (tmp_path / "file").rmdir()
     (tmp_path / "file").touch()
-    assert temp_folder_check.why_unusable(str(tmp_path / "file" / "tmp"))
+    assert action_base.why_unusable(str(tmp_path / "file" / "tmp"))
     assert remote_tmp(tmp_path, monkeypatch, {}, "ssh") is None
-    assert remote_tmp(tmp_path, monkeypatch, {}) == str(temp_folder_check.constants.DEFAULT_LOCAL_TMP)
+    assert remote_tmp(tmp_path, monkeypatch, {}) == str(action_base.constants.DEFAULT_LOCAL_TMP)
     with pytest.raises(InputError, match="-e ansible_remote_tmp="):
         remote_tmp(tmp_path, monkeypatch, {"ansible_remote_tmp": "x"})
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import go_toolchain
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import login
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import progress_action
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_actions
 from processes import blocked
 
 PLUGINS = Path(__file__).resolve().parents[5] / "plugins"
@@ -102,7 +102,7 @@ def by_caller(look: Callable[[], None]) -> None:
 
 
 def by_followed(look: Callable[[], None]) -> None:
-    with progress_action.following(None, print):
+    with module_actions.following(None, print):
         look()
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import in_place_module
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_actions
 
 
 def run(program: bytes, folder: Path) -> dict[str, Any]:
@@ -27,17 +27,17 @@ def test_a_module_gets_its_arguments_and_tells_its_result(tmp_path: Path) -> Non
     # What Ansible's community package brings: a package that would hide every other folder of this name.
     (tmp_path / "ansible_collections").mkdir()
     (tmp_path / "ansible_collections" / "__init__.py").touch()
-    folder = in_place_module.root()
+    folder = module_actions.root()
     assert folder is not None
-    made = in_place_module.payload("perfscale.seatrial.runai_files", {"run_dir": str(tmp_path / "näme")}, folder)
+    made = module_actions.payload("perfscale.seatrial.runai_files", {"run_dir": str(tmp_path / "näme")}, folder)
     said = run(made.b_module_data, tmp_path)
     assert said["failed"] and "näme" in said["msg"]
     assert "required arguments: run_dir" in run(
-        in_place_module.payload("perfscale.seatrial.runai_files", {}, folder).b_module_data, tmp_path
+        module_actions.payload("perfscale.seatrial.runai_files", {}, folder).b_module_data, tmp_path
     ).get("msg", "")
 
 
-class Action(in_place_module.InPlaceAction):
+class Action(module_actions.InPlaceAction):
     """An action that is only asked where its module would run."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.executor.process.worker import WorkerProcess
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import progress_action
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_actions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def test_every_line_is_read_once_however_it_is_written(
 ) -> None:
     path = tmp_path_factory.mktemp("tail") / "progress"
     content = "".join(f"{line}\n" for line in lines).encode()
-    tail, found, at = progress_action.ProgressTail(str(path)), [], 0
+    tail, found, at = terminal_output.ProgressTail(str(path)), [], 0
     assert tail.lines() == []
     while at < len(content):
         size = data.draw(st.integers(1, len(content) - at))
@@ -41,15 +42,15 @@ def test_every_line_is_read_once_however_it_is_written(
 
 def test_what_was_written_last_is_shown_before_the_module_is_done(tmp_path: Path) -> None:
     path, shown = tmp_path / "progress", []
-    with progress_action.following(str(path), shown.append):
+    with module_actions.following(str(path), shown.append):
         path.write_text("one\ntwo\n")
     assert shown == ["one", "two"]
 
 
 def test_lines_are_shown_while_the_module_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_action, "INTERVAL", 0.01)
+    monkeypatch.setattr(module_actions, "INTERVAL", 0.01)
     path, seen = tmp_path / "progress", threading.Event()
-    with progress_action.following(str(path), lambda line: seen.set()):
+    with module_actions.following(str(path), lambda line: seen.set()):
         path.write_text("one\n")
         assert seen.wait(120)
 
@@ -100,7 +101,7 @@ def test_an_exception_in_the_worker_ends_the_module(tmp_path: Path) -> None:
 
         signal.signal(signal.SIGALRM, cut_short)  # as a task's timeout does
         try:
-            with progress_action.following(None, print):
+            with module_actions.following(None, print):
                 start_module(tmp_path / "pid")
         except KeyboardInterrupt:
             (tmp_path / "survived").write_text("yes")
@@ -115,7 +116,7 @@ def test_an_exception_in_the_worker_ends_the_module(tmp_path: Path) -> None:
 def test_the_death_of_the_main_process_ends_the_module(tmp_path: Path) -> None:
     def main() -> None:
         def work() -> None:
-            with progress_action.following(None, print):
+            with module_actions.following(None, print):
                 start_module(tmp_path / "pid")
 
         fork(work)
@@ -146,7 +147,7 @@ def test_none_of_fifty_interrupts_is_lost_on_a_busy_machine(tmp_path: Path, busy
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda one, frame: WorkerProcess._term(me, one, frame))
         with (
-            progress_action.following(None, print),
+            module_actions.following(None, print),
             subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as module,
         ):
             path.write_text(f"{module.pid}\n")
@@ -171,4 +172,4 @@ def test_none_of_fifty_interrupts_is_lost_on_a_busy_machine(tmp_path: Path, busy
 def test_outside_of_a_group_of_its_own_nothing_is_signalled() -> None:
     if os.getpgrp() == os.getpid():
         pytest.skip("this process leads its group")
-    progress_action.end_group()
+    module_actions.end_group()

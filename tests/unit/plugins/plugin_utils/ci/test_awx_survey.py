@@ -11,7 +11,7 @@ import awx_survey_rules
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx_survey
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 PROJECTS = ["fine_tuning", "scheduler", "users", "workload_scale"]
@@ -20,7 +20,7 @@ PROJECTS = ["fine_tuning", "scheduler", "users", "workload_scale"]
 def survey(project: str, settings: list[str] | None = None) -> dict[str, Any]:
     role = project_role.find(project)
     catalogue = settings_catalogue.load(project_role.ROOT, role)
-    return awx_survey.survey(role, catalogue, awx_survey.presets(role, {}, DataLoader()), settings)
+    return awx.survey(role, catalogue, awx.presets(role, {}, DataLoader()), settings)
 
 
 @pytest.mark.parametrize("project", PROJECTS)

@@ -38,7 +38,7 @@ VARIABLES = _presets()
 
 
 def presets_of(project: str) -> Mapping[str, Any]:
-    return preset_definitions.by_name(preset_definitions.of(VARIABLES, project))
+    return preset_definitions.by_name(preset_definitions.of_project(VARIABLES, project))
 
 
 OFFER = CiOffer(
@@ -47,7 +47,7 @@ OFFER = CiOffer(
 
 
 def request(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> CiRequest:
-    return ci_request.of(directives.parse([directives.Text("the comment", comment, True)], test), own, offer)
+    return ci_request.requested_run(directives.parse([directives.Text("the comment", comment, True)], test), own, offer)
 
 
 def refusal(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> str:

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import Outcome
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import session_file
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
 def judged_run(folder: Path, verdict: str, kind: str = "") -> Path:
@@ -221,11 +221,11 @@ def test_after_the_timeout_a_playbook_that_does_not_end_is_killed(program: Any) 
 
 
 def test_nothing_is_written_without_a_session_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(session_file.VARIABLE, raising=False)
-    session_file.noted({"run_dir": "x"})
+    monkeypatch.delenv(run_directory.VARIABLE, raising=False)
+    run_directory.noted({"run_dir": "x"})
     place = tmp_path / "s.json"
-    monkeypatch.setenv(session_file.VARIABLE, str(place))
-    assert session_file.noted({"run_dir": "x", "other": 1}) == {"run_dir": "x", "other": 1}
+    monkeypatch.setenv(run_directory.VARIABLE, str(place))
+    assert run_directory.noted({"run_dir": "x", "other": 1}) == {"run_dir": "x", "other": 1}
     assert files.read_json(place) == {"run_dir": "x"}
-    session_file.noted(InputError("preset x is unknown"))
+    run_directory.noted(InputError("preset x is unknown"))
     assert files.read_json(place) == {"error": "preset x is unknown"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_session
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
 from message_servers import GitHubStandIn, address
 from scripted_server import ScriptedServer
 
@@ -43,7 +43,7 @@ def options(**more: Any) -> dict[str, Any]:
 
 
 def read(environ: dict[str, str], **more: Any) -> dict[str, Any]:
-    return ci_session.read(options(**more), _presets(), environ)
+    return ci_request.read_request(options(**more), _presets(), environ)
 
 
 def changed(tmp_path: Path, comment: str, association: str = "MEMBER") -> str:

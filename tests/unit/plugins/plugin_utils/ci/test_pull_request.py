@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import pull_request
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.pull_request import PullRequest, Requesters, Words
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import directives
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives import PullRequest, Requesters, Words
 
 REQUESTERS = Requesters(("OWNER", "MEMBER"), ("Bob",))
 MEMBER, STRANGER = ("ann", "MEMBER"), ("eve", "NONE")
@@ -20,7 +20,7 @@ def words(content: str, who: tuple[str, str]) -> Words:
 
 
 def texts(pull: PullRequest, test: str = "light") -> tuple[list[str], list[str]]:
-    found, notes = pull_request.texts(pull, REQUESTERS, test)
+    found, notes = directives.texts_of(pull, REQUESTERS, test)
     return [one.content for one in found], notes
 
 
@@ -91,14 +91,14 @@ def github(**more: Any) -> dict[str, Any]:
 
 
 def test_a_pull_request_event_of_github() -> None:
-    found = pull_request.of_event(github())
+    found = directives.of_event(github())
     assert found == PullRequest("12", "o/r", Words("", "ann", "MEMBER"), (), "c0ffee", False)
 
 
 def test_a_comment_event_of_github() -> None:
     issue = {**github()["pull_request"], "pull_request": {"url": "u"}}
     comment = {"body": "/test a", "user": {"login": "bob"}, "author_association": "NONE"}
-    found = pull_request.of_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
+    found = directives.of_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
     assert found and found.trigger and found.comments == (Words("/test a", "bob", "NONE"),)
 
 
@@ -110,7 +110,7 @@ def test_a_comment_event_of_gitlab() -> None:
         "merge_request": {"iid": 3, "description": "/var x: 1", "last_commit": {"id": "c0ffee"}},
         "project": {"path_with_namespace": "g/p"},
     }
-    assert pull_request.of_event(event) == PullRequest("3", "g/p", None, (Words("/test a", "bob"),), "c0ffee", True)
+    assert directives.of_event(event) == PullRequest("3", "g/p", None, (Words("/test a", "bob"),), "c0ffee", True)
 
 
 @pytest.mark.parametrize(
@@ -122,16 +122,16 @@ def test_a_comment_event_of_gitlab() -> None:
     ],
 )
 def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> None:
-    assert pull_request.of_event(event) is None
+    assert directives.of_event(event) is None
 
 
 @pytest.mark.parametrize("event", [[], "text", None, 3])
 def test_another_document_is_refused(event: Any) -> None:
     with pytest.raises(InputError, match="no JSON object"):
-        pull_request.of_event(event)
+        directives.of_event(event)
 
 
 def test_a_deleted_comment_asks_for_nothing() -> None:
     comment = {"body": "/test light", "user": {"login": "ann"}, "author_association": "MEMBER"}
-    found = pull_request.of_event({**github(comment=comment), "action": "deleted"})
+    found = directives.of_event({**github(comment=comment), "action": "deleted"})
     assert found and texts(found) == ([], [])

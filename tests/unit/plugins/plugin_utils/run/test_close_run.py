@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, phase_record, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 FAIL_ON = ["regression", "invalid", "error"]
@@ -111,7 +111,7 @@ def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
 
 def test_ending_a_phase_gives_its_seconds() -> None:
     found = {"test": {"status": "running", "started": "2026-11-21T05:00:00.000Z"}, "old": {"status": "passed"}}
-    assert phase_record.close_running(found, "failed", "why") == ["test"]
+    assert run_record.end_running(found, "failed", "why") == ["test"]
     assert found["test"]["status"] == "failed"
     assert found["test"]["seconds"] > 0
     assert found["old"] == {"status": "passed"}
@@ -128,7 +128,7 @@ def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path)
     assert stats["seatrial_figures"] == {"ready_p50": {"value": 1.5, "unit": "s", "simulated": True}}
     catalogue = settings_catalogue.load(project_role.ROOT)
     catalogue.check_names(stats, "fine_tuning", "-e")  # AWX passes them to the next job by -e
-    assert not set(stats) & {*catalogue.settings, *settings_catalogue.WORDS}
+    assert not set(stats) & {*catalogue.settings, *settings_catalogue.RESERVED_VARIABLES}
 
 
 def test_a_session_that_only_gives_back_may_fail_as_the_run_did(tmp_path: Path) -> None:

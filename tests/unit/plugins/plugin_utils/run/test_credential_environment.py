@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import credential_environment
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 
 GIVEN = {"K8S_AUTH_HOST": "https://api.lab.example:6443", "K8S_AUTH_API_KEY": "s3cret-t0ken"}
 
 
 def test_the_token_becomes_a_private_kubeconfig(tmp_path: Path) -> None:
     environment = {**GIVEN, "K8S_AUTH_VERIFY_SSL": "False"}
-    path = credential_environment.export(environment, tmp_path)
+    path = awx.export(environment, tmp_path)
     assert path is not None and environment["KUBECONFIG"] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     access = kubeconfig.load(path)
@@ -28,14 +28,14 @@ def test_the_token_becomes_a_private_kubeconfig(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verify", ["True", "true", ""])
 def test_certificates_are_verified_unless_the_credential_says_no(verify: str, tmp_path: Path) -> None:
-    path = credential_environment.export({**GIVEN, "K8S_AUTH_VERIFY_SSL": verify}, tmp_path)
+    path = awx.export({**GIVEN, "K8S_AUTH_VERIFY_SSL": verify}, tmp_path)
     assert path is not None and not kubeconfig.load(path).insecure
 
 
 def test_the_authority_of_the_credential_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     environment = {**GIVEN, "K8S_AUTH_SSL_CA_CERT": "missing.crt"}
-    path = credential_environment.export(environment, tmp_path / ".")
+    path = awx.export(environment, tmp_path / ".")
     assert path is not None
     with pytest.raises(kubeconfig.InputError, match=f"certificate-authority {tmp_path}/missing.crt can't be read"):
         kubeconfig.load(path)
@@ -49,7 +49,7 @@ def test_without_the_credential_or_beside_a_kubeconfig_nothing_changes(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     before = dict(environment)
-    assert credential_environment.export(environment, tmp_path) is None
+    assert awx.export(environment, tmp_path) is None
     assert environment == before and list(tmp_path.iterdir()) == []
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import progress_action
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, run_record, terminal_output
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
@@ -175,7 +174,7 @@ time.sleep(60)
     log = tmp_path / "log"
     with open(log, "wb") as stream:
         process = subprocess.Popen([sys.executable, "-c", script], stdout=stream)
-    watch._follow(process, progress_action.ProgressTail(str(log)))
+    watch._follow(process, terminal_output.ProgressTail(str(log)))
     assert "held" in log.read_text() and said == ["phase cleanup"]
 
 

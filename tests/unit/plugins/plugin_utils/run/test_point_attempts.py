@@ -80,14 +80,14 @@ def test_a_further_attempt_has_its_record_and_the_settings_of_its_point(tmp_path
     begin(tmp_path)
     end(tmp_path, "003", "passed")
     (wanted,) = next_point.points_to_redo(["003"], point_attempts.state_of(tmp_path))
-    point_attempts.repeat(tmp_path, wanted)
+    point_attempts.create_attempt(tmp_path, wanted)
     first, further = (files.read_yaml(tmp_path / "points" / name / "point.yml") for name in ("003", "003-2"))
     assert (further["point"], further["of"], further["attempt"]) == ("003-2", "003", 2)
     assert (further["status"], further["settings"]) == ("planned", first["settings"])
     assert further["uuid"] != first["uuid"]
     assert (tmp_path / "points/003-2/settings.yml").read_text() == (tmp_path / "points/003/settings.yml").read_text()
     with pytest.raises(InputError, match="can't create .*003-2"):
-        point_attempts.repeat(tmp_path, wanted)
+        point_attempts.create_attempt(tmp_path, wanted)
 
 
 def test_points_that_were_measured_neither_change_nor_go(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def run_session(run_dir: Path, number: int, asked: list[str], outcomes: list[str
     try:
         begin(run_dir, began=str(number))
         for one in next_point.points_to_redo(asked, point_attempts.state_of(run_dir)):
-            point_attempts.repeat(run_dir, one)
+            point_attempts.create_attempt(run_dir, one)
         for outcome in outcomes:
             found = point_attempts.answer(run_dir, False)
             if found["finished"]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import resumed_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
 )

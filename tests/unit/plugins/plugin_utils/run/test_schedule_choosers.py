@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.point_attempts import ScheduleWords
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.point_attempts import ScheduleKeywords
 
 RUN = "t1122-abcdef"
 BISECT = {"over": "delay", "values": [0, 1, 2, 3, 4, 5], "kpi": "latency", "max": 40}
@@ -80,7 +80,7 @@ def repeat_until_done(top: Path, figures, clock: Clock, stop_after: int = 99) ->
     """Repeat; return the names of the attempts. figures: point -> its values, in order."""
     words, made = {"max": 8}, []
     while len(made) < stop_after:
-        found = point_attempts.answer(top, False, ScheduleWords(repeat=words, kpis=judged(top, words)))
+        found = point_attempts.answer(top, False, ScheduleKeywords(repeat=words, kpis=judged(top, words)))
         if found["finished"]:
             return made
         name = str(found["point"])
@@ -113,14 +113,14 @@ def test_without_a_readable_history_a_repetition_ends_undecided(tmp_path: Path) 
     top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
     begin_session(top, "2026-11-22T10:00:01Z")
     for name in ("001", "001-2"):
-        assert point_attempts.answer(top, False, ScheduleWords(repeat=words))["point"] == name
+        assert point_attempts.answer(top, False, ScheduleKeywords(repeat=words))["point"] == name
         measure(top, name, 1.0, clock)
     run = run_reader.read(top)
     past = HistoryRequest((str(tmp_path / "nowhere"),))
     verdict = judge_run.judge(
         run, {one.number: None for one in run.points}, JudgingRules(judged=["all"]), history=collect(run, past)
     )
-    found = point_attempts.answer(top, False, ScheduleWords(repeat=words, kpis=verdict["kpis"]))
+    found = point_attempts.answer(top, False, ScheduleKeywords(repeat=words, kpis=verdict["kpis"]))
     assert found["finished"]
     reason = f"folder {tmp_path / 'nowhere'} cannot be read: No such file or directory"
     kpi = verdict["kpis"][0]
@@ -147,7 +147,7 @@ def test_a_repetition_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, 
 def test_an_attempt_that_was_resumed_is_measured_again_and_decides_nothing(tmp_path: Path) -> None:
     top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
     begin_session(top, "2026-11-22T10:00:01Z")
-    assert point_attempts.answer(top, False, ScheduleWords(repeat=words))["point"] == "001"
+    assert point_attempts.answer(top, False, ScheduleKeywords(repeat=words))["point"] == "001"
     measure(top, "001", 60.0, clock, resumed=True)
     made = repeat_until_done(top, {"001": [60.0, *FIGURES["001"]]}, clock)
     assert made[0] == "001-2" and 3 <= len(made) < 7
@@ -158,7 +158,7 @@ def test_an_attempt_that_was_resumed_is_measured_again_and_decides_nothing(tmp_p
 def test_a_bisection_leaves_out_an_attempt_that_was_resumed(tmp_path: Path) -> None:
     top, clock = directory(tmp_path, 6), Clock()
     begin_session(top, "2026-11-22T10:00:01Z")
-    assert point_attempts.answer(top, False, ScheduleWords(bisect=BISECT))["point"] == "001"
+    assert point_attempts.answer(top, False, ScheduleKeywords(bisect=BISECT))["point"] == "001"
     measure(top, "001", 60.0, clock, resumed=True)
     made = bisect_until_done(top, stepped, clock)
     assert made[0] == "001-2"
@@ -170,7 +170,7 @@ def test_a_bisection_leaves_out_an_attempt_that_was_resumed(tmp_path: Path) -> N
 def bisect_until_done(top: Path, figure, clock: Clock, stop_after: int = 99) -> list[str]:
     made: list[str] = []
     while len(made) < stop_after:
-        found = point_attempts.answer(top, False, ScheduleWords(bisect=BISECT))
+        found = point_attempts.answer(top, False, ScheduleKeywords(bisect=BISECT))
         if found["finished"]:
             return made
         name = str(found["point"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     Resolved,
     SettingsError,
     apply,

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import KINDS
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_profiles
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 
 CLUSTER = {"api_host": "api.lab.example.com", "kind": "metal", "node_names": ["w1"]}
 
 
 @pytest.mark.parametrize("key", ["api.lab.example.com", "metal", "w1"])
 def test_a_profile_matches_by_host_kind_or_node(key: str) -> None:
-    assert cluster_profiles.matching({key: "gpu,keep", "light": "x"}, CLUSTER) == {key: ["gpu", "keep"]}
+    assert preset_definitions.matching_profiles({key: "gpu,keep", "light": "x"}, CLUSTER) == {key: ["gpu", "keep"]}
 
 
 def test_without_a_match_the_kinds_are_listed() -> None:
-    (line,) = cluster_profiles.without_match({"metl": "gpu"}, CLUSTER)
+    (line,) = preset_definitions.unmatched_profiles({"metl": "gpu"}, CLUSTER)
     assert "its kind is metal (did you mean 'metal'?)" in line
     assert all(kind in line for kind in KINDS)
-    assert cluster_profiles.without_match({}, CLUSTER) == []
+    assert preset_definitions.unmatched_profiles({}, CLUSTER) == []
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_without_a_match_the_kinds_are_listed() -> None:
 )
 def test_wrong_profiles_are_refused(profiles: Any, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        cluster_profiles.check(profiles, {"gpu", "keep"})
+        preset_definitions.check_profiles(profiles, {"gpu", "keep"})

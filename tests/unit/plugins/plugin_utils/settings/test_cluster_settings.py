@@ -26,7 +26,7 @@ class HostVars(dict[str, Any]):
 def test_a_host_with_settings_of_its_own_has_its_own_cluster_in_declared_types() -> None:
     hosts = HostVars(driver={"cluster_ipi_compute_count": "1", "cluster_pull_secret": "hidden"})
     given = {"cluster_provider": "openshift_ipi", "cluster_ipi_compute_count": "4", "results_template": "/x"}
-    measured, driving = cluster_settings.wanted(KNOWN, given, hosts, {})
+    measured, driving = cluster_settings.cluster_targets(KNOWN, given, hosts, {})
     assert measured.chosen == {"cluster_provider": "openshift_ipi", "cluster_ipi_compute_count": 4}
     assert driving.hosts == ("driver",) and driving.chosen["cluster_ipi_compute_count"] == 1
     assert "cluster_pull_secret" not in driving.chosen
@@ -34,14 +34,14 @@ def test_a_host_with_settings_of_its_own_has_its_own_cluster_in_declared_types()
 
 def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
     given = {"cluster_provider": "managed", "cluster_lifetime": "2h", "cluster_purpose": "a test"}
-    [target] = cluster_settings.wanted(KNOWN, given, HostVars(), {})
+    [target] = cluster_settings.cluster_targets(KNOWN, given, HostVars(), {})
     [record] = cluster_settings.initial_records([target], "t1121-abcdef")
     taken, expires = (datetime.fromisoformat(record[name]) for name in ("taken", "expires"))
     assert (expires - taken).total_seconds() == 7200
     assert (record["name"], record["owner"], record["purpose"]) == ("t1121-abcdef", "t1121-abcdef", "a test")
     described = cluster_settings.description(target, record, {"state": "acquired"})
     assert described["acquired"] and {"acquire", "finish", "release"} <= set(described["steps"])
-    [other] = cluster_settings.wanted(KNOWN, {"cluster_lifetime": "soon"}, HostVars(), {})
+    [other] = cluster_settings.cluster_targets(KNOWN, {"cluster_lifetime": "soon"}, HostVars(), {})
     with pytest.raises(InputError, match="cluster_lifetime"):
         cluster_settings.initial_records([other], "t1121-abcdef")
 
@@ -49,7 +49,10 @@ def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
 def test_the_standing_rehearsal_cluster_is_used_only_if_the_command_line_names_it() -> None:
     variables = {"rehearsal_name": "default", "cluster_provider": "rehearsal"}
     for extra, expected in (({}, None), ({"rehearsal_name": "default"}, "default")):
-        assert cluster_settings.current(KNOWN, variables, lambda one: one, extra).get("rehearsal_name") == expected
+        assert (
+            cluster_settings.current_settings(KNOWN, variables, lambda one: one, extra).get("rehearsal_name")
+            == expected
+        )
 
 
 def kubeconfig(path: Path, host: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import collect_settings_layers, doctor_needs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs, setting_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.doctor_needs import ExaminedRun
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -34,7 +34,7 @@ OWN = {
 
 def run(*points: dict[str, Any], **settings: Any) -> ExaminedRun:
     values = {"logs": False, "kinds": ["v1/Pod"], "ns": "a", "nodes": 2, "count": 3, **settings}
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
     named = {f"{number:03d}": {**values, **one} for number, one in enumerate(points or ({},), start=1)}
     return ExaminedRun(values, named, render, "doctor", ["big"])
 

@@ -16,17 +16,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
     resolve_settings,
+    setting_templates,
     settings_catalogue,
-    settings_checks,
+    settings_context,
     settings_preflight,
 )
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = settings_preflight.ROOT
 CATALOGUE = settings_catalogue.load(ROOT)
-DEFAULTS = collect_settings_layers.defaults(DataLoader(), CATALOGUE)
+DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 
 TESTS: dict[str, Any] = {
     "fine_tuning": {
@@ -180,11 +180,11 @@ def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The settings of each point of an imported preset, in a run."""
     presets = translated(config, name)[0]
     variables = {write_presets.VARIABLE: presets, "preset": next(iter(presets))}
-    request = collect_settings_layers.request("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    request = settings_context.requested("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
     found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
-    checks = settings_checks.read(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
-    assert [settings_checks.first_problem(checks, one.settings, render) for one in found.measured] == [
+    checks = settings_preflight.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
+    assert [settings_preflight.first_refused(checks, one.settings, render) for one in found.measured] == [
         None for _one in found.measured
     ]
     return [one.settings for one in found.measured]

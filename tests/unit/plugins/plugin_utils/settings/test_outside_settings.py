@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     outside_settings,
     settings_catalogue,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import TREE_WORDS
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> 
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert set(declared) <= {"settings", "reserved"}
     roots = [str(dotted_paths.parse(key)[0]) for key in OUTSIDE.patterns]
-    assert set(roots) <= {*CATALOGUE.settings, *TREE_WORDS}
+    assert set(roots) <= {*CATALOGUE.settings, *RESERVED}
     assert [name for name in roots if outside_settings.never(name, CATALOGUE)] == []
     assert not {"matrix", "matrix_skip_if", "matrix_points", "bisect"} & set(roots)
 

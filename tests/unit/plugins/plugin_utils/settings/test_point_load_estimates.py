@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_load_estimates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
 
 SETTINGS = {
     "cluster_provider": "rehearsal",
@@ -15,10 +15,10 @@ SETTINGS = {
 
 
 def test_the_nodes_of_a_simulated_cluster_are_known_before_it_is_there():
-    found = point_load_estimates.simulated_nodes({**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"})
+    found = point_loads.simulated_nodes({**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"})
     assert [one["metadata"]["labels"] for one in found] == [{"pool": "a"}] * 2
 
 
 @pytest.mark.parametrize("more", [{"rehearsal_nodes_real": 1}, {"node_scaling_count": 3}])
 def test_only_the_cluster_can_tell_what_its_real_nodes_hold(more):
-    assert point_load_estimates.simulated_nodes({**SETTINGS, **more}, {}) is None
+    assert point_loads.simulated_nodes({**SETTINGS, **more}, {}) is None

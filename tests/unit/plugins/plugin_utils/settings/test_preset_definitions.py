@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
     preset_definitions,
     settings_catalogue,
+    settings_context,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import SettingsError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 
 ROOT = Path(__file__).parents[5]
 CATALOGUE = settings_catalogue.load(ROOT)
@@ -23,7 +23,7 @@ SHIPPED = {"fine_tuning_presets": {"light": {"description": "All phases", "fine_
 
 def request(presets: dict[Any, Any], asked: str, **more: Any) -> Any:
     variables = {**SHIPPED, "fine_tuning_presets_lab": presets, "preset": asked, **more}
-    return collect_settings_layers.request("fine_tuning", variables, {}, {}, CATALOGUE)
+    return settings_context.requested("fine_tuning", variables, {}, {}, CATALOGUE)
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"description": "nothing"}])
@@ -54,10 +54,10 @@ def test_a_preset_that_edits_another_is_told_what_to_write(key: str) -> None:
 
 def test_a_preset_that_replaces_another_is_named_with_both_places() -> None:
     variables = {**SHIPPED, "fine_tuning_presets_lab": {"light": {}, "mine": {"extends": "light"}}}
-    found = preset_definitions.of(variables, "fine_tuning")
+    found = preset_definitions.of_project(variables, "fine_tuning")
     expected = "preset light of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
-    assert preset_definitions.replaced(found, ["mine"]) == [expected]
-    assert preset_definitions.replaced(found, ["none"]) == []
+    assert preset_definitions.replaced_presets(found, ["mine"]) == [expected]
+    assert preset_definitions.replaced_presets(found, ["none"]) == []
 
 
 def test_the_list_shows_each_preset_of_each_project_in_one_line() -> None:
@@ -68,7 +68,7 @@ def test_the_list_shows_each_preset_of_each_project_in_one_line() -> None:
         "other_presets_lab": {"x": {"other_count": 1}},
         "no_presets_at_all": "text",
     }
-    assert preset_definitions.listing(variables, "fine_tuning") == [
+    assert preset_definitions.preset_listing(variables, "fine_tuning") == [
         "Presets of fine_tuning:",
         "  light  All phases",
         "  mine   extends light; sets fine_tuning_rate",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import rehearsal_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 
 FOLDER = Path(__file__).parents[5] / "roles" / "rehearsal" / "files" / "components"
 
@@ -23,7 +23,7 @@ def check(cache: Path, job: int | None, *given: str, by: str = "", **more: Any) 
         "cluster_provider": "rehearsal",
         **more,
     }
-    rehearsal_programs.check(FOLDER, settings, given, job, lambda _name: by)
+    cluster_settings.check_programs(FOLDER, settings, given, job, lambda _name: by)
 
 
 def test_a_job_of_awx_builds_no_programs(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_job_of_awx_builds_no_programs(tmp_path: Path) -> None:
         check(tmp_path, 7, by=" (set by -e)")
 
 
-@pytest.mark.parametrize("name", rehearsal_programs.PLACES)
+@pytest.mark.parametrize("name", cluster_settings.PROGRAM_PLACES)
 def test_a_job_of_awx_with_a_place_for_programs_may_make_them(name: str, tmp_path: Path) -> None:
     check(tmp_path, 7, name)
 

@@ -10,17 +10,14 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
-    resolve_settings,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import SettingsError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import resolve_settings, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_templates import UnsafeText
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
+    SettingsError,
     SettingsLayer,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.unsafe_text import UnsafeText
 
 SPECS: dict[str, dict[str, Any]] = {
     "load_count": {"type": "int", "default": 3},
@@ -45,7 +42,7 @@ DEFAULTS = {name: spec["default"] for name, spec in SPECS.items() if not spec.ge
 def resolve(
     *layers: SettingsLayer, presets: tuple[str, ...] = (), variables: dict[str, Any] | None = None
 ) -> resolve_settings.EffectiveSettings:
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), variables or {})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), variables or {})
     return resolve_settings.effective(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
 
 
@@ -116,7 +113,7 @@ def test_braces_in_a_literal_text_are_no_template() -> None:
 def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
     defaults = {**DEFAULTS, "load_hyper": "{{ {'r': load_count} }}"}
     request = RequestedSettings("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
     assert resolve_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
 
 
@@ -330,7 +327,7 @@ def test_a_template_sees_what_the_matrix_sets_at_its_point() -> None:
 
 def test_what_can_not_refer_to_the_matrix_is_rendered_once() -> None:
     rendered: list[Any] = []
-    real = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    real = setting_templates.renderer(Templar(loader=DataLoader()), {})
 
     def render(value: Any, tree: Any) -> tuple[Any, bool]:
         rendered.append(value)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import collect_settings_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
 CATALOGUE = Catalogue(
@@ -73,11 +73,11 @@ PHASES = ["settings", "prepare", "test", "cleanup"]
     ],
 )
 def test_tags_choose_phases(run: list, skip: list, expected: list) -> None:
-    assert collect_settings_layers.chosen(PHASES, run, skip) == expected
+    assert settings_context.chosen_phases(PHASES, run, skip) == expected
 
 
 def test_a_tag_that_is_no_phase_is_refused() -> None:
     with pytest.raises(InputError, match=r"--tags tset: no phase has this name \(did you mean 'test'\?\)"):
-        collect_settings_layers.chosen(PHASES, ["tset"], [])
+        settings_context.chosen_phases(PHASES, ["tset"], [])
     with pytest.raises(InputError, match="--skip-tags cleanpu"):
-        collect_settings_layers.chosen(PHASES, ["all"], ["cleanpu"])
+        settings_context.chosen_phases(PHASES, ["all"], ["cleanpu"])

@@ -11,22 +11,19 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
-    settings_checks,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates, settings_preflight
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 KEYS = {"setting": "colours", "what": "colour of {{ place }}", "keys": ["red", "green"]}
 REFUSED = {"setting": "count", "refuse_when": "count > 1 and place == 'sea'", "because": "there is\n  one only"}
 
 
-def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> settings_checks.Problem | None:
+def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> settings_preflight.Problem | None:
     path = tmp_path / "checks.yml"
     path.write_text(yaml.safe_dump(checks), encoding="utf-8")
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
     values = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
-    return settings_checks.first_problem(settings_checks.read(path), values, render)
+    return settings_preflight.first_refused(settings_preflight.read_checks(path), values, render)
 
 
 @pytest.mark.parametrize("check", [KEYS, REFUSED, {"more": "{{ mine }}"}])
@@ -53,5 +50,5 @@ def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, t
 
 
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {})
-    assert settings_checks.first_problem(settings_checks.read(tmp_path / "none.yml"), {}, render) is None
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    assert settings_preflight.first_refused(settings_preflight.read_checks(tmp_path / "none.yml"), {}, render) is None

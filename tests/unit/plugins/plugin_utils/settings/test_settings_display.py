@@ -8,21 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    point_load_estimates,
-    settings_display,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.apply_settings_layers import (
-    Change,
-    Resolved,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
-    RequestedSettings,
-    SettingsLayer,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import settings_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import (
     EffectiveSettings,
     MatrixPoint,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
+    Change,
+    RequestedSettings,
+    Resolved,
+    SettingsLayer,
 )
 
 ROLES = Path(__file__).resolve().parents[5] / "roles"
@@ -42,7 +38,7 @@ LOAD = {
 
 def rows(*writes: tuple[str, Any]) -> list[tuple[str, str, str]]:
     told = [{"source": source, "value": value} for source, value in writes]
-    return settings_display.rows({"settings": {"load_count": told}}, {"load_count": 3})
+    return settings_files.rows({"settings": {"load_count": told}}, {"load_count": 3})
 
 
 def test_a_value_that_is_the_default_is_shown_and_said_to_be() -> None:
@@ -53,13 +49,13 @@ def test_a_value_that_is_the_default_is_shown_and_said_to_be() -> None:
 
 @pytest.mark.parametrize("value", ["x" * 500, ["y" * 40] * 10, {"key": "z" * 200}, "several\nlines", ""])
 def test_no_value_is_cut(value: Any) -> None:
-    lines = settings_display.table(rows(("-e", value), ("-e", value)), [], 1)
-    assert all(part in "\n".join(lines) for part in settings_display._text(value).splitlines())
+    lines = settings_files.table(rows(("-e", value), ("-e", value)), [], 1)
+    assert all(part in "\n".join(lines) for part in settings_files._text(value).splitlines())
 
 
 def test_a_long_value_does_not_widen_the_others() -> None:
     found = [("a", "1", "-e"), ("b", "x" * 200, "-e"), ("c", "22", "-e")]
-    assert settings_display.table(found, ["p"], 2)[1:] == [
+    assert settings_files.table(found, ["p"], 2)[1:] == [
         "  a  1   -e",
         "  b      -e",
         f"    {'x' * 200}",
@@ -79,9 +75,7 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         for number, gpus in ((1, 4), (2, 8))
     )
     found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_display.points(found, point_load_estimates.durations(ROLES / "fine_tuning", points, render))[
-        1:
-    ] == [
+    assert settings_files.points(found, point_loads.load_durations(ROLES / "fine_tuning", points, render))[1:] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -90,14 +84,14 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
-    told = point_load_estimates.durations(ROLES / "fine_tuning", [point], render)
+    told = point_loads.load_durations(ROLES / "fine_tuning", [point], render)
     assert told == {"001": "can never run on the 1 simulated node: one workload wants 9 GPUs, there are 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
-    assert "at most 36 GPUs" in point_load_estimates.durations(ROLES / "fine_tuning", [elsewhere], render)["001"]
+    assert "at most 36 GPUs" in point_loads.load_durations(ROLES / "fine_tuning", [elsewhere], render)["001"]
 
 
 def test_a_project_without_a_load_has_no_estimate() -> None:
-    assert point_load_estimates.durations(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
+    assert point_loads.load_durations(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
 
 @pytest.mark.parametrize(
@@ -132,5 +126,5 @@ def test_provenance_keeps_the_place_of_each_write() -> None:
     )
     changes = (Change("preset p", ("load_count",), 5, "load_count"), Change("-e", ("load_count",), 6, "load_count"))
     found = EffectiveSettings({}, Resolved({}, changes), (), (), {}, False)
-    told = settings_display.provenance(found, RequestedSettings("load", ("p",), layers), [])["settings"]["load_count"]
+    told = settings_files.provenance(found, RequestedSettings("load", ("p",), layers), [])["settings"]["load_count"]
     assert [one.get("where") for one in told] == ["p.yml:1:1", None]

@@ -15,11 +15,11 @@ from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    collect_settings_layers,
     resolve_settings,
+    setting_templates,
     settings_preflight,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
 )
@@ -211,7 +211,7 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
     request = RequestedSettings(
         "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
     )
-    render = collect_settings_layers.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    render = setting_templates.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
         settings_preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)

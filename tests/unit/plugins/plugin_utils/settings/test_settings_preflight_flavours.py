@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    point_load_estimates,
-    settings_preflight,
-)
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import SettingsLayer
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, settings_preflight
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsLayer
 from preflight import PHASES, check, preflight
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
@@ -80,7 +77,7 @@ def test_several_models_at_once_are_accepted_and_their_jobs_counted() -> None:
     found = preflight(PHASES, storage_registries={"lab": "s3://x/"}, matrix={"fine_tuning_models": models})
     found.check(None)
     role = settings_preflight.ROOT / "roles" / "fine_tuning"
-    said = point_load_estimates.durations(role, found.found.measured, found.render)
+    said = point_loads.load_durations(role, found.found.measured, found.render)
     assert [said[name].split(" in ")[0] for name in ("001", "002", "003")] == [
         "1 workload",
         "1 workload",

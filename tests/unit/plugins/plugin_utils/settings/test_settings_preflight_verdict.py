@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.requested_settings import SettingsLayer
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsLayer
 from preflight import PHASES, check
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment

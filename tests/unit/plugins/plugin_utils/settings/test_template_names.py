@@ -7,8 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.template_names import names, undefined
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.unsafe_text import UnsafeText
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_templates import (
+    UnsafeText,
+    names_in_template,
+    undefined_name,
+)
 
 SETTINGS = {
     "count": 3,
@@ -37,8 +40,11 @@ VARIABLES = {"lab": "lab-{{ run_id }}", "inventory_hostname": "localhost"}
     ],
 )
 def test_what_nothing_defines_is_found_through_settings_and_variables(value: Any, expected: str | None) -> None:
-    assert undefined(value, SETTINGS, VARIABLES) == expected
+    assert undefined_name(value, SETTINGS, VARIABLES) == expected
 
 
 def test_filters_and_tests_of_ansible_are_no_names() -> None:
-    assert names("{{ (count | regex_search('x')) is subset(other) }}{% set own = 1 %}{{ own }}") == {"count", "other"}
+    assert names_in_template("{{ (count | regex_search('x')) is subset(other) }}{% set own = 1 %}{{ own }}") == {
+        "count",
+        "other",
+    }

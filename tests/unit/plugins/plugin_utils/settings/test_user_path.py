@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.action.rehearsal_cluster import ActionModule
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import collect_settings_layers, user_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values, settings_context
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import coerce
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.type_coercion import coerce
 
 ONE = Setting("load_kubeconfig", "load", {"type": "path"})
 SEVERAL = Setting("load_files", "load", {"type": "list", "elements": "path"})
@@ -43,23 +43,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_path_is_relative_to_where_the_user_stands(given: str, meant: str, here: Path) -> None:
-    assert user_path.absolute(given) == meant.format(here=here)
+    assert setting_values.absolute_path(given) == meant.format(here=here)
 
 
 def test_a_setting_keeps_its_path_for_a_session_that_is_called_from_another_folder(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"load_kubeconfig": "mine", "load_files": ["a", "/b"], "load_name": "mine"}
-    layer = collect_settings_layers.extra_layer(given, CATALOGUE, {})
+    layer = settings_context.extra_layer(given, CATALOGUE, {})
     monkeypatch.chdir("/")
     assert layer.values == {"load_kubeconfig": f"{here}/mine", "load_files": [f"{here}/a", "/b"], "load_name": "mine"}
 
 
 def test_a_template_of_a_path_is_made_absolute_when_it_is_rendered(here: Path) -> None:
     text = "{{ lab }}/kubeconfig"
-    assert collect_settings_layers.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {
-        "load_kubeconfig": text
-    }
+    assert settings_context.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {"load_kubeconfig": text}
     assert coerce(ONE, "lab/kubeconfig", "-e") == f"{here}/lab/kubeconfig"
     assert coerce(SEVERAL, ["a"], "-e") == [f"{here}/a"]
     assert coerce(NAME, "a", "-e") == "a"

@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 
 from . import verdict_settings
-from .requested_settings import RequestedSettings
 from .resolve_settings import EffectiveSettings
+from .settings_layers import RequestedSettings
 
 #: Most attempts of one run: the loop over them has as many rounds.
 MOST = 500

@@ -1,19 +1,26 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Convert a value to the declared type of its setting, or report why that is impossible."""
+"""Convert a value to the declared type of its setting; a path of the user becomes absolute.
+
+Ansible runs a module in the playbook's folder. A relative path must therefore become absolute on the controller, where
+an action still has the caller's working directory.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
-from . import user_path
-from .apply_settings_layers import SettingsError
 from .settings_catalogue import Setting
+from .settings_layers import SettingsError
 
 _ARTICLE = {
     "int": "a whole number",
@@ -79,7 +86,7 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
             raise SettingsError(
                 f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
             )
-        return user_path.absolute_all(valid) if setting.is_path else valid
+        return absolute_paths(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
         text = ", ".join(str(one) for one in choices)
@@ -99,3 +106,26 @@ def _in_range(setting: Setting, value: float) -> bool:
 def _not_a(setting: Setting, value: Any, source: str) -> str:
     shown = json.dumps(value, default=str)
     return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {shown} is not"
+
+
+#: Words that a setting accepts instead of a path.
+NOT_PATHS = (IN_CLUSTER, OPENSEARCH)
+_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def absolute_path(path: str) -> str:
+    """Return ``path`` as an absolute path. An empty text, an address (``s3://…``) and NOT_PATHS stay."""
+    if not path or path in NOT_PATHS or _ADDRESS.match(path):
+        return path
+    return os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
+
+
+def absolute_paths(value: Any) -> Any:
+    """Return a text, or each text of a list or dictionary, as an absolute path; anything else as it is."""
+    if isinstance(value, str):
+        return absolute_path(value)
+    if isinstance(value, (list, tuple)):
+        return [absolute_paths(one) for one in value]
+    if isinstance(value, dict):
+        return {key: absolute_paths(one) for key, one in value.items()}
+    return value

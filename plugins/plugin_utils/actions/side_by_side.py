@@ -8,17 +8,28 @@ The processes are forks of Ansible's worker. They and their modules stay in its 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, get_context
+from pathlib import Path
 from typing import Any
 
+from ansible import constants
+from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
+
+from .action_base import ansible_errors
+from .module_actions import InPlaceAction, end_group
 
 #: Seconds between two looks at what the members say.
 INTERVAL = 0.2
@@ -67,7 +78,7 @@ class MemberOutcome:
     state: str
     began: float
     ended: float
-    result: dict[str, Any] = field(default_factory=dict)
+    task_result: dict[str, Any] = field(default_factory=dict)
 
     @property
     def message(self) -> str:
@@ -87,7 +98,7 @@ class MemberOutcome:
         return {**known, "state": self.state, **times}
 
 
-def members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
+def parse_members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
     """Return the members that a task names, without those that have no call.
 
     Raises InputError for two of one name, an unknown one, a call without a module, and a circle.
@@ -121,7 +132,7 @@ def _refuse_circle(known: Mapping[str, Member]) -> None:
             del left[name]
 
 
-def run(
+def run_members(
     given: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
 ) -> dict[str, MemberOutcome]:
     """Run all members and return how each ended, in their order. A failed member ends no other one.
@@ -152,10 +163,10 @@ def run(
         look()
         for name, (started, process, receiver) in list(running.items()):
             if receiver in ready:
-                result = _receive(receiver)
+                task_result = _receive(receiver)
                 process.join()
-                state = FAILED if result.get("failed") else PASSED
-                ended[name] = MemberOutcome(state, started, time.monotonic() - began, result)
+                state = FAILED if task_result.get("failed") else PASSED
+                ended[name] = MemberOutcome(state, started, time.monotonic() - began, task_result)
                 del running[name]
                 if left := [*running, *waiting]:
                     failed = "failed: " if state == FAILED else ""
@@ -168,23 +179,23 @@ def _run_one(member: Member, call: Call, sender: Any) -> None:
     for number in ENDING:  # the module gets these signals too, and ends in order
         signal.signal(number, signal.SIG_DFL)
     try:
-        result = call(member)
+        task_result = call(member)
     except Exception as error:
-        result = {"failed": True, "msg": str(error)}
-    sender.send(result)
+        task_result = {"failed": True, "msg": str(error)}
+    sender.send(task_result)
     sender.close()
 
 
 def _receive(receiver: Any) -> dict[str, Any]:
     try:
-        result: dict[str, Any] = receiver.recv()
+        task_result: dict[str, Any] = receiver.recv()
     except EOFError:
-        result = {"failed": True, "msg": "its process was ended before it had a result"}
+        task_result = {"failed": True, "msg": "its process was ended before it had a result"}
     receiver.close()
-    return result
+    return task_result
 
 
-def summary(outcomes: Mapping[str, MemberOutcome]) -> str:
+def outcome_summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     """Return how the members ended, one line each: errors first."""
     failed = [name for name, one in outcomes.items() if one.state == FAILED]
     lines = [f"{len(failed)} of {formats.count(len(outcomes), 'member')} failed"] if failed else []
@@ -193,9 +204,9 @@ def summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     return "\n".join(lines)
 
 
-def result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, Any]:
+def task_result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, Any]:
     """Return the result of the task, which failed if a member did; write it to the log of ``step``."""
-    text = summary(outcomes)
+    text = outcome_summary(outcomes)
     for line in text.splitlines():
         step.log(line)
     failed = [one for one in outcomes.values() if one.state == FAILED]
@@ -204,3 +215,61 @@ def result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, Any]:
         "members": {name: one.document() for name, one in outcomes.items()},
         **({"failed": True, "msg": text, "error": failed[0].result.get("error", "")} if failed else {}),
     }
+
+
+class SideBySideAction(InPlaceAction):
+    """Runs the members of its task."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the members and return the result of each."""
+        _validation, given = self.validate_argument_spec(ARGUMENTS)
+        with ansible_errors():
+            members = parse_members(given["members"])
+        step = Step(given["step_dir"])
+        with tempfile.TemporaryDirectory(prefix="seatrial-members-", dir=constants.DEFAULT_LOCAL_TMP) as folder:
+            files = {one.name: str(Path(folder) / str(number)) for number, one in enumerate(members) if one.progress}
+            tails = [ProgressTail(path) for path in files.values()]
+            parent = os.getppid()
+
+            def look() -> None:
+                if os.getppid() != parent:
+                    end_group()  # ansible-playbook was killed
+                for line in (line for tail in tails for line in tail.lines()):
+                    Display().display(line, stderr=True)
+
+            def say(text: str) -> None:
+                step.log(text)
+                Display().display(text, stderr=True)
+
+            def call(member: Member) -> dict[str, Any]:
+                return self._call(member, files.get(member.name), task_vars)
+
+            try:
+                outcomes = run_members(members, call, look, say)
+            except BaseException:
+                end_group()
+                raise
+        for member in members:
+            if outcomes[member.name].state != PASSED:
+                _record(member, outcomes[member.name].message)
+        return task_result(outcomes, step)
+
+    def _call(self, member: Member, progress: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the module of a member. This process is a fork: what it changes is its own."""
+        self._connection._shell.tmpdir = None  # a separate folder for the module of each member
+        arguments = {**member.arguments, **({"progress_file": progress} if progress else {})}
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name=member.module, module_args=arguments, task_vars=task_vars
+            )
+            return found
+        finally:
+            with contextlib.suppress(Exception):
+                self.cleanup(force=True)
+
+
+def _record(member: Member, message: str) -> None:
+    """Write FAILURE into the directory of the role call that the member belongs to, if it has one."""
+    path = member.arguments.get("step_dir")
+    if path and Path(path).is_dir():
+        role_call.add_failure(Path(path), f"{member.name}: {message}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The estimated duration of the load of each point, from the plan in the project's meta/doctor.yml."""
+"""The load of each point, how long it takes, and the nodes on which it runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import user_path
-from .matrix_points import Render
+from . import setting_values
 from .resolve_settings import MatrixPoint
+from .setting_templates import Render
 
 
-def durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
     role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
@@ -98,8 +99,39 @@ def _with_trace(given: dict[str, Any], role: Path) -> bool:
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
         return True
     name = str(arrival["src"])
-    for path in (Path(user_path.absolute(name)), role / "files" / name):
+    for path in (Path(setting_values.absolute_path(name)), role / "files" / name):
         if path.is_file():
             given["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
             return True
     return False
+
+
+#: Beginnings of the names of settings about nodes.
+NODE_PREFIXES = ("node_scaling_", "fake_gpu_")
+#: Those of them that may differ between points: number and size of nodes.
+NODE_SETTINGS = (
+    "node_scaling_count",
+    "node_scaling_users",
+    "fake_gpu_nodes",
+    "fake_gpu_gpus_per_node",
+    "fake_gpu_cpu",
+    "fake_gpu_node_memory_gib",
+    "fake_gpu_pods_per_node",
+    "fake_gpu_product",
+    "fake_gpu_memory_mib",
+)
+
+
+def nodes_of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
+    """Return whether the nodes must be scaled before a point, and its settings that differ from those of the run.
+
+    A point with the nodes of the run must be scaled too if a point before it was. folder: that of the point.
+    """
+    run, point = (files.read_yaml(one / "settings.yml") for one in (run_dir, folder))
+    differs = node_difference(run, point)
+    return bool(differs or any(one.record.get("nodes") for one in next_point.read_attempts(run_dir))), differs
+
+
+def node_difference(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings about the number and the size of nodes of a point that are not those of the run."""
+    return {name: point.get(name) for name in NODE_SETTINGS if point.get(name) != run.get(name)}

@@ -1,19 +1,28 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The survey of a job template of AWX: presets of a project, and those of its settings that may be set from outside.
+"""AWX: the survey of a job template, and the kubeconfig of a credential.
 
-No question has a default. AWX sends defaults as extra variables, even "" for an unanswered text, and these override
-every preset. The description of a question states the default instead.
+A survey asks for presets of a project, and for those of its settings that may be set from outside. No question has a
+default. AWX sends defaults as extra variables, even "" for an unanswered text, and these override every preset. The
+description of a question states the default instead.
+
+A job gets the credential type "OpenShift or Kubernetes API Bearer Token" as K8S_AUTH_HOST, K8S_AUTH_API_KEY, and
+K8S_AUTH_VERIFY_SSL or K8S_AUTH_SSL_CA_CERT. The credential type "Amazon Web Services" needs nothing here: boto3 and the
+installers read its variables themselves.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_settings, preset_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ProjectRole
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
@@ -44,8 +53,8 @@ def survey(
 
 def presets(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets that the project can use, by name. loader: Ansible's."""
-    known = {**preset_definitions.installed(role, variables, loader), **variables}
-    return dict(preset_definitions.by_name(preset_definitions.of(known, role.project)))
+    known = {**preset_definitions.installed_presets(role, variables, loader), **variables}
+    return dict(preset_definitions.by_name(preset_definitions.of_project(known, role.project)))
 
 
 def _presets(presets: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,3 +108,31 @@ def _description(setting: Setting) -> str:
 
 def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
+
+
+HOST, TOKEN = "K8S_AUTH_HOST", "K8S_AUTH_API_KEY"
+VERIFY, AUTHORITY = "K8S_AUTH_VERIFY_SSL", "K8S_AUTH_SSL_CA_CERT"
+KUBECONFIG = "KUBECONFIG"
+_FALSE = ("false", "no", "0", "off", "n", "f")
+
+
+def export(environment: MutableMapping[str, str], folder: Path) -> Path | None:
+    """Write a kubeconfig of the credential into ``folder`` and set KUBECONFIG; return its path.
+
+    Nothing is done without the credential, or if KUBECONFIG is set. folder: a private one that is removed when
+    ansible-playbook exits.
+    """
+    host, token = environment.get(HOST, ""), environment.get(TOKEN, "")
+    if not host or not token or environment.get(KUBECONFIG):
+        return None
+    cluster: dict[str, object] = {"server": host if "://" in host else f"https://{host}"}
+    if authority := environment.get(AUTHORITY):
+        cluster["certificate-authority"] = os.path.abspath(authority)
+    if environment.get(VERIFY, "").strip().lower() in _FALSE:
+        cluster["insecure-skip-tls-verify"] = True
+        cluster.pop("certificate-authority", None)
+    path = folder / "k8s_auth_kubeconfig"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
+        json.dump(kubeconfig.document("k8s-auth", cluster, {"token": token}), stream)
+    environment[KUBECONFIG] = str(path)
+    return path

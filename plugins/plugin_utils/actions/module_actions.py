@@ -1,26 +1,39 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a module of this collection from its own file, if it runs on this machine with Ansible's Python.
+"""Actions that run a module: in place where that is possible, and showing its progress.
 
 For each task Ansible packs a module with everything that it imports, and the module's process unpacks and compiles it:
-about two seconds of processor time for our larger modules. On the local machine the files are there already. The
-module gets the same arguments in the same way. In all other cases (another machine, another Python, another user)
-Ansible packs the module as usual.
+about two seconds of processor time for our larger modules. On the local machine the files are there already. The module
+gets the same arguments in the same way. In all other cases (another machine, another Python, another user) Ansible
+packs the module as usual.
+
+A module with progress appends lines to its ``progress_file``. The action prints them at once, to a terminal, a pipe and
+Ansible's log alike. If the task ends before the module does (Ctrl-C, ``timeout:``, the main process was killed), the
+module gets SIGTERM, upon which it writes its results so far and exits.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import user_path
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
-from . import temp_folder_check
+from . import action_base
 from .action_base import ansible_errors
 
 _PROFILE = "legacy"
@@ -97,7 +110,8 @@ class InPlaceAction(ActionBase):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments that the module gets, with absolute paths. May raise SeatrialError."""
         return {
-            name: user_path.absolute_all(value) if name in self.PATHS else value for name, value in arguments.items()
+            name: setting_values.absolute_paths(value) if name in self.PATHS else value
+            for name, value in arguments.items()
         }
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -124,7 +138,7 @@ class InPlaceAction(ActionBase):
 
     def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
         """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
-        if "ansible_remote_tmp" not in task_vars and temp_folder_check.configured(self)[1]:
+        if "ansible_remote_tmp" not in task_vars and action_base.configured(self)[1]:
             self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
@@ -156,3 +170,88 @@ class InPlaceAction(ActionBase):
         known = (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {}) if delegated else task_vars
         python = known.get("ansible_python_interpreter")
         return bool(python) and self._templar.template(python) == sys.executable
+
+
+#: Seconds between two reads of the file; a line is shown at most this long after it was written.
+INTERVAL = 0.2
+
+
+class ProgressAction(InPlaceAction):
+    """Base of ``ActionModule``; override ``prepare`` to change the module's arguments beforehand."""
+
+    PROGRESS = True
+    _supports_async = False
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Run the module, show its progress, and return its result."""
+        with (
+            _progress_file(arguments, self._connection.transport) as path,
+            following(path, lambda line: Display().display(line, stderr=True)),
+        ):
+            return super().execute({**arguments, "progress_file": path}, task_vars)
+
+
+@contextlib.contextmanager
+def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | None]:
+    """Yield the progress file, empty; for a module on another machine that of the arguments, if any."""
+    if transport != "local":
+        yield arguments.get("progress_file")
+        return
+    given = arguments.get("progress_file")
+    if given:
+        Path(given).unlink(missing_ok=True)
+        yield str(given)
+        return
+    handle, path = tempfile.mkstemp(prefix="seatrial-progress-", dir=constants.DEFAULT_LOCAL_TMP)
+    os.close(handle)
+    try:
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def following(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
+    """Show each complete line appended to ``path`` while the body runs; end our process group if the body raises."""
+    over = threading.Event()
+    follower = Thread(target=_follow, args=(path, show, over), daemon=True)
+    follower.start()
+    try:
+        yield
+    except BaseException:
+        # Ctrl-C or the task's timeout reached only this process: pass it on to the module.
+        end_group()
+        raise
+    finally:
+        over.set()
+        follower.join(timeout=5)
+
+
+def _follow(path: str | None, show: Callable[[str], None], over: threading.Event) -> None:
+    parent = os.getppid()
+    tail = ProgressTail(path)
+    while not over.wait(INTERVAL):
+        if os.getppid() != parent:
+            # The main process has exited: only this thread can end the module now.
+            end_group()
+            return
+        for line in tail.lines():
+            show(line)
+    for line in tail.lines():
+        show(line)
+
+
+def end_group() -> None:
+    """Send SIGTERM to the other processes of our group: the module and its children.
+
+    Each of Ansible's workers leads a process group. A process that does not lead its group sends nothing.
+    """
+    if os.getpgrp() != os.getpid():
+        return
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+    if before is not None:
+        signal.signal(signal.SIGTERM, before)

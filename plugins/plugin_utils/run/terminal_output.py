@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a terminal and ``ansible.log`` show: the log of everything, results of tasks as text, a reader that went away.
+
+``RunLog`` is a handler of the logger that Ansible uses for ``log_path``. It therefore receives everything that is
+displayed, also with ``log_only``. Messages are buffered in memory until the run has a directory.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from ansible.utils import display as displays
+from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
+
+#: Maximum number of buffered messages; the oldest are dropped.
+WAITING = 10_000
+
+
+class RunLog(logging.Handler):
+    """Keeps messages until ``open`` names a directory, then appends them to ``ansible.log`` there."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        form = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+        form.converter = time.gmtime
+        self.setFormatter(form)
+        self.path: Path | None = None
+        self._stream: TextIO | None = None
+        self._waiting: deque[str] = deque(maxlen=WAITING)
+
+    def open(self, directory: Path) -> None:
+        """Append the buffered messages and all later ones to the log of this directory. Raises OSError."""
+        path = directory / ANSIBLE_LOG
+        if path == self.path:
+            return
+        stream = open(path, "a", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115, kept open
+        self.close()
+        self.path, self._stream = path, stream
+        while self._waiting:
+            stream.write(self._waiting.popleft())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message. A full disk must not end the run."""
+        try:
+            text = self.format(record) + "\n"
+            if self._stream is None:
+                self._waiting.append(text)
+            else:
+                self._stream.write(text)
+        except (OSError, ValueError):
+            pass
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        super().close()
+
+
+def attach() -> RunLog:
+    """Return the only log of this process; it receives everything that Ansible displays from now on."""
+    logger = logging.getLogger("ansible")
+    found = next((one for one in logger.handlers if isinstance(one, RunLog)), None)
+    if found is None:
+        found = RunLog()
+        logger.addHandler(found)
+    if logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+    if displays.logger is None:  # no log_path is set
+        displays.logger = logger
+    return found
+
+
+class LogOnly:
+    """A Display whose banners, results and errors go only to the log; warnings still reach the screen."""
+
+    banner = Display.banner
+    _error = Display._error
+
+    def __init__(self, screen: Display) -> None:
+        self._screen = screen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._screen, name)
+
+    def display(self, msg: str, color: str | None = None, screen_only: bool = False, **more: Any) -> None:
+        """Write ``msg`` to the log, unless it is for the screen only."""
+        if not screen_only:
+            self._screen.display(msg, color=color, log_only=True, caplevel=more.get("caplevel"))
+
+
+#: Maximum number of lines of a program's output that are shown with its failure.
+MOST = 20
+
+
+def debug_output(result: Mapping[str, Any]) -> list[str]:
+    """Return the output of a debug task: the lines of its message, or the variable with its value."""
+    if "msg" in result:
+        message = result["msg"]
+        return [line for one in (message if isinstance(message, list) else [message]) for line in _lines(one)]
+    shown = {name: value for name, value in result.items() if name not in ("changed", "failed") and name[0] != "_"}
+    return [f"{name}: {_text(value)}" for name, value in shown.items()]
+
+
+def failure(result: Mapping[str, Any], origin: str = "") -> list[str]:
+    """Return why a task failed: its message, or that of each failed item, and the end of what a program printed."""
+    items = [one for one in result.get("results") or () if isinstance(one, Mapping) and one.get("failed")]
+    if items:
+        return [line for one in items for line in _labelled(one)]
+    return [*_message(result), *_lines(origin.strip())]
+
+
+def _labelled(item: Mapping[str, Any]) -> list[str]:
+    label = _text(item.get("_ansible_item_label", item.get("item", "")))
+    first, *rest = _message(item)
+    return [f"{label}: {first}", *rest]
+
+
+def _message(result: Mapping[str, Any]) -> list[str]:
+    streams = ("module_stderr", "stderr", "module_stdout", "stdout")
+    printed = next((result[name] for name in streams if result.get(name)), "")
+    message = _text(result.get("msg") or "no message").removeprefix("Task failed: ")
+    return [*_lines(message), *_lines(printed)[-MOST:]]
+
+
+def _lines(value: Any) -> list[str]:
+    return [line.rstrip() for line in _text(value).splitlines()] if value not in (None, "") else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def survive(display: Any) -> None:
+    """Make ``display``, Ansible's, discard what follows once the reader of stdout or stderr is gone."""
+    show = display.display
+
+    @functools.wraps(show)
+    def guarded(*args: Any, **more: Any) -> None:
+        try:
+            show(*args, **more)
+        except BrokenPipeError:
+            _discard(2 if more.get("stderr") else 1)
+
+    display.display = guarded
+
+
+def _discard(descriptor: int) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+class ProgressTail:
+    """Reads the complete lines that were appended to a file since the last read. A missing file counts as empty."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._offset = 0
+
+    def lines(self) -> list[str]:
+        """Return the new lines without line ends; an incomplete line is left for the next call."""
+        if self._path is None:
+            return []
+        try:
+            with open(self._path, "rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.decode("utf-8", "replace").splitlines()

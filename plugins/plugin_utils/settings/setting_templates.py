@@ -1,0 +1,217 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Templates in settings: what renders them, which names they use, and text that must not be rendered.
+
+``include_vars`` treats every text as a template. Text with literal braces is therefore written as ``!unsafe``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
+
+from .settings_layers import SettingsError
+
+#: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
+Render = Callable[[Any, Mapping[str, Any]], tuple[Any, bool]]
+
+
+class UnsafeText(str):
+    """Text that must not be templated."""
+
+
+_BRACES = ("{{", "{%", "{#")
+
+
+def looks_like_template(value: Any) -> bool:
+    """Return whether Jinja would render ``value``."""
+    return isinstance(value, str) and any(brace in value for brace in _BRACES)
+
+
+def has_template(value: Any) -> bool:
+    """Return whether any text in ``value`` looks like a template."""
+    if isinstance(value, dict):
+        return any(has_template(one) for one in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(has_template(one) for one in value)
+    return looks_like_template(value) and not isinstance(value, UnsafeText)
+
+
+def mark_unsafe(value: Any, trusted: Any) -> Any:
+    """Return ``value`` as plain data in which texts with braces for which ``trusted(text)`` is false are UnsafeText."""
+    if isinstance(value, dict):
+        return {str(key): mark_unsafe(one, trusted) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mark_unsafe(one, trusted) for one in value]
+    if isinstance(value, str):
+        text = "".join(value)  # drops Ansible's tags
+        return UnsafeText(text) if looks_like_template(text) and not trusted(value) else text
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)  # drops the tags here too
+    return str(value)
+
+
+def load_yaml(text: str) -> Any:
+    """Return what dump_yaml() wrote, with UnsafeText for ``!unsafe``."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """A separate class: the constructor below must not change other loaders."""
+
+    def construct(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> UnsafeText:
+        return UnsafeText(loader.construct_scalar(node))
+
+    Loader.add_constructor("!unsafe", construct)
+    return yaml.load(text, Loader)
+
+
+def dump_yaml(value: Any) -> str:
+    """Return ``value`` as YAML without sorting its keys; UnsafeText becomes ``!unsafe``."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """A separate class: the representers below must not change other dumpers."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    # Ansible's tagged texts are subclasses of str.
+    Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str("".join(text)))
+    Dumper.add_representer(UnsafeText, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
+    """Return a function (value, tree) -> (rendered value, whether some name in it is not defined yet).
+
+    A tree must not change between two calls with it.
+    """
+    from ansible.template import trust_as_template
+
+    def trusted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: trusted(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [trusted(one) for one in value]
+        return trust_as_template(value) if isinstance(value, str) and not isinstance(value, UnsafeText) else value
+
+    seen: list[Any] = [None, None]  # the last tree and its engine: the settings of a tree are rendered in succession
+
+    def engine_for(tree: Mapping[str, Any]) -> Any:
+        if seen[0] is not tree:
+            names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
+            seen[:] = tree, templar.copy_with_new_env(available_variables=names)
+        return seen[1]
+
+    def render(value: Any, tree: Mapping[str, Any]) -> tuple[Any, bool]:
+        engine = engine_for(tree)
+        try:
+            return mark_unsafe(engine.template(trusted(value)), lambda _text: False), False
+        except AnsibleUndefinedVariable:
+            return value, True
+        except AnsibleTemplateError as error:
+            raise SettingsError(f"can't render '{value}': {error}", value) from error
+
+    return render
+
+
+#: Variables that only the run defines: facts of role run, and the clusters that it acquired.
+OF_RUN = ("cluster_acquired", "run_dir", "run_id", "run_point", "run_points")
+#: Functions of Ansible's templates that are not variables.
+FUNCTIONS = ("lookup", "query", "q", "now", "omit", "undef")
+
+
+def names_in_template(text: str) -> set[str]:
+    """Return the variables in a template. Raises jinja2.TemplateError for one that can't be parsed."""
+    from jinja2 import Environment, nodes
+    from jinja2.defaults import DEFAULT_NAMESPACE
+
+    found = list(Environment().parse(text).find_all(nodes.Name))
+    stored = {one.name for one in found if one.ctx != "load"}
+    return {one.name for one in found} - stored - set(DEFAULT_NAMESPACE) - set(FUNCTIONS)
+
+
+def undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
+    """Return the name in a template that nothing defines, also through other settings and variables.
+
+    Returns None if each undefined value is one that only the run defines, an empty string if all names are known and
+    the template asks for a part of a variable that does not exist.
+    """
+    todo, seen, awaits_run = [value], set[str](), False
+    while todo:
+        for name in sorted(_names_of(todo.pop()) - seen):
+            seen.add(name)
+            awaits_run = awaits_run or name in OF_RUN
+            if name in settings:
+                todo.append(settings[name])
+            elif name in variables:
+                todo.append(variables[name])
+            elif name not in OF_RUN:
+                return name
+    return None if awaits_run else ""
+
+
+def _names_of(value: Any) -> set[str]:
+    if isinstance(value, Mapping):
+        return set().union(*map(_names_of, value.values()))
+    if isinstance(value, (list, tuple)):
+        return set().union(*map(_names_of, value))
+    return names_in_template(value) if isinstance(value, str) and has_template(value) else set()
+
+
+#: Words of a template that may read any setting.
+_DYNAMIC = frozenset({"lookup", "query", "q", "vars", "varnames", "hostvars"})
+
+
+def words_in_templates(settings: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the words in each setting that contains a template."""
+    templates = {name: raw for name, raw in settings.items() if has_template(raw)}
+    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts(raw)))) for name, raw in templates.items()}
+
+
+def dependent_settings(of_settings: Mapping[str, set[str]], changed: Iterable[str]) -> set[str]:
+    """Return the settings that may have another value where those in ``changed`` do.
+
+    of_settings: of words_in_templates(). A template depends on every setting whose name is in it, and on what that one
+    depends on.
+    """
+    return _users(
+        of_settings, {*changed, *(name for name, ones in of_settings.items() if not ones.isdisjoint(_DYNAMIC))}
+    )
+
+
+def awaiting_run(settings: Mapping[str, Any], render: Render) -> set[str]:
+    """Return the settings that refer to a name which only the run defines, and which is not defined yet.
+
+    Also those that can be rendered without it, such as ``{{ cluster_acquired.sutest.context | default('') }}``: they
+    would stay empty if they were rendered before there is a cluster.
+    """
+    defined, _undefined = render("{{ [" + ", ".join(f"{name} is defined" for name in OF_RUN) + "] }}", settings)
+    return _users(
+        words_in_templates(settings), [name for name, there in zip(OF_RUN, defined, strict=True) if not there]
+    )
+
+
+def _users(of_settings: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
+    """Return ``names`` and the settings whose templates name one of them, also through other settings."""
+    found = set(names)
+    while more := {name for name, ones in of_settings.items() if name not in found and not ones.isdisjoint(found)}:
+        found |= more
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Return the texts in a value."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value

@@ -1,0 +1,268 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers of settings: what a run was requested with (request.yml), and how one layer is applied after the other.
+
+Settings are always resolved from these layers, also for a cluster profile or a later session, and not from variables:
+variables contain the results of an earlier resolution.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+
+from . import dotted_paths
+
+Tree = dict[str, Any]
+
+#: Keys of a preset that are no settings.
+PRESET_WORDS = ("description", "extends", "heavy")
+
+
+class SettingsError(InputError):
+    """Invalid input in a layer. ``source`` names the layer as in Change, ``at`` is the key or name as written.
+
+    ``at`` may carry its file and line. A key of a layer that was read from request.yml does not; then ``source`` leads
+    to its origin.
+    """
+
+    def __init__(self, message: str, at: Any = None, source: str = "") -> None:
+        super().__init__(message)
+        self.at = at
+        self.source = source
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value that one layer sets. ``source`` names the layer, ``key`` is the key as written."""
+
+    source: str
+    path: dotted_paths.Path
+    value: Any
+    key: Any = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The effective settings and all changes that led to them, in order; of one key the last change won."""
+
+    settings: Tree
+    changes: tuple[Change, ...] = ()
+
+
+def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
+    """Return the changes that ``source`` makes. values: dotted key -> value."""
+    return [_change(source, key, value) for key, value in values.items()]
+
+
+def expand(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[Change]:
+    """Yield the changes of a preset; those of an extended preset come at the position of ``extends``."""
+    todo = [_items(presets, name, ())]  # a stack instead of recursion: a chain may be of any length
+    while todo:
+        chain, items = todo[-1]
+        for key, value in items:
+            if key == "extends":
+                todo += reversed([_items(presets, parent, chain) for parent in _parents(value, chain[-1])])
+                break
+            if key not in PRESET_WORDS:
+                yield _change(f"preset {' -> '.join(chain)}", key, value)
+        else:
+            todo.pop()
+
+
+def _items(
+    presets: Mapping[str, Mapping[str, Any] | None], name: str, chain: tuple[str, ...]
+) -> tuple[tuple[str, ...], Iterator[tuple[Any, Any]]]:
+    """Return the chain that leads to a preset, itself included, and its keys and values."""
+    if name not in presets:
+        by = f", extended by {' -> '.join(chain)}" if chain else ""
+        known = ", ".join(sorted(presets)) or "none"
+        raise SettingsError(f"unknown preset '{name}'{by}{nearest(name, presets)}; known: {known}", name)
+    if name in chain:
+        raise SettingsError(f"preset cycle: {' -> '.join((*chain, name))}", name)
+    values = presets[name]
+    if values is not None and not isinstance(values, Mapping):
+        raise SettingsError(f"preset '{name}' is not a dictionary of settings", name)
+    return (*chain, str(name)), iter((values or {}).items())
+
+
+def _parents(value: Any, name: str) -> list[str]:
+    """Return the presets that ``extends`` names."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        shown = json.dumps(value, default=str)
+        raise SettingsError(
+            f"preset {name}: extends needs the name of a preset or a list of names, got {shown}",
+            "extends",
+            f"preset {name}",
+        )
+    return preset_names(names)
+
+
+def _change(source: str, key: Any, value: Any) -> Change:
+    try:
+        return Change(source, dotted_paths.parse(str(key)), value, key)
+    except dotted_paths.PathError as error:
+        raise SettingsError(f"{source}: {error}", key, source) from error
+
+
+def apply(
+    resolved: Resolved, changes: Sequence[Change] | Iterator[Change], extensible: Collection[str] = ()
+) -> Resolved:
+    """Return ``resolved`` with the changes applied in order. Raises SettingsError for an unknown key.
+
+    extensible: settings to which a dotted key may add a key.
+    """
+    tree: Any = resolved.settings
+    made: list[Change] = []
+    for change in changes:
+        try:
+            change_tree = dotted_paths.create if change.path[0] in extensible else dotted_paths.put
+            tree = change_tree(tree, change.path, change.value)
+        except dotted_paths.PathError as error:
+            what = "setting" if len(change.path) == 1 else "key"
+            dotted = dotted_paths.render(change.path)
+            message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
+            raise SettingsError(message, change.key, change.source) from error
+        made.append(change)
+    return Resolved(tree, (*resolved.changes, *made))
+
+
+def preset_names(value: Any) -> list[str]:
+    """Return the preset names in ``a,b``, ``a b``, ``[a, b]``, ``["a,b"]`` or nothing, in order."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.replace(",", " ").split()
+    if isinstance(value, Sequence):
+        return [name for one in value for name in preset_names(one)]
+    raise SettingsError(f"preset: expected a name or a list of names, got {value!r}", value)
+
+
+@dataclass(frozen=True)
+class SettingsLayer:
+    """Raw values from one source.
+
+    kind: inventory, preset, profile, overrides or extra. origins: key -> file:line.
+    """
+
+    kind: str
+    source: str
+    values: dict[str, Any]
+    origins: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RequestedSettings:
+    """The project, the presets by name, and all layers in the order in which they apply."""
+
+    project: str
+    presets: tuple[str, ...]
+    layers: tuple[SettingsLayer, ...] = ()
+
+    def of(self, kind: str) -> list[SettingsLayer]:
+        """Return the layers of one kind, in order."""
+        return [layer for layer in self.layers if layer.kind == kind]
+
+    def with_layers(self, *more: SettingsLayer) -> RequestedSettings:
+        """Return this request with layers added; one of the same kind and source is replaced."""
+        names = {(layer.kind, layer.source) for layer in more}
+        kept = tuple(layer for layer in self.layers if (layer.kind, layer.source) not in names)
+        return replace(self, layers=kept + more)
+
+    def definitions(self) -> dict[str, dict[str, Any]]:
+        """Return the definitions of the presets in this request, by name."""
+        return {layer.source: layer.values for layer in self.of("preset")}
+
+    def names(self) -> list[str]:
+        """Return the presets to apply: the requested ones, then those of cluster profiles."""
+        return [*self.presets, *(name for layer in self.of("profile") for name in layer.values["presets"])]
+
+    def where(self, source: str, key: Any) -> str | None:
+        """Return the origin of ``key`` in the layer that a change or error names as its ``source``, None if unknown.
+
+        For ``preset a -> b`` the layer is preset b, for a point of the matrix the layer that sets the matrix.
+        """
+        if source.startswith("matrix"):
+            word = source.partition(",")[0]
+            given = [layer.origins[word] for layer in self.layers if word in layer.origins]
+            return given[-1] if given else None
+        kind, name = source, source
+        if source.startswith(("preset ", "profile ")):
+            kind, name = "preset", source.rstrip(")").split(" ")[-1]
+        elif source == "-e":
+            kind = "extra"
+        found = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
+        return found[-1] if found else None
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of request.yml."""
+        layers = [
+            {
+                "source": layer.source,
+                "kind": layer.kind,
+                "values": layer.values,
+                **({"origins": layer.origins} if layer.origins else {}),
+            }
+            for layer in self.layers
+        ]
+        return {"schema": "request/1", "project": self.project, "presets": list(self.presets), "layers": layers}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], path: str) -> RequestedSettings:
+        """Read the content of request.yml. Raises DataError for another schema version."""
+        if document.get("schema") != "request/1":
+            raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
+        files.check_schema("request/1", document)
+        layers = tuple(
+            SettingsLayer(str(one["kind"]), str(one["source"]), dict(one["values"]), dict(one.get("origins") or {}))
+            for one in document["layers"]
+        )
+        return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
+
+
+def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
+    """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
+    from .apply_settings_layers import preset_names
+
+    found: list[str] = []
+    todo = list(names)
+    while todo:
+        name = todo.pop(0)
+        if name in found or name not in presets:
+            continue
+        found.append(name)
+        todo += preset_names((presets[name] or {}).get("extends"))
+    return found
+
+
+def origin_of(value: Any) -> str | None:
+    """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None if unknown."""
+    try:
+        from ansible._internal._datatag._tags import Origin  # private, but only messages depend on it
+
+        origin = Origin.get_tag(value)
+        return str(origin) if origin else None
+    except Exception:
+        return None
+
+
+def origins_of(values: Mapping[Any, Any]) -> dict[str, str]:
+    """Return key -> origin for the keys whose value or name has a known origin."""
+    found = {str(key): origin_of(value) or origin_of(key) for key, value in values.items()}
+    return {key: where for key, where in found.items() if where}
+
+
+def with_origin(error: Exception, where: str | None = None) -> str:
+    """Return the message of an error, followed by the file and line of the value that caused it, if known.
+
+    where: that origin; by default that of the error's ``at``.
+    """
+    where = where or origin_of(getattr(error, "at", None))
+    return f"{error}\nwritten in {where}" if where and not where.startswith("<") else str(error)
