@@ -26,6 +26,9 @@ def _galaxy(*arguments: str, cwd: Path) -> None:
 def build(folder: Path) -> Path:
     """Build the archive into ``folder`` and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
+    schemas = [str(VENV / "bin" / "python"), str(ROOT / "tools" / "generate.py"), "--schemas"]
+    if (done := subprocess.run(schemas, capture_output=True, text=True, timeout=120)).returncode:
+        stop(f"{' '.join(schemas)}: {done.stderr.strip()}")
     _galaxy("build", str(ROOT), "--output-path", str(folder), "--force", cwd=folder)
     return max(folder.glob("perfscale-seatrial-*.tar.gz"), key=lambda path: path.stat().st_mtime)
 

@@ -1,4 +1,4 @@
-"""Generate docs/settings.md and docs/schemas/*.json, or (--check) list those that are out of date.
+"""Generate docs/settings.md, or (--check) say whether it is out of date; with --schemas write docs/schemas/*.json.
 
 The settings come from the argument_specs of all roles, read by the same catalogue that a run uses. The schemas come
 from plugins/module_utils/_base/schemas. Runs with the Python of the virtual environment.
@@ -130,18 +130,32 @@ def architecture_page() -> str:
 
 def pages() -> dict[Path, str]:
     """Path → content of everything that is generated."""
-    made = {DOCS / "settings.md": settings_page(), DOCS / "architecture.md": architecture_page()}
-    for name in schemas.SCHEMAS:
-        path = DOCS / "schemas" / f"{name.replace('/', '-')}.json"
-        made[path] = json.dumps(schemas.schema(name), indent=2) + "\n"
-    return made
+    return {DOCS / "settings.md": settings_page(), DOCS / "architecture.md": architecture_page()}
+
+
+def published_schemas() -> dict[Path, str]:
+    """Path → content of the schemas that the built collection contains; they are not in the repository."""
+    return {
+        DOCS / "schemas" / f"{name.replace('/', '-')}.json": json.dumps(schemas.schema(name), indent=2) + "\n"
+        for name in schemas.PUBLISHED
+    }
+
+
+def write_schemas() -> None:
+    """Write docs/schemas, and remove what is not published."""
+    made = published_schemas()
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    for path in set((DOCS / "schemas").glob("*.json")) - set(made):
+        path.unlink()
 
 
 def out_of_date() -> list[str]:
-    """Names of generated files that differ from those in the repository, or that have no source."""
+    """Names of generated files that differ from those in the repository."""
     made = pages()
     wrong = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    wrong += [path for path in (DOCS / "schemas").glob("*.json") if path not in made]
     return sorted(str(path.relative_to(ROOT)) for path in wrong)
 
 
@@ -152,15 +166,13 @@ def main(arguments: list[str]) -> None:
         if wrong:
             stop(f"out of date: {', '.join(wrong)}; run `make docs`")
         return
+    write_schemas()
+    if "--schemas" in arguments:
+        return
     made = pages()
     for name in wrong:
-        path = ROOT / name
-        if path in made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made[path], encoding="utf-8")
-        else:
-            path.unlink()
-        say(f"{name}: {'written' if path in made else 'removed'}")
+        (ROOT / name).write_text(made[ROOT / name], encoding="utf-8")
+        say(f"{name}: written")
 
 
 if __name__ == "__main__":

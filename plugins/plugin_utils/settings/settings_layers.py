@@ -229,7 +229,6 @@ class RequestedSettings:
 
 def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
     """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
-    from .apply_settings_layers import preset_names
 
     found: list[str] = []
     todo = list(names)
