@@ -101,7 +101,7 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     [
         ({"awx_objects_repository": "https://git.example/other.git"}, "Project update failed"),
         ({"awx_objects_image": ""}, "awx_objects_image is empty"),
-        ({"awx_objects_questions": {"fine_tuning": ["fine_tuning_cuont"]}}, "'fine_tuning_cuont' is no setting"),
+        ({"awx_objects_questions": {"fine_tuning": ["fine_tuning_cuont"]}}, "unknown setting 'fine_tuning_cuont'"),
     ],
 )
 def test_a_mistake_ends_with_one_error(

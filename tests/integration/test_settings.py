@@ -33,7 +33,7 @@ def later(*values: object) -> object:
     [
         (["-e", "preset=lihgt"], "unknown preset 'lihgt' (did you mean 'light'?)"),
         later(["-e", "fine_tuning_cuont=5"], "no setting of role fine_tuning (did you mean 'fine_tuning_count'?)"),
-        (["-e", "prest=light"], "-e: 'prest' is no setting (did you mean 'preset'?)"),
+        (["-e", "prest=light"], "-e: unknown setting 'prest' (did you mean 'preset'?)"),
         (["-e", "fine_tuning_count=many"], 'fine_tuning_count is a whole number, and "many" is not'),
         later(["-e", "fine_tuning_count=-3"], "-e: fine_tuning_count is -3, and it must be 0 or more"),
         later(["-e", "fine_tuning_memory=10Gigs"], "the request of memory is '10Gigs', it must be a quantity"),
@@ -41,7 +41,7 @@ def later(*values: object) -> object:
         later(["-e", "fine_tuning_hyper_parameters.r=4"], "reaches into a setting"),
         (
             ["-e", json.dumps({"overrides": {"fine_tuning_hyper_parameters.zz": 4}})],
-            "'zz' is no hyper-parameter of flavour fms",
+            "unknown hyper-parameter 'zz' of flavour fms",
         ),
         later(["-e", "overrides=x"], "overrides needs a dictionary"),
         (["-e", json.dumps({"matrix": {"fine_tuning_cuont": [1]}})], "did you mean 'fine_tuning_count'?"),

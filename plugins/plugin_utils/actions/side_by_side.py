@@ -111,7 +111,7 @@ def parse_members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
             raise InputError(f"members: there are two members '{name}'")
         for before in one["after"]:
             if before not in names:
-                raise InputError(f"members: {name} comes after '{before}', which is no member{nearest(before, names)}")
+                raise InputError(f"members: {name} depends on unknown member '{before}'{nearest(before, names)}")
         if call.get("arguments") and not call.get("module"):
             raise InputError(f"members: {name} has a call without a module")
         if call.get("module"):

@@ -69,7 +69,7 @@ def _asked(setting: Setting) -> bool:
 def _checked(name: str, catalogue: Catalogue) -> Setting:
     setting = catalogue.settings.get(name)
     if setting is None:
-        raise InputError(f"survey: '{name}' is no setting{nearest(name, catalogue.settings)}")
+        raise InputError(f"survey: unknown setting '{name}'{nearest(name, catalogue.settings)}")
     if setting.secret:
         raise InputError(f"survey: {name} is a secret, which belongs in a credential")
     if not _asked(setting):

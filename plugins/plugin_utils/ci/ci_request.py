@@ -77,7 +77,7 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     for step in asked.steps:
         if step not in STEPS:
             near = nearest(step, STEPS)
-            raise InputError(f"{asked.origins[step]}: '{step}' is no step{near}; steps: {', '.join(STEPS)}")
+            raise InputError(f"{asked.origins[step]}: unknown step '{step}'{near}; steps: {', '.join(STEPS)}")
     offer.outside.check(asked.variables, asked.origins, offer.catalogue)
     return CiRequest(project, presets, {**own.overrides, **asked.variables}, asked.left_out(STEPS))
 
@@ -96,7 +96,7 @@ def _project(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, li
     if chosen not in offer.projects:
         wrong = chosen or first
         known = ", ".join(offer.projects)
-        what = f"'{wrong}' is no project{nearest(wrong, offer.projects)}" if wrong else "no project is named"
+        what = f"unknown project '{wrong}'{nearest(wrong, offer.projects)}" if wrong else "no project is named"
         raise InputError(f"{where}: {what}; there are {known}")
     return chosen, asked.arguments
 
@@ -105,7 +105,7 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
     """Raise InputError for a preset that is unknown, heavy, or sets what only the lab decides."""
     known = offer.presets(project)
     if name not in known:
-        raise InputError(f"{where}: '{name}' is no preset of {project}{nearest(name, known)}")
+        raise InputError(f"{where}: unknown preset '{name}' of {project}{nearest(name, known)}")
     if name in offer.permitted:
         return
     for one in reachable(known, [name]):

@@ -130,9 +130,9 @@ def _variables(text: str, where: str) -> dict[str, Any]:
         found = yaml.load(text, _loader())  # a subclass of SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = getattr(error, "problem", None) or "it can't be read"
-        raise InputError(f"{where}: {_short(text)} is no YAML of one line: {why}") from error
+        raise InputError(f"{where}: {_short(text)} is not valid YAML of one line: {why}") from error
     if not isinstance(found, dict) or not found:
-        raise InputError(f"{where}: {_short(text)} is no 'key: value'")
+        raise InputError(f"{where}: {_short(text)} is not of the form 'key: value'")
     _check_plain(found, where, DEEPEST)
     return {str(key): value for key, value in found.items()}
 
@@ -168,7 +168,7 @@ def _check_plain(value: Any, where: str, levels: int) -> None:
         for one in value:
             _check_plain(one, where, levels - 1)
     elif not isinstance(value, _PLAIN):
-        raise InputError(f"{where}: a {type(value).__name__} is no value of a setting")
+        raise InputError(f"{where}: a {type(value).__name__} is not a valid value of a setting")
 
 
 def _short(text: str) -> str:
@@ -217,7 +217,7 @@ class Requesters:
 def of_event(event: Any) -> PullRequest | None:
     """Return the pull request of an event, None for an event without one. Raises InputError for another document."""
     if not isinstance(event, Mapping):
-        raise InputError("the event is no JSON object")
+        raise InputError("the event is not a JSON object")
     if event.get("object_kind") == "note" and event.get("merge_request"):
         return _of_note(event)
     issue = event.get("pull_request") or event.get("issue")

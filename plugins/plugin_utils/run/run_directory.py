@@ -70,7 +70,7 @@ def existing(path: str) -> Path:
     found = Path(path).expanduser()
     found = found if found.is_absolute() else Path.cwd() / found
     if not (found / "request.yml").exists():
-        what = "is no run directory: it holds no request.yml" if found.is_dir() else "does not exist"
+        what = "is not a run directory: it holds no request.yml" if found.is_dir() else "does not exist"
         raise InputError(f"-e run_dir={path}: {found} {what}")
     return found
 

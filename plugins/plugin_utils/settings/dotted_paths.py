@@ -34,14 +34,14 @@ def parse(text: str) -> Path:
         found = _STEP.match(text, at)
         first = at == 0
         if not found or (first and text.startswith(".")) or (not first and found["name"] and text[at] != "."):
-            raise PathError(f"'{text}' is no dotted key: it can't be parsed from '{text[at:]}' on")
+            raise PathError(f"'{text}' is not a valid dotted key: it can't be parsed from '{text[at:]}' on")
         if found["index"] is not None:
             steps.append(int(found["index"]))
         else:
             steps.append(found["name"] if found["name"] is not None else found["quoted"])
         at = found.end()
     if not steps:
-        raise PathError("an empty text is no dotted key")
+        raise PathError("an empty text is not a valid dotted key")
     return tuple(steps)
 
 

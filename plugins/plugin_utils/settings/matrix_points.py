@@ -111,7 +111,7 @@ def skipped(conditions: Sequence[str], settings: Mapping[str, Any], late: Collec
             if name not in settings:
                 near = [one for one in settings if one.endswith(f"_{name}")]
                 like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else nearest(name, settings)
-                raise _error(SKIP_IF, f"{where}: '{text}' names '{name}', which is no setting{like}")
+                raise _error(SKIP_IF, f"{where}: '{text}' names the unknown setting '{name}'{like}")
         try:
             found, _late = render("{{ true if (" + text + ") else false }}", settings)
         except SettingsError as error:
@@ -128,7 +128,7 @@ def _names(where: str, text: str) -> list[str]:
     try:
         return sorted(setting_templates.names_in_template("{{ (" + text + ") }}"))
     except TemplateError as error:
-        raise _error(SKIP_IF, f"{where}: '{text}' is no condition: {error}") from error
+        raise _error(SKIP_IF, f"{where}: '{text}' is not a valid condition: {error}") from error
 
 
 def refuse_nothing(reasons: Sequence[str]) -> None:

@@ -40,13 +40,15 @@ class OutsideSettings:
         for key, pattern in more.items():
             name = _root(key, "ci_variables")
             if name not in catalogue.settings:
-                raise InputError(f"ci_variables: '{key}' is no setting{nearest(name, catalogue.settings)}")
+                raise InputError(f"ci_variables: unknown setting '{key}'{nearest(name, catalogue.settings)}")
             if why := never(name, catalogue):
                 raise InputError(f"ci_variables: '{key}' can't be permitted: {why}")
             try:
                 re.compile(pattern or WORD)
             except re.error as error:
-                raise InputError(f"ci_variables: {key}: '{pattern}' is no regular expression: {error}") from error
+                raise InputError(
+                    f"ci_variables: {key}: '{pattern}' is not a valid regular expression: {error}"
+                ) from error
         return OutsideSettings({**self.patterns, **{key: one or WORD for key, one in more.items()}}, self.reserved)
 
     def check(self, values: Mapping[str, Any], origins: Mapping[str, str], catalogue: Catalogue) -> None:
@@ -64,7 +66,7 @@ class OutsideSettings:
     def _check(self, key: str, value: Any, where: str, catalogue: Catalogue) -> None:
         name = _root(key, where)
         if name not in catalogue.settings and name not in RESERVED:
-            raise InputError(f"{where}: '{key}' is no setting{nearest(name, [*self.patterns, *catalogue.settings])}")
+            raise InputError(f"{where}: unknown setting '{key}'{nearest(name, [*self.patterns, *catalogue.settings])}")
         if why := never(name, catalogue):
             raise InputError(f"{where}: {name} can't be set from outside: {why}")
         pattern = self._pattern(dotted_paths.parse(key))

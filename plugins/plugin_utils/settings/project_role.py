@@ -57,7 +57,9 @@ def find(name: str) -> ProjectRole:
         return ProjectRole(name, OURS, ROOT)
     found = _FULL.fullmatch(name)
     if not found:
-        raise InputError(f"'{name}' is no role: write <namespace>.<collection>.<role>, such as me.bench.my_llm_test")
+        raise InputError(
+            f"'{name}' is not a valid role: write <namespace>.<collection>.<role>, such as me.bench.my_llm_test"
+        )
     collection, role = found["collection"], found["role"]
     if collection == OURS:
         return ProjectRole(role, OURS, ROOT)

@@ -90,7 +90,7 @@ def check_folder(folder: Path, known: Collection[str]) -> None:
         raise InputError(f"{DIRECTORY}: can't read {folder}: {error.strerror}") from error
     for name in names:
         if name not in known and (like := difflib.get_close_matches(name, known, n=1, cutoff=0.9)):
-            raise InputError(f"{DIRECTORY}: {folder / name} is no secret setting; did you mean '{like[0]}'?")
+            raise InputError(f"{DIRECTORY}: {folder / name} is not a secret setting; did you mean '{like[0]}'?")
 
 
 def required(

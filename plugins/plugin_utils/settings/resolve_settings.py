@@ -205,7 +205,7 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
         return resolved
     name = str(dotted_paths.parse(plan.over)[0])
     if name not in catalogue.settings:
-        raise SettingsError(f"over: '{plan.over}' is no setting{nearest(name, catalogue.settings)}", "bisect", "-e")
+        raise SettingsError(f"over: unknown setting '{plan.over}'{nearest(name, catalogue.settings)}", "bisect", "-e")
     others = [word for word in ("matrix", "matrix_points", "matrix_skip_if") if resolved.settings[word]]
     if others:
         message = (

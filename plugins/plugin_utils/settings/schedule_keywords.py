@@ -51,7 +51,7 @@ def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found["values"] = yaml.safe_load(text if text.startswith("[") else f"[{text}]")
         except yaml.YAMLError as error:
-            raise InputError(f"values: '{values}' is no list; write -e values=1,2,4") from error
+            raise InputError(f"values: '{values}' is not a list; write -e values=1,2,4") from error
     return found
 
 

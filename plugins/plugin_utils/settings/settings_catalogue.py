@@ -108,9 +108,9 @@ class Catalogue:
                     f'-e \'{{"overrides": {{"{name}": <value>}}}}\''
                 )
             if role:
-                raise InputError(f"{where}: '{name}' is no setting of role {role}{like}")
+                raise InputError(f"{where}: unknown setting '{name}' of role {role}{like}")
             if like and _very_near(name, known):
-                raise InputError(f"{where}: '{name}' is no setting{like}")
+                raise InputError(f"{where}: unknown setting '{name}'{like}")
 
 
 def _very_near(name: str, known: Iterable[str]) -> bool:

@@ -72,7 +72,7 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
     name, known = entry["setting"], entry["keys"]
     for key in settings[name] if known else ():
         if key not in known:
-            yield name, f"{name}: '{key}' is no {entry['what']}{nearest(key, known)}"
+            yield name, f"{name}: unknown {entry['what']} '{key}'{nearest(key, known)}"
 
 
 ROOT = project_role.ROOT

@@ -58,7 +58,7 @@ def test_a_boolean_is_a_choice_of_texts() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fine_tuning_cuont", "is no setting.*fine_tuning_count"),
+        ("fine_tuning_cuont", "unknown setting.*fine_tuning_count"),
         ("fine_tuning_model_token", "a secret, which belongs in a credential"),
         ("fine_tuning_tolerations", "is a list, which a survey can't ask for"),
     ],

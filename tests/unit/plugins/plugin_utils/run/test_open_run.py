@@ -78,7 +78,7 @@ def test_the_settings_alone_are_shown_and_nothing_is_created(tmp_path: Path) -> 
     ("more", "message"),
     [
         ({"preset": "smal"}, "unknown preset 'smal' .did you mean 'small'"),
-        ({"extra": {"fine_tuning_cout": 1}}, "-e: 'fine_tuning_cout' is no setting of role fine_tuning"),
+        ({"extra": {"fine_tuning_cout": 1}}, "-e: unknown setting 'fine_tuning_cout' of role fine_tuning"),
         ({"extra": {"run_dir": ""}}, "-e run_dir= is empty"),
         ({"tags": ["tset"]}, "--tags tset: no phase"),
         ({"extra": {"fine_tuning_model_token_required": True}}, "fine_tuning_model_token is needed by phase prepare"),

@@ -46,7 +46,7 @@ def test_a_number_that_another_caller_claims_or_has_used_is_left_out(tmp_path: P
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no run directory: it holds no request.yml"):
+    with pytest.raises(InputError, match="is not a run directory: it holds no request.yml"):
         run_directory.existing(str(tmp_path))
     with pytest.raises(InputError, match="does not exist"):
         run_directory.existing(str(tmp_path / "none"))

@@ -98,7 +98,7 @@ def test_a_killed_member_is_a_failure() -> None:
     ("asked", "message"),
     [
         ([*listed(a=[]), *listed(a=[])], "two members 'a'"),
-        (listed(nodes=[], images=["node"]), "comes after 'node', which is no member.*nodes"),
+        (listed(nodes=[], images=["node"]), "depends on unknown member 'node'.*nodes"),
         (listed(a=["b"], b=["a"], c=[]), "a, b wait for each other"),
         ([{"name": "a", "call": {"arguments": {"b": 1}}, "after": []}], "a has a call without a module"),
     ],

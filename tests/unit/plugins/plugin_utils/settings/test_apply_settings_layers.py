@@ -116,7 +116,7 @@ def test_a_preset_may_be_extended_twice_without_being_a_cycle() -> None:
             ["preset p -> q sets the unknown setting 'lisst'", "'list'"],
         ),
         ({}, [], {"zz": 1}, ["overrides sets the unknown setting 'zz'"]),
-        ({"p": {"a..x": 1}}, ["p"], {}, ["preset p", "'a..x' is no dotted key"]),
+        ({"p": {"a..x": 1}}, ["p"], {}, ["preset p", "'a..x' is not a valid dotted key"]),
     ],
 )
 def test_what_is_unknown_is_named_with_its_chain_and_the_nearest_name(presets, names, overrides, words) -> None:

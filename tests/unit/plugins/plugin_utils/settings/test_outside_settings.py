@@ -89,14 +89,14 @@ def test_a_path_is_refused(name: str) -> None:
         ("matrix", {"cluster_provider": ["existing"]}, "cluster_provider can't be set from outside"),
         ("matrix", [1], "matrix needs settings with lists of values"),
         ("matrix.fine_tuning_count", [1], "can't be set from outside"),
-        ("ansible_connection", "ssh", "'ansible_connection' is no setting"),
-        ("ansible_python_interpreter", "/tmp/x", "is no setting"),
-        ("run_dir", "/tmp", "'run_dir' is no setting"),
-        ("preset", "x", "'preset' is no setting"),
-        ("overrides", {"cluster_provider": "existing"}, "'overrides' is no setting"),
+        ("ansible_connection", "ssh", "unknown setting 'ansible_connection'"),
+        ("ansible_python_interpreter", "/tmp/x", "unknown setting"),
+        ("run_dir", "/tmp", "unknown setting 'run_dir'"),
+        ("preset", "x", "unknown setting 'preset'"),
+        ("overrides", {"cluster_provider": "existing"}, "unknown setting 'overrides'"),
         ("fine_tuning_cuont", 1, "did you mean 'fine_tuning_count'?"),
-        ("fine_tuning_count..", 1, "is no dotted key"),
-        ("", 1, "no dotted key"),
+        ("fine_tuning_count..", 1, "is not a valid dotted key"),
+        ("", 1, "not a valid dotted key"),
     ],
 )
 def test_what_is_not_declared_is_refused(key: str, value: Any, words: str) -> None:
@@ -169,10 +169,10 @@ def test_a_lab_permits_a_setting_with_a_pattern() -> None:
     ("key", "pattern", "words"),
     [
         ("fine_tuning_modle_name", None, "did you mean 'fine_tuning_model_name'?"),
-        ("fine_tuning_model_name", "(", "is no regular expression"),
+        ("fine_tuning_model_name", "(", "is not a valid regular expression"),
         ("notify_slack_channel", None, "it is a setting of role notify"),
         ("ci_associations", None, "it is a setting of role ci"),
-        ("matrix_skip_if", None, "is no setting"),
+        ("matrix_skip_if", None, "unknown setting"),
     ],
 )
 def test_a_lab_can_not_permit_what_decides_who_may_ask(key: str, pattern: str | None, words: str) -> None:

@@ -46,8 +46,8 @@ def test_a_short_name_is_a_role_of_this_collection() -> None:
     [
         ("me.bench.my_lm_test", r"has no role 'my_lm_test' \(did you mean 'my_llm_test'\?\); roles: my_llm_test"),
         ("me.missing.x", r"collection me\.missing is not installed"),
-        ("me.bench", r"'me\.bench' is no role: write <namespace>\.<collection>\.<role>"),
-        ("me.bench.roles/x", "is no role"),
+        ("me.bench", r"'me\.bench' is not a valid role: write <namespace>\.<collection>\.<role>"),
+        ("me.bench.roles/x", "is not a valid role"),
     ],
 )
 def test_a_role_that_can_not_be_found_is_refused(bench: Path, name: str, says: str) -> None:

@@ -231,13 +231,13 @@ def test_points_without_a_matrix_are_the_only_ones() -> None:
     [
         (
             {"matrix_skip_if": ["count > 2"]},
-            r"matrix_skip_if\[0\]: 'count > 2' names 'count', which is no setting \(did you mean 'load_count'",
+            r"matrix_skip_if\[0\]: 'count > 2' names the unknown setting 'count' \(did you mean 'load_count'",
         ),
         (
             {"matrix_skip_if": ["load_cuont > 2"]},
-            r"names 'load_cuont', which is no setting \(did you mean 'load_count'",
+            r"names the unknown setting 'load_cuont' \(did you mean 'load_count'",
         ),
-        ({"matrix_skip_if": ["load_count >"]}, r"matrix_skip_if\[0\]: 'load_count >' is no condition"),
+        ({"matrix_skip_if": ["load_count >"]}, r"matrix_skip_if\[0\]: 'load_count >' is not a valid condition"),
         ({"matrix_skip_if": ["{{ load_count > 2 }}"]}, "is a condition: write it without braces"),
         ({"matrix_skip_if": ["load_kubeconfig == 'x'"]}, "names load_kubeconfig, whose value only the run knows"),
         ({"matrix_skip_if": ["load_count < 'x'"]}, r"matrix_skip_if\[0\]: can't render"),
@@ -279,7 +279,10 @@ def test_a_bisection_has_a_point_for_each_value() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"bisect": {**BISECT, "over": "load_cuont"}}, r"over: 'load_cuont' is no setting \(did you mean 'load_count'"),
+        (
+            {"bisect": {**BISECT, "over": "load_cuont"}},
+            r"over: unknown setting 'load_cuont' \(did you mean 'load_count'",
+        ),
         (
             {"bisect": BISECT, "matrix": {"load_count": [1]}},
             "varies load_count alone, and matrix is set too",

@@ -65,7 +65,7 @@ def test_values_may_be_a_text(given, values):
 
 
 def test_values_that_are_no_list_are_refused():
-    with pytest.raises(InputError, match="values: '\\[1, 2' is no list"):
+    with pytest.raises(InputError, match="values: '\\[1, 2' is not a list"):
         schedule_keywords.given_bisection({"values": "[1, 2"})
 
 

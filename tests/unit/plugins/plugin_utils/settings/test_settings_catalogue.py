@@ -46,10 +46,13 @@ def test_settings_words_presets_and_others_variables_pass(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("workload_raet", "'workload_raet' is no setting of role workload (did you mean 'workload_rate'?)"),
-        ("workload_scale_cuont", "is no setting of role workload_scale (did you mean 'workload_scale_count'?)"),
+        ("workload_raet", "unknown setting 'workload_raet' of role workload (did you mean 'workload_rate'?)"),
+        (
+            "workload_scale_cuont",
+            "unknown setting 'workload_scale_cuont' of role workload_scale (did you mean 'workload_scale_count'?)",
+        ),
         ("workload_templates", "is set by the playbook itself"),
-        ("presets", "'presets' is no setting (did you mean 'preset'?)"),
+        ("presets", "unknown setting 'presets' (did you mean 'preset'?)"),
         ("workload_rate.x", '-e \'{"overrides": {"workload_rate.x": <value>}}\''),
     ],
 )

@@ -20,15 +20,15 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
     [
         (
             {"fine_tuning_hyper_parameters": {"lora_alfa": 16}},
-            r"'lora_alfa' is no hyper-parameter of flavour fms \(did you mean 'lora_alpha'\?\) \(set by -e\)",
+            r"unknown hyper-parameter 'lora_alfa' of flavour fms \(did you mean 'lora_alpha'\?\) \(set by -e\)",
         ),
         (
             {"matrix": {"fine_tuning_hyper_parameters.rr": [1, 2]}},
-            "point 001: fine_tuning_hyper_parameters: 'rr' is no hyper-parameter",
+            "point 001: fine_tuning_hyper_parameters: unknown hyper-parameter 'rr'",
         ),
         (
             {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters": {"num_train_epochs": 1}},
-            "'num_train_epochs' is no hyper-parameter of flavour ilab",
+            "unknown hyper-parameter 'num_train_epochs' of flavour ilab",
         ),
         (
             {"fine_tuning_pod_count": 2, "fine_tuning_command": ["python", "/app/accelerate_launch.py"]},
