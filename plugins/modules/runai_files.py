@@ -47,7 +47,7 @@ options:
 attributes:
   check_mode:
     support: none
-    details: It only computes files of the run directory; without them there is no result.
+    details: Check mode is not supported, because writing these files is the only effect.
   diff_mode:
     support: none
     details: The files that it writes are its result.

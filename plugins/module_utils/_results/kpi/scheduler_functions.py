@@ -189,7 +189,7 @@ def _simulated(data: PointData) -> dict[str, Any]:
 def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "") -> KpiValue:
     """A quantile of the seconds from sending a workload until its whole gang ran at once for the first time.
 
-    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see censored_quantile.
+    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see estimators.py.
     """
     gangs = _needed_gangs(data)
     np = data.np
@@ -246,7 +246,7 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
 def ideal_makespan(data: PointData) -> KpiValue:
     """Lower bound of the makespan in seconds: no schedule of these jobs on this capacity is shorter.
 
-    Computed from the measured run times, as the maximum over resources of gangs.least_makespan.
+    Computed from the measured run times, as the maximum over resources of least_makespan().
     """
     gangs = _needed_gangs(data)
     value, n = _ideal(data, gangs)
