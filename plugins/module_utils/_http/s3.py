@@ -292,7 +292,7 @@ def download(location: S3Location, folder: Path) -> int:
     with s3_errors(location):
         connection = client(location)
         pages = list_pages(connection, location.bucket, location.prefix)
-        keys = [(one["Key"], one["Size"]) for page in pages for one in page.get("Contents") or []]
+        keys = [(content["Key"], content["Size"]) for page in pages for content in page.get("Contents") or []]
         under = f"{location.prefix}/" if location.prefix else ""
         wanted = {key[len(under) :]: size for key, size in keys if key.startswith(under) and not key.endswith("/")}
         if not wanted and any(key == location.prefix for key, _size in keys):

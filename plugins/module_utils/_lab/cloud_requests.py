@@ -47,20 +47,23 @@ class CloudAssignments:
     def single(self) -> dict[int, Assignment]:
         """Return part -> assignment, after terminating duplicates."""
         kept: dict[int, Assignment] = {}
-        for one in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
-            part = one.tag.part if one.tag else 0
+        for assignment in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
+            part = assignment.tag.part if assignment.tag else 0
             if part in kept:
-                self.report(f"assignment {one.id} ({one.cloud}) duplicates part {part} of this lease: terminating it")
-                self.client.terminate(one.id)
+                self.report(
+                    f"assignment {assignment.id} ({assignment.cloud}) duplicates part {part} of this lease: "
+                    "terminating it"
+                )
+                self.client.terminate(assignment.id)
             else:
-                kept[part] = one
+                kept[part] = assignment
         return kept
 
     def create(self, part: int) -> Assignment:
         """Return a new assignment, the only one of its cloud. Raises QuadsRefused by cause, LeaseError."""
         for attempt in range(CLOUD_ATTEMPTS):
             created = self._ask(part)
-            others = [one for one in self._on(created.cloud) if one.id != created.id]
+            others = [assignment for assignment in self._on(created.cloud) if assignment.id != created.id]
             if not others:
                 return created
             self.report(f"{created.cloud} was also assigned to {others[0].owner}: releasing it and requesting another")
@@ -72,7 +75,11 @@ class CloudAssignments:
         )
 
     def _on(self, cloud: str) -> list[Assignment]:
-        return [one for one in self.client.assignments(("cloud", cloud), ("active", "true")) if one.active]
+        return [
+            assignment
+            for assignment in self.client.assignments(("cloud", cloud), ("active", "true"))
+            if assignment.active
+        ]
 
     def _ask(self, part: int) -> Assignment:
         created: Assignment | None
@@ -136,9 +143,9 @@ class CloudAssignments:
         until = self.client.clock.monotonic() + patience
         looks = 0
         while True:
-            for one in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
-                if one.tag and one.tag.part == part and one.tag.at == at:
-                    return one
+            for assignment in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
+                if assignment.tag and assignment.tag.part == part and assignment.tag.at == at:
+                    return assignment
             looks += 1
             left = until - self.client.clock.monotonic()
             if left <= 0 and looks > 1:
@@ -149,14 +156,18 @@ class CloudAssignments:
         mine = self.client.assignments(
             ("owner", self.client.account.owner), ("is_self_schedule", "true"), ("active", "true")
         )
-        held = [f"{one.id} ({one.cloud}, '{one.description}')" for one in mine if one.active]
+        held = [
+            f"{assignment.id} ({assignment.cloud}, '{assignment.description}')"
+            for assignment in mine
+            if assignment.active
+        ]
         explained = quads_errors.QuotaReached(
             f"{self.client.account.owner} has reached the quota of self-scheduled clouds: assignment "
             f"{', '.join(held) or 'none that is visible'}. Release or adopt one. {error}",
             error.status,
             error.explanation,
         )
-        explained.facts["active_assignments"] = [one.id for one in mine if one.active]
+        explained.facts["active_assignments"] = [assignment.id for assignment in mine if assignment.active]
         return explained
 
     def _explained(self, error: quads_errors.QuadsRefused) -> quads_errors.QuadsRefused:
@@ -255,19 +266,19 @@ class HostScheduling:
         """Return whether a host may go into this part: of an exact list each has its own."""
         return not self.spec.hosts or self.spec.part_of(host) == number
 
-    def ask(self, number: int, one: Assignment, host: str) -> bool:
+    def ask(self, number: int, assignment: Assignment, host: str) -> bool:
         """Request one host for a part; return whether it is in its cloud now."""
         self.asked.add(host)
         self.record.want([host])
         trouble = ""
         for attempt in range(HOST_ATTEMPTS):
             try:
-                row = self.client.schedule(one.cloud, host)
+                row = self.client.schedule(assignment.cloud, host)
                 self.record.learned(self.client.ahead)
                 self._ends(times.moment(row.end, self.client.ahead or 0.0))
                 return True
             except quads_errors.HostTaken as error:
-                if self._is_in(one, host):
+                if self._is_in(assignment, host):
                     return True
                 self.reject(host, self._unfit(host) or error.explanation)
                 return False
@@ -277,27 +288,29 @@ class HostScheduling:
             except quads_errors.CloudFull as error:
                 self.full.add(number)
                 self.reject(host, error.explanation)
-                return self._is_in(one, host)
+                return self._is_in(assignment, host)
             except quads_errors.Unsure as error:
                 trouble = str(error)
-                if self._is_in(one, host):
+                if self._is_in(assignment, host):
                     return True
                 self.client.pause(2.0 * (attempt + 1))
-                if self._is_in(one, host):
+                if self._is_in(assignment, host):
                     return True
             except quads_errors.DeadlinePassed as error:
                 raise quads_errors.LeaseTooShort(
                     f"this week's leases have ended: the lab assigns hosts again after its weekly deadline. {error}"
                 ) from error
             except quads_errors.QuadsRefused as error:
-                now = self.client.assignment(one.id)
+                now = self.client.assignment(assignment.id)
                 if not now or not now.active:
-                    raise quads_errors.LeaseLost(f"assignment {one.id} ({one.cloud}) has been terminated") from error
+                    raise quads_errors.LeaseLost(
+                        f"assignment {assignment.id} ({assignment.cloud}) has been terminated"
+                    ) from error
                 raise
-        raise quads_errors.LeaseError(f"{host} is not in {one.cloud} after {HOST_ATTEMPTS} requests. {trouble}")
+        raise quads_errors.LeaseError(f"{host} is not in {assignment.cloud} after {HOST_ATTEMPTS} requests. {trouble}")
 
-    def _is_in(self, one: Assignment, host: str) -> bool:
-        return any(row.host == host for row in lease_lookup.rows(self.client, one))
+    def _is_in(self, assignment: Assignment, host: str) -> bool:
+        return any(row.host == host for row in lease_lookup.rows(self.client, assignment))
 
     def _ends(self, end: float) -> None:
         """Record the end of the lease. Raises LeaseTooShort before more hosts are requested."""
@@ -324,7 +337,11 @@ class HostScheduling:
     def too_few(self, lease: Lease | None, more: int = 0) -> quads_errors.NotEnoughHosts:
         """Return the error for a lease with too few hosts. more: hosts that are still available."""
         have = len(lease.hosts) if lease else 0
-        wanted = "; ".join(", ".join(f"{key}={value}" for key, value in one.items()) for one in self.spec.prefer if one)
+        wanted = "; ".join(
+            ", ".join(f"{key}={value}" for key, value in conditions.items())
+            for conditions in self.spec.prefer
+            if conditions
+        )
         what = ", ".join(self.spec.hosts) if self.spec.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
         reasons = "; ".join(f"{host}: {reason}" for host, reason in self.rejected.items())
         models = "" if self.spec.hosts else host_search.unknown_models(self.client, self.spec.prefer)

@@ -103,7 +103,7 @@ def condition(key: str, value: Any, where: str, more: Mapping[str, Type] | None 
     listed = word == "in" or len(items) > 1
     if listed and (word not in ("", "in") or "in" not in kind.operators):
         raise InputError(f"{what} takes one value, not {' and '.join(map(str, items))}")
-    texts = [_text(one, kind, what) for one in items]
+    texts = [_text(item, kind, what) for item in items]
     if listed and any("," in text for text in texts):
         raise InputError(f"{what}: the server separates values of a list by a comma, which '{value}' contains")
     text = ",".join(texts)
@@ -111,16 +111,17 @@ def condition(key: str, value: Any, where: str, more: Mapping[str, Type] | None 
 
 
 def _operators(kind: Type) -> str:
-    return f"there {'is' if len(kind.operators) == 1 else 'are'} {', '.join(f'__{one}' for one in kind.operators)}"
+    names = ", ".join(f"__{operator}" for operator in kind.operators)
+    return f"there {'is' if len(kind.operators) == 1 else 'are'} {names}"
 
 
 def _items(value: Any, kind: Type, word: str, what: str) -> Sequence[Any]:
     """Return the given values; texts are split at commas where a comma can only be a separator."""
     items = list(value) if isinstance(value, (list, tuple, set)) else [value]
     if word == "in" or (kind.split and word == ""):
-        items = [part for one in items for part in (one.split(",") if isinstance(one, str) else [one])]
-    items = [one.strip() if isinstance(one, str) else one for one in items]
-    if not items or any(one is None or one == "" for one in items):
+        items = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
+    items = [item.strip() if isinstance(item, str) else item for item in items]
+    if not items or any(item is None or item == "" for item in items):
         raise InputError(f"{what} has no value; it requires {kind.says}")
     return items
 
@@ -141,7 +142,7 @@ def _text(value: Any, kind: Type, what: str) -> str:
             raise wrong
         return number
     if kind.choices:
-        found = [one for one in kind.choices if one.lower() == str(value).lower()]
+        found = [choice for choice in kind.choices if choice.lower() == str(value).lower()]
         if not found:
             raise wrong
         return found[0]
@@ -149,7 +150,7 @@ def _text(value: Any, kind: Type, what: str) -> str:
 
 
 def _meant(value: Any, choices: Iterable[str]) -> str:
-    lower = {one.lower(): one for one in choices}
+    lower = {choice.lower(): choice for choice in choices}
     found = nearest(str(value).lower(), lower)
     return next((f" (did you mean '{name}'?)" for small, name in lower.items() if f"'{small}'" in found), "")
 
@@ -272,8 +273,10 @@ def machine_types(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     for host in hosts:
-        processors = [one for one in host.get("processors") or () if one.get("processor_type") in (None, "CPU")]
-        cpu = sum(one.get("threads") or one.get("cores") or 0 for one in processors)
+        processors = [
+            processor for processor in host.get("processors") or () if processor.get("processor_type") in (None, "CPU")
+        ]
+        cpu = sum(processor.get("threads") or processor.get("cores") or 0 for processor in processors)
         memory = sum(one.get("size_gb") or 0 for one in host.get("memory") or ())
         if not cpu or not memory:
             continue

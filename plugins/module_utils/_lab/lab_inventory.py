@@ -265,10 +265,10 @@ def _fits(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
     kinds = {key: host_search.parts_of(key) for key, _wanted in rule.where}
     for child in {child for child, _sum in kinds.values()}:
         conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
-        plain = [one for one in conditions if not kinds[one[0]][1]]
+        plain = [condition for condition in conditions if not kinds[condition[0]][1]]
         parts = machine.get(child) or () if child else (machine,)
         parts = [part for part in parts if all(_compare(_value(part, key), key, wanted) for key, wanted in plain)]
-        sums = [one for one in conditions if kinds[one[0]][1]]
+        sums = [condition for condition in conditions if kinds[condition[0]][1]]
         if not parts or not all(_compare(_sum(parts, key), key, wanted) for key, wanted in sums):
             return False
     return True

@@ -58,8 +58,8 @@ class Acquisition:
             if dry
             else self.clouds.existing().values()
         )
-        self.parts = {one.tag.part: one for one in found if one.tag}
-        used = any(one.provisioned or one.validated for one in self.parts.values())
+        self.parts = {assignment.tag.part: assignment for assignment in found if assignment.tag}
+        used = any(part.provisioned or part.validated for part in self.parts.values())
         self.in_use = used or bool(self.parts) and self.record.known["state"] == "held"
         if dry:
             return self._predict()
@@ -114,13 +114,17 @@ class Acquisition:
         if not self._is_complete(lease):
             raise self.hosts.too_few(lease)
         kept = self.clouds.single()
-        self._still_ours(one for number, one in self.parts.items() if number not in kept or kept[number].id != one.id)
+        self._still_ours(
+            assignment
+            for number, assignment in self.parts.items()
+            if number not in kept or kept[number].id != assignment.id
+        )
         self.parts = kept
         return lease
 
     def _still_ours(self, ended: Iterable[Assignment]) -> None:
         """Raise LeaseLost if assignments of this lease have ended."""
-        names = ", ".join(f"{one.id} ({one.cloud})" for one in ended)
+        names = ", ".join(f"{assignment.id} ({assignment.cloud})" for assignment in ended)
         if names:
             raise quads_errors.LeaseLost(f"assignment {names} of this lease has been terminated")
 
@@ -132,14 +136,21 @@ class Acquisition:
             self.hosts.reject(host, "another tenant's earlier schedule has it")
         lack = {}
         for part in lease.parts:
-            number = next(number for number, one in self.parts.items() if one.id == part.assignment.id)
+            number = next(number for number, assignment in self.parts.items() if assignment.id == part.assignment.id)
             mine = [host for host in part.hosts if host not in lease.lost_hosts]
             lack[number] = self.spec.sizes[number - 1] - len(mine) if number not in self.hosts.full else 0
         if not any(need > 0 for need in lack.values()):
             return 0
         got = 0
         for host in self.hosts.candidates(lease, bool(self.parts)):
-            number = next((one for one in lack if lack[one] > 0 and self.hosts.belongs(host, one)), 0)
+            number = next(
+                (
+                    part_number
+                    for part_number in lack
+                    if lack[part_number] > 0 and self.hosts.belongs(host, part_number)
+                ),
+                0,
+            )
             if number and number not in self.hosts.full and self.hosts.ask(number, self.parts[number], host):
                 self.report(f"acquired {host}")
                 lack[number] -= 1
@@ -151,8 +162,8 @@ class Acquisition:
     def _read(self) -> Lease:
         remembered = self.record.asked
         asked = None if remembered is None else remembered | self.hosts.asked
-        now = [self.client.assignment(one.id) or one for one in self.parts.values()]
-        self._still_ours(one for one in now if not one.active)
+        now = [self.client.assignment(part.id) or part for part in self.parts.values()]
+        self._still_ours(assignment for assignment in now if not assignment.active)
         return lease_lookup.read(self.client, now, self.spec.lease_id, asked)
 
     # refusing
@@ -160,19 +171,19 @@ class Acquisition:
     def _same_options(self) -> None:
         """Raise LeaseDiffers if the lease exists with other options, which only an administrator can change."""
         wanted: dict[str, Any] = {"wipe": self.spec.wipe, "qinq": self.spec.qinq}
-        for number, one in self.parts.items():
-            there: dict[str, Any] = {"wipe": one.wipe, "qinq": one.qinq}
+        for number, assignment in self.parts.items():
+            there: dict[str, Any] = {"wipe": assignment.wipe, "qinq": assignment.qinq}
             if self.spec.vlan:
-                wanted["vlan"], there["vlan"] = self.spec.vlan, one.vlan_number
+                wanted["vlan"], there["vlan"] = self.spec.vlan, assignment.vlan_number
             if self.spec.cloud:
-                wanted["cloud"], there["cloud"] = self.spec.cloud, one.cloud
-            if one.tag:
-                wanted["parts"], there["parts"] = len(self.spec.sizes), one.tag.parts
+                wanted["cloud"], there["cloud"] = self.spec.cloud, assignment.cloud
+            if assignment.tag:
+                wanted["parts"], there["parts"] = len(self.spec.sizes), assignment.tag.parts
             wrong = [f"{key} {there[key]} (requested: {wanted[key]})" for key in wanted if wanted[key] != there[key]]
             if wrong:
                 self.in_use = True
                 raise quads_errors.LeaseDiffers(
-                    f"lease {self.spec.lease_id} exists, part {number} as assignment {one.id}, with "
+                    f"lease {self.spec.lease_id} exists, part {number} as assignment {assignment.id}, with "
                     f"{', '.join(wrong)}. A tenant can't change that: release it, or use another lease_id"
                 )
 
@@ -218,24 +229,24 @@ def adopt(
 
     hosts, count: the least that it must have. min_lifetime: seconds. Raises LeaseError if a condition is not met.
     """
-    one = _find(client, which)
-    lease = lease_lookup.read(client, [one], lease_id, adopted=True)
+    assignment = _find(client, which)
+    lease = lease_lookup.read(client, [assignment], lease_id, adopted=True)
     have = set(lease.hosts) - set(exclude)
     missing = sorted(set(hosts) - have)
     if missing:
         raise quads_errors.NotEnoughHosts(
-            f"{one.cloud}, assignment {one.id}, does not have {', '.join(missing)}", held=True
+            f"{assignment.cloud}, assignment {assignment.id}, does not have {', '.join(missing)}", held=True
         )
     if len(have) < max(count, 1):
         raise quads_errors.NotEnoughHosts(
-            f"{one.cloud}, assignment {one.id}, has {len(have)} usable hosts, but {max(count, 1)} are requested. "
-            "Nothing is added to an adopted allocation",
+            f"{assignment.cloud}, assignment {assignment.id}, has {len(have)} usable hosts, but {max(count, 1)} are "
+            "requested. Nothing is added to an adopted allocation",
             held=True,
         )
     left = lease.seconds_left
     if left is not None and left < min_lifetime:
         raise quads_errors.LeaseTooShort(
-            f"{one.cloud}, assignment {one.id}, ends in {times.about(left)}, but min_lifetime is "
+            f"{assignment.cloud}, assignment {assignment.id}, ends in {times.about(left)}, but min_lifetime is "
             f"{times.about(min_lifetime)}",
             held=True,
         )
@@ -244,13 +255,13 @@ def adopt(
 
 def _find(client: QuadsClient, which: str) -> Assignment:
     if which.isdecimal():
-        one = client.assignment(int(which))
-        if one is None:
+        assignment = client.assignment(int(which))
+        if assignment is None:
             raise quads_errors.LeaseError(f"there is no assignment {which} on this server")
-        if not one.active:
-            raise quads_errors.LeaseLost(f"assignment {which} ({one.cloud}) is no longer active")
-        return one
-    one = client.active_in(which)
-    if one is None:
+        if not assignment.active:
+            raise quads_errors.LeaseLost(f"assignment {which} ({assignment.cloud}) is no longer active")
+        return assignment
+    assignment = client.active_in(which)
+    if assignment is None:
         raise quads_errors.LeaseError(f"there is no active assignment of {which}")
-    return one
+    return assignment

@@ -42,11 +42,11 @@ def release(
     reported = False
     while True:
         every = lease_lookup.tagged(client, lease_id)
-        active = [one for one in every if one.active]
-        for one in active:
-            report(f"terminating assignment {one.id} ({one.cloud}) of lease {lease_id}")
-            client.terminate(one.id)
-            done.append(one.id)
+        active = [assignment for assignment in every if assignment.active]
+        for assignment in active:
+            report(f"terminating assignment {assignment.id} ({assignment.cloud}) of lease {lease_id}")
+            client.terminate(assignment.id)
+            done.append(assignment.id)
         if active:
             _settled(client, lease_id, active)
             continue
@@ -71,11 +71,14 @@ def _may_come(
     """Return for how many seconds more an assignment of an unanswered request may appear."""
     if record and record.remembers:
         pending = record.pending
-        if not pending or any(one.tag and (one.tag.part, one.tag.at) == _part_and_time(pending) for one in every):
+        if not pending or any(
+            assignment.tag and (assignment.tag.part, assignment.tag.at) == _part_and_time(pending)
+            for assignment in every
+        ):
             return 0.0
         return min(settle, pending["sent"] + settle - client.server_now())
-    parts = {one.tag.part for one in every if one.tag}
-    complete = any(one.tag and parts >= set(range(1, one.tag.parts + 1)) for one in every)
+    parts = {assignment.tag.part for assignment in every if assignment.tag}
+    complete = any(assignment.tag and parts >= set(range(1, assignment.tag.parts + 1)) for assignment in every)
     return 0.0 if complete else settle - (client.clock.monotonic() - began)
 
 
@@ -89,36 +92,36 @@ def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> Non
     A request for a host that was in flight when the assignment ended may have added the host afterwards.
     """
     for attempt in range(TRIES):
-        left = [one for one in ended if _holds(client, one)]
+        left = [assignment for assignment in ended if _holds(client, assignment)]
         if not left:
             return
         if attempt:
             client.pause(2.0)
-        for one in left:
-            client.terminate(one.id)
-    numbers = ", ".join(str(one.id) for one in left)
+        for assignment in left:
+            client.terminate(assignment.id)
+    numbers = ", ".join(str(assignment.id) for assignment in left)
     raise WaitTimeout(f"lease {lease_id}: assignment {numbers} was terminated {TRIES} times and is still active")
 
 
-def _holds(client: QuadsClient, one: Assignment) -> bool:
-    now = client.assignment(one.id)
-    return bool(now and (now.active or lease_lookup.rows(client, one)))
+def _holds(client: QuadsClient, assignment: Assignment) -> bool:
+    now = client.assignment(assignment.id)
+    return bool(now and (now.active or lease_lookup.rows(client, assignment)))
 
 
 def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, report: Report) -> list[int]:
     """Terminate one assignment by its number. Raises OwnershipError for one without our tag, unless forced."""
-    one = client.assignment(number)
-    if one is None or not one.active:
+    assignment = client.assignment(number)
+    if assignment is None or not assignment.active:
         return []
-    if not force and not (one.self_schedule and one.tag):
+    if not force and not (assignment.self_schedule and assignment.tag):
         raise OwnershipError(
-            f"assignment {number} ({one.cloud}, '{one.description}', owner {one.owner}) has no lease= tag: "
-            "it is not a lease of this collection and is kept. force=true terminates it anyway"
+            f"assignment {number} ({assignment.cloud}, '{assignment.description}', owner {assignment.owner}) has no "
+            "lease= tag: it is not a lease of this collection and is kept. force=true terminates it anyway"
         )
     if not dry:
-        report(f"terminate assignment {number} ({one.cloud})")
+        report(f"terminate assignment {number} ({assignment.cloud})")
         client.terminate(number)
-        _settled(client, one.tag.lease_id if one.tag else str(number), [one])
+        _settled(client, assignment.tag.lease_id if assignment.tag else str(number), [assignment])
     return [number]
 
 
@@ -145,19 +148,23 @@ def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> li
     """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
     tagged = lease_lookup.all_tagged(client, client.account.owner)
     now = client.server_now()
-    found = [ExpiredLease(one.tag.lease_id, one.id, one.cloud, now - one.tag.at) for one in tagged if one.tag]
-    return [one for one in found if one.age > seconds and one.lease_id not in keep]
+    found = [
+        ExpiredLease(assignment.tag.lease_id, assignment.id, assignment.cloud, now - assignment.tag.at)
+        for assignment in tagged
+        if assignment.tag
+    ]
+    return [lease for lease in found if lease.age > seconds and lease.lease_id not in keep]
 
 
 def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, report: Report) -> list[ExpiredLease]:
     """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
     found = older(client, seconds, keep)
     errors: list[str] = []
-    for one in found:
-        what = f"lease {one.lease_id}, assignment {one.assignment_id} ({one.cloud}), {times.about(one.age)} old"
+    for lease in found:
+        what = f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}), {times.about(lease.age)} old"
         report(f"would terminate {what}" if dry else f"terminate {what}")
         try:
-            release_assignment(client, one.assignment_id, False, dry, lambda _text: None)
+            release_assignment(client, lease.assignment_id, False, dry, lambda _text: None)
         except Exception as error:
             errors.append(str(error))
     if errors:

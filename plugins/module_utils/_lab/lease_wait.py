@@ -124,7 +124,7 @@ class MachineWait:
         if self.goal == "inventory" and "validated" in reached:
             return self._inventory_trouble(lease) or "the inventory"
         hosts = set(lease.hosts)
-        moving = [f"{one['host']} still in {one['current']}" for one in self.client.moves() if one["host"] in hosts]
+        moving = [f"{move['host']} still in {move['current']}" for move in self.client.moves() if move["host"] in hosts]
         if moving:
             return "to move: " + ", ".join(sorted(moving))
         stuck = self._not_validated(lease, hosts)
@@ -148,12 +148,12 @@ class MachineWait:
         lease = lease_lookup.read(
             self.client, [one for one in self.find() if one.active], self.lease_id, self.asked, verify=False
         )
-        moving = {one["host"] for one in self.client.moves()}
+        moving = {move["host"] for move in self.client.moves()}
         unready = {name.split(" ")[0] for name in self._not_validated(lease, set(lease.hosts))}
         return sorted((moving | unready) & set(lease.hosts))
 
     def _note(self, stage: str, elapsed: float) -> None:
-        if stage not in [one["stage"] for one in self._stages]:
+        if stage not in [stage["stage"] for stage in self._stages]:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
             self.report(f"{stage} after {times.about(elapsed)}")
 

@@ -88,12 +88,12 @@ class Machine:
         self.manager_path = managers[0]["@odata.id"] if managers else ""
         vendor = root.get("Vendor") or next(iter(root.get("Oem") or {}), "")
         names = ["HPE" if vendor == "Hp" else str(vendor), str(system.get("Manufacturer") or "")]
-        self.traits = traits([one for one in names if one], self.given.get("vendors") or {})
+        self.traits = traits([name for name in names if name], self.given.get("vendors") or {})
 
     def _found(self) -> tuple[dict[str, Any], str]:
         root = self.requests.get(SERVICE_ROOT)
         listed = self.requests.get((root.get("Systems") or {}).get("@odata.id") or SERVICE_ROOT + "Systems")
-        paths = [one["@odata.id"] for one in listed.get("Members") or []]
+        paths = [member["@odata.id"] for member in listed.get("Members") or []]
         if not paths:
             raise AccessError("it lists no System")
         if len(paths) == 1 and not self.bmc.system:
@@ -124,7 +124,7 @@ class Machine:
 
     def _members(self, path: str) -> list[dict[str, Any]]:
         listed = self._do("list its virtual media", partial(self.requests.get, path))
-        uris = [one["@odata.id"] for one in listed.get("Members") or []]
+        uris = [member["@odata.id"] for member in listed.get("Members") or []]
         return [{**self._do("read its virtual media", partial(self.requests.get, uri)), "uri": uri} for uri in uris]
 
     def state(self) -> dict[str, Any]:
@@ -160,9 +160,10 @@ class Machine:
         if "@Redfish.ActionInfo" in action:
             parameters = self.requests.get(action["@Redfish.ActionInfo"]).get("Parameters") or []
             allowed = next(
-                (one.get("AllowableValues") for one in parameters if one.get("Name") == "ResetType"), allowed
+                (parameter.get("AllowableValues") for parameter in parameters if parameter.get("Name") == "ResetType"),
+                allowed,
             )
-        chosen = next((one for one in types if one in (allowed or ())), types[0])
+        chosen = next((type_ for type_ in types if type_ in (allowed or ())), types[0])
         self.requests.post(action["target"], {"ResetType": chosen})
 
     def eject(self, keep: str = "") -> bool:

@@ -112,7 +112,7 @@ def _message(body: str) -> str:
     try:
         error = json.loads(body)["error"]
         details = error.get("@Message.ExtendedInfo") or []
-        texts = [one.get("Message") for one in ([details] if isinstance(details, dict) else details)]
+        texts = [detail.get("Message") for detail in ([details] if isinstance(details, dict) else details)]
         return "; ".join(str(text) for text in texts if text) or str(error.get("message") or "")
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""

@@ -76,7 +76,7 @@ def traits(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> Traits:
 
 
 def _checked(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = [one.name for one in fields(Traits)]
+    known = [field.name for field in fields(Traits)]
     for name in values:
         if name not in known:
             raise InputError(

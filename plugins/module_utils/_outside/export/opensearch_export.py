@@ -67,7 +67,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     whole = {**common, "@timestamp": started, "ended": record.get("ended"), "versions": record.get("versions") or {}}
     whole["repeats"] = run.repeats
     whole["checks"] = [
-        {key: one.get(key) for key in ("check", "result", "detail", "point")} for one in verdict.get("checks") or []
+        {key: check.get(key) for key in ("check", "result", "detail", "point")} for check in verdict.get("checks") or []
     ]
     found = [("runs", run.id, whole)]
     for point in run.points:

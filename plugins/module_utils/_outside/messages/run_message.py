@@ -74,7 +74,7 @@ def _failures(failures: Sequence[str]) -> str:
     if not failures:
         return ""
     more = [f"- {formats.count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
-    return "\n".join(["## First failures", "", *(f"- {_plain(one)}" for one in failures[:FAILURES]), *more])
+    return "\n".join(["## First failures", "", *(f"- {_plain(failure)}" for failure in failures[:FAILURES]), *more])
 
 
 def _held(one: Mapping[str, Any]) -> str:
@@ -95,7 +95,7 @@ def _links(run: Run, links: Mapping[str, str]) -> str:
 
 
 def _joined(blocks: Sequence[str]) -> str:
-    return "\n\n".join(one for one in blocks if one) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _plain(text: object) -> str:

@@ -108,7 +108,7 @@ def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[st
         target = github.with_head(api, target)
     if target.revision and target.check and state != run_message.ANSWERED:
         output = {"title": message.title, "summary": message.text}
-        url = next((str(one) for one in delivery.given["links"].values() if one), "")
+        url = next((str(link) for link in delivery.given["links"].values() if link), "")
         ids["check"] = github.check_run(api, target, key, output, message.conclusion, url, ids.get("check"))
         yield f"check run {target.check}"
     if errors:

@@ -60,10 +60,10 @@ def _begin(api: HttpClient, channel: str, thread: str) -> str:
 def _thread(api: HttpClient, channel: str, thread: str) -> str:
     """Return the id of the newest thread with this title, empty if the last messages of the channel have none."""
     words = urlencode({"channel": channel, "limit": SEARCHED, "include_all_metadata": "true"})
-    for one in _call(api, "GET", f"/conversations.history?{words}").get("messages") or []:
-        metadata = one.get("metadata") or {}
+    for message in _call(api, "GET", f"/conversations.history?{words}").get("messages") or []:
+        metadata = message.get("metadata") or {}
         if metadata.get("event_type") == _EVENT and (metadata.get("event_payload") or {}).get("thread") == thread:
-            return str(one["ts"])
+            return str(message["ts"])
     return ""
 
 

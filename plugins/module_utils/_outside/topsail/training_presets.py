@@ -221,7 +221,8 @@ class _Import:
             varied = True
         entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
         whole = [
-            configuration.merged(tests, one) for one in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
+            configuration.merged(tests, entry)
+            for entry in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
         ]
         points, skipped = [], 0
         for one in whole:
@@ -234,14 +235,14 @@ class _Import:
             self._note(f"skip_if: {skipped} of {skipped + len(points)} points are left out")
         if not points:
             raise InputError("skip_if leaves no point")
-        common = {key: value for key, value in points[0].items() if all(one.get(key) == value for one in points)}
+        common = {key: value for key, value in points[0].items() if all(point.get(key) == value for point in points)}
         if common.get(REPLICATION) == 1:
             del common[REPLICATION]
-            points = [{key: value for key, value in one.items() if key != REPLICATION} for one in points]
+            points = [{key: value for key, value in point.items() if key != REPLICATION} for point in points]
         hyper = {key.partition(".")[2]: value for key, value in common.items() if key.startswith(f"{OURS}.")}
         self.made.settings.update({key: one for key, one in common.items() if not key.startswith(f"{OURS}.")})
         self.made.settings[OURS] = hyper
-        rest = [{key: value for key, value in one.items() if key not in common} for one in points]
+        rest = [{key: value for key, value in point.items() if key not in common} for point in points]
         lists: dict[str, list[Any]] = {}
         for one in rest:
             for key, value in one.items():
@@ -261,9 +262,9 @@ class _Import:
         if self._get(f"{TESTS}.matbenchmarking.enabled"):
             raise InputError("multi_model and matbenchmarking are both enabled, and TOPSAIL does one of them")
         together: dict[str, int] = {}
-        for one in several.get("models") or []:
-            name = self.data.model(str(one["name"]))
-            together[name] = together.get(name, 0) + int(one.get("replicas") or 1)
+        for model in several.get("models") or []:
+            name = self.data.model(str(model["name"]))
+            together[name] = together.get(name, 0) + int(model.get("replicas") or 1)
         points = [{name: 1} for name in together]
         if together not in points:
             points.append(together)
