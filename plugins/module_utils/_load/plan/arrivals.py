@@ -139,9 +139,7 @@ def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
     asked = {key: value for key, value in given.items() if value is not None}
     kind = asked.pop("type", None) or CONSTANT
     if kind not in TYPE_KEYS:
-        raise InputError(
-            f"arrival type '{kind}' is not known{nearest(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}"
-        )
+        raise InputError(f"unknown arrival type '{kind}'{nearest(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}")
     for key in asked:
         if key not in TYPE_KEYS[kind]:
             wrong = nearest(key, TYPE_KEYS[kind])

@@ -164,7 +164,7 @@ def _checked(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     kind = str(spec.get("type", "fixed"))
     if kind not in REQUIRED_KEYS:
         raise InputError(
-            f"distribution '{kind}' is not known{nearest(kind, REQUIRED_KEYS)}; there are {', '.join(REQUIRED_KEYS)}"
+            f"unknown distribution '{kind}'{nearest(kind, REQUIRED_KEYS)}; there are {', '.join(REQUIRED_KEYS)}"
         )
     values: dict[str, float] = {}
     for key in _KEYS[1:]:

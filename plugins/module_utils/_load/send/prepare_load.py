@@ -59,7 +59,7 @@ def _part(request: LoadSpec) -> Prepared:
     rendered = _rendered(request, namespace, planned.workloads)
     templates.resolve(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
-        raise InputError(f"{request.point_dir}: the plan is of other templates than those of this load")
+        raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
     return Prepared(request, client, compile_kinds(request.stages), rendered, planned)
 
 

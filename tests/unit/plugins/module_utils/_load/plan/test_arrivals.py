@@ -167,7 +167,7 @@ def test_a_closed_loop_has_no_moments() -> None:
 @pytest.mark.parametrize(
     ("asked", "count", "words"),
     [
-        ({"type": "poison"}, 1, "arrival type 'poison' is not known (did you mean 'poisson'?)"),
+        ({"type": "poison"}, 1, "unknown arrival type 'poison' (did you mean 'poisson'?)"),
         ({"type": "constant", "rate": 0}, 1, "arrival rate 0 must be above 0"),
         ({"rate": -1.0}, 1, "arrival rate -1.0"),
         ({"rate": float("nan")}, 1, "rate is nan, it must be finite"),

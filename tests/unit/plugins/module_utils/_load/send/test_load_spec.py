@@ -61,7 +61,7 @@ def test_parameters_get_the_types_of_the_fields() -> None:
         ({"lifetime": {"type": "fixed"}}, "lifetime: distribution 'fixed' needs 'mean'"),
         (
             {"lifetime": {"type": "fixd", "mean": 1}},
-            r"lifetime: distribution 'fixd' is not known \(did you mean",
+            r"lifetime: unknown distribution 'fixd' \(did you mean",
         ),
         ({"lifetime": {"mean": 1}, "wait": False}, "lifetime requires wait=true"),
     ],
