@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stage definitions, compiled to functions that read the stages of an object.
 
-A definition is data (roles/workload/files/stages/<kind>.yml)::
+A definition is data, in the folder of a kind of workload (roles/workload/files/kinds/<kind>/kind.yml)::
 
     api_version: batch/v1
     kind: Job
