@@ -15,7 +15,7 @@ COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "comp
 
 
 class ActionModule(ProgressAction):
-    """Also the action of rehearsal_cluster_info and held_clusters, see meta/runtime.yml."""
+    """Also the action of held_clusters, see meta/runtime.yml."""
 
     PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 

@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
@@ -30,6 +30,7 @@ class ActionModule(SeatrialAction):
         "store": {"type": "str", "default": ""},
         "named": {"type": "str", "default": ""},
         "regain": {"type": "bool", "default": False},
+        **identify_clusters.OPTIONS,
         **ansible_module.STEP,
     }
 
@@ -38,16 +39,16 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         clusters, changed = run_cluster_records.read(run_dir), False
         if arguments["named"] and not self._task.check_mode:
-            kept = cluster_metadata_store.get(arguments["store"], arguments["named"])
-            clusters, changed = run_cluster_records.take_over(run_dir, kept)
+            stored = cluster_metadata_store.get(arguments["store"], arguments["named"])
+            clusters, changed = run_cluster_records.take_over(run_dir, stored)
         if arguments["hosts"] and not self._task.check_mode:
-            clusters, changed = run_cluster_records.update(
-                run_dir, arguments["hosts"], files.plain(arguments["values"])
-            )
+            values = files.plain(arguments["values"])
+            clusters, changed = run_cluster_records.update(run_dir, arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
-            extra = load_extra_vars(self._loader)
-            given = cluster_settings.access_settings(task_vars, extra, self._templar.template)
-            clusters, changed = run_cluster_records.replace_access(run_dir, given, Display().warning)
+            access = cluster_settings.access_settings(task_vars, load_extra_vars(self._loader), self._templar.template)
+            clusters, changed = run_cluster_records.replace_access(run_dir, access, Display().warning)
+        if arguments["identify"]:
+            clusters, changed = identify_clusters.identify(arguments, Display().display, bool(self._task.check_mode))
         distinct = run_cluster_records.distinct(clusters)
         lines = [line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:

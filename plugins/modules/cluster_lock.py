@@ -39,21 +39,21 @@ options:
     description:
       - V(present) waits for the lock and acquires it. A run that already holds it keeps it.
       - V(absent) releases the lock, or leaves the queue. Safe to repeat, also on another machine.
+      - V(queried) returns the lock holder and the waiting runs, and changes nothing.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, queried]
     default: present
   run_id:
-    description: Id of the run, which becomes the Lease's C(holderIdentity).
+    description: Id of the run, which becomes the Lease's C(holderIdentity). Required unless O(state=queried).
     type: str
-    required: true
   namespace:
     description: Namespace of the Leases. All runs of a cluster must name the same one.
     type: str
     default: default
   lock_file:
-    description: File for the state of the lock, C(lock-<host>.json) in the run directory.
+    description:
+      - File for the state of the lock, C(lock-<host>.json) in the run directory. Required unless O(state=queried).
     type: path
-    required: true
   duration:
     description: Time until the Lease expires unless it is renewed, in seconds. Renewal is after a quarter of it.
     type: int
@@ -77,8 +77,6 @@ notes:
     did not change, so even an abandoned Lease is watched for one duration.
   - The holder stops after two thirds of the duration without a successful renewal, before another run may take over the
     lock.
-seealso:
-  - module: perfscale.seatrial.cluster_lock_info
 """
 
 EXAMPLES = r"""
@@ -95,13 +93,39 @@ EXAMPLES = r"""
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
     lock_file: "{{ run_dir }}/lock-sutest.json"
+
+- name: Query the queue
+  perfscale.seatrial.cluster_lock:
+    state: queried
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+  register: __lock
 """
 
 RETURN = r"""
 lock:
   description: Content of O(lock_file), as in the schema C(lock/1); null without one.
-  returned: success
+  returned: when O(state=present) or O(state=absent)
   type: dict
+holder:
+  description: The lock holder, null if the lock is free. Times are by the clock of the holder.
+  returned: when O(state=queried)
+  type: dict
+  sample:
+    run: t1121-k3f9xa
+    owner: ann
+    purpose: fine_tuning gpu
+    since: "2026-11-21T10:00:00Z"
+    until: "2026-11-21T10:01:00Z"
+waiting:
+  description: The waiting runs in order; keys as in RV(holder).
+  returned: when O(state=queried)
+  type: list
+  elements: dict
+lines:
+  description: The same as lines of text.
+  returned: when O(state=queried)
+  type: list
+  elements: str
 waited:
   description: Time in the queue, in seconds.
   returned: when O(state=present)
@@ -121,13 +145,13 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "queried"], "default": "present"},
             **ansible_module.CLUSTER,
-            "run_id": {"type": "str", "required": True},
+            "run_id": {"type": "str"},
             **ansible_module.OWNER,
             **ansible_module.PURPOSE,
             "namespace": {"type": "str", "default": "default"},
-            "lock_file": {"type": "path", "required": True},
+            "lock_file": {"type": "path"},
             "duration": {"type": "int", "default": 60},
             "timeout": {"type": "float", "default": 3600},
             "caller_pid": {"type": "int"},
@@ -135,10 +159,13 @@ def main() -> None:
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
+        required_if=[("state", state, ["run_id", "lock_file"]) for state in ("present", "absent")],
         supports_check_mode=True,
     )
 
     def work(step: Step) -> dict[str, Any]:
+        if module.params["state"] == "queried":
+            return lock_session.lock_info(*(module.params[name] for name in ("kubeconfig", "context", "namespace")))
         spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
             return lock_session.acquire(

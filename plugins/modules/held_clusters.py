@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: held_clusters
-short_description: Release the clusters that runs hold and that have expired
+short_description: List the clusters that runs hold, and release those that have expired
 version_added: 0.1.0
 description:
-  - Reads the run directories and the rehearsal clusters of this machine, as M(perfscale.seatrial.held_clusters_info)
-    does, and releases expired clusters by running the give-back command of their run directories.
+  - Reads the run directories and the rehearsal clusters of this machine. Lists the clusters that are held, with owner,
+    purpose and expiry.
+  - With O(release_expired), releases expired clusters by running the give-back command of their run directories.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
-  - perfscale.seatrial._held_clusters
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -24,27 +24,36 @@ attributes:
     support: full
   diff_mode:
     support: none
-    details: The clusters that it releases are in RV(reaped).
+    details: The clusters that it releases are in RV(expired).
   idempotent:
     support: full
 options:
+  artifacts_dir:
+    description: Directory of the run directories.
+    type: path
+    required: true
+  rehearsal_dir:
+    description: Directory of the rehearsal clusters.
+    type: path
+    required: true
   components_dir:
     description: Directory of the components of rehearsal clusters. The action plugin sets it.
     type: path
+  release_expired:
+    description: Whether to release the clusters that have expired.
+    type: bool
+    default: false
   timeout:
     description: Timeout for the release of each cluster, in seconds.
     type: float
     default: 3600
-seealso:
-  - module: perfscale.seatrial.held_clusters_info
 """
 
 EXAMPLES = r"""
-- name: List the clusters that would be released
+- name: List the clusters that the runs of this machine hold
   perfscale.seatrial.held_clusters:
     artifacts_dir: artifacts
     rehearsal_dir: ~/.local/state/seatrial/rehearsal
-  check_mode: true
 """
 
 RETURN = r"""
@@ -71,8 +80,8 @@ lines:
   returned: success
   type: list
   elements: str
-reaped:
-  description: Names of the clusters that were released, or would be.
+expired:
+  description: Names of the clusters that have expired; with O(release_expired), they were released, or would be.
   returned: success
   type: list
   elements: str
@@ -93,6 +102,7 @@ def main() -> None:
             "artifacts_dir": {"type": "path", "required": True},
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
+            "release_expired": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 3600},
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
@@ -102,7 +112,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
-        return held_clusters.release_expired(module.params, step, say, module.check_mode)
+        return held_clusters.list_and_release(module.params, step, say, module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rehearsal_cluster
-short_description: Start, repair and remove a Kubernetes control plane on this machine
+short_description: Start, repair, query and remove a Kubernetes control plane on this machine
 version_added: 0.1.0
 description:
   - Runs real etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and on demand real operators, as
@@ -40,8 +40,9 @@ options:
     description:
       - V(present) starts and repairs, V(absent) ends all processes and removes the data.
       - V(binaries) provides the programs and starts nothing.
+      - V(queried) returns the instance, its processes, their readiness, and how to use it. It changes nothing.
     type: str
-    choices: [present, absent, binaries]
+    choices: [present, absent, binaries, queried]
     default: present
   force:
     description: Remove the instance even if it belongs to another run or to none.
@@ -63,6 +64,11 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "export KUBECONFIG={{ __mine.kubeconfig }}"
 
+- name: Query it
+  perfscale.seatrial.rehearsal_cluster:
+    name: mine
+    state: queried
+
 - name: Remove it
   perfscale.seatrial.rehearsal_cluster:
     name: mine
@@ -76,7 +82,7 @@ state:
   type: str
 ready:
   description: Whether all components are ready.
-  returned: when state is present
+  returned: when state is present or queried
   type: bool
 changes:
   description: The changes, in order.
@@ -139,9 +145,14 @@ memory_mib:
   type: int
 lines:
   description: Lines for the terminal, state and use of the instance.
-  returned: when state is present
+  returned: when state is present or queried
   type: list
   elements: str
+instances:
+  description: All instances in O(data_dir).
+  returned: when state is queried
+  type: list
+  elements: dict
 binaries:
   description: Path of each program.
   returned: when they are available
@@ -180,7 +191,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent", "binaries"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "binaries", "queried"], "default": "present"},
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},

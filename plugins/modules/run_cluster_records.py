@@ -11,6 +11,7 @@ short_description: Read or update the records of a run's clusters
 version_added: 0.1.0
 description:
   - Merges values into the records of some hosts in C(cluster.yml). Without O(hosts), only reads them.
+  - With O(identify), queries each cluster first and records what it is.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -51,6 +52,24 @@ options:
         API server.
     type: bool
     default: false
+  identify:
+    description:
+      - Query each cluster that is not released, record its version, nodes and GPUs, and set its state to C(acquired). A
+        cluster that the run owns is annotated with its owner before that, in its namespace C(kube-system).
+    type: bool
+    default: false
+  timeout:
+    description: Timeout for each API server and for O(nodes_ready), in seconds. V(0) means one attempt.
+    type: float
+    default: 0
+  nodes_ready:
+    description: Number of nodes to wait for until they are Ready.
+    type: int
+    default: 0
+  run_id:
+    description: The run, with O(identify). Nodes with the label of another run are not counted.
+    type: str
+    default: ''
   show:
     description: Print a line for each identified cluster.
     type: bool

@@ -198,22 +198,23 @@ def locks(artifacts: str | Path) -> list[str]:
     return lines
 
 
-def release_expired(given: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
-    """List the held clusters and release each expired one, also after an error with another.
+def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+    """List the held clusters; with release_expired, release each expired one, also after an error with another.
 
     Raises ProcessError naming those that could not be released.
     """
-    held, listed = listing(given["artifacts_dir"], given["rehearsal_dir"])
+    held, listed = listing(params["artifacts_dir"], params["rehearsal_dir"])
     expired = [one for one in held if one.expired]
     failures: list[str] = []
-    for one in [] if check else expired:
-        say(f"releasing {one.line()}")
-        error = _release_one(one, given, step)
+    for cluster in expired if params["release_expired"] and not check else []:
+        say(f"releasing {cluster.line()}")
+        error = _release_one(cluster, params, step)
         if error:
-            failures.append(f"{one.provider} cluster {one.name} of run {one.run}: {error}")
+            failures.append(f"{cluster.provider} cluster {cluster.name} of run {cluster.run}: {error}")
     if failures:
         raise ProcessError("could not release " + "; ".join(failures))
-    return {"changed": bool(expired), **listed, "reaped": [one.name for one in expired]}
+    changed = bool(expired) and params["release_expired"]
+    return {"changed": changed, **listed, "expired": [cluster.name for cluster in expired]}
 
 
 def _release_one(one: HeldCluster, given: Mapping[str, Any], step: Step) -> str:

@@ -46,6 +46,8 @@ def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[s
     """Establish the module's ``state``; with ``check`` only return what would be changed."""
     if state == "binaries":
         return get_binaries(options, say, check)
+    if state == "queried":
+        return info(options)
     if check:
         now = info(options)
         needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []

@@ -48,6 +48,7 @@ def given(folder: Path) -> dict[str, Any]:
         "artifacts_dir": str(folder),
         "rehearsal_dir": str(folder / "none"),
         "components_dir": str(folder),
+        "release_expired": True,
         "timeout": 30.0,
     }
 
@@ -94,13 +95,17 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
-    dry = held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=True)
-    assert dry["reaped"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
+    only_listed = held_clusters.list_and_release(
+        {**given(tmp_path), "release_expired": False}, Step(None), lambda _text: None, check=False
+    )
+    assert only_listed["expired"] == ["t1121-bbbbbb"] and not only_listed["changed"] and not told.exists()
+    dry = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=True)
+    assert dry["expired"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
     _held, listed = held_clusters.listing(tmp_path, tmp_path / "none")
     assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 2
     assert not told.exists()
-    done = held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
-    assert done["reaped"] == ["t1121-bbbbbb"]
+    done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert done["expired"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
 
@@ -111,7 +116,7 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        held_clusters.release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+        held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
     assert told.exists()
