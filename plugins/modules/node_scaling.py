@@ -98,11 +98,12 @@ options:
         type: int
         default: 0
       user:
-        description: Demand of one user, as option O(perfscale.seatrial.node_sizing#module:user).
+        description: "Demand of one user: C(cpu) (cores), C(memory) (GiB), and optionally C(pods) and C(volumes)."
         type: dict
       node:
         description:
-          - Capacity of a machine, as option O(perfscale.seatrial.node_sizing#module:node). Default is that of its type.
+          - "Capacity of a machine: C(cpu) (cores), C(memory) (GiB), and optionally C(reserved_cpu), C(reserved_memory),
+            C(pods), C(reserved_pods) and C(volumes). Default is that of its type."
         type: dict
       name:
         description: As O(name).
@@ -135,7 +136,7 @@ options:
   machine_types:
     description:
       - Machine types in addition to the known ones of AWS and IBM Cloud. An entry has C(name), C(cpu) and C(memory)
-        (GiB), and optionally the other fields of O(perfscale.seatrial.node_sizing#module:node).
+        (GiB), and optionally the other fields of O(sets[].node).
     type: list
     elements: dict
     default: []
@@ -208,8 +209,9 @@ sets:
       elements: str
     sizing:
       description:
-        - How the number of machines was computed, as M(perfscale.seatrial.node_sizing) returns it. Empty without
-          users.
+        - "How the number of machines was computed: C(nodes), C(nodes_if_split) (if users could be split over nodes),
+          C(users_per_node), C(by_limit) (nodes that each limit alone requires) and C(decides) (the deciding limit).
+          Empty without users."
       type: dict
 names:
   description: The restored MachineSets.

@@ -201,7 +201,7 @@ hosts_info:
   elements: dict
 machine_types:
   description:
-    - CPU threads and memory (GiB) of each model of these hosts, for M(perfscale.seatrial.node_sizing). The smallest
+    - CPU threads and memory (GiB) of each model of these hosts, for M(perfscale.seatrial.node_scaling). The smallest
       host of a model counts.
   returned: with O(gather_metadata)
   type: list

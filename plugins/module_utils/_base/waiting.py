@@ -17,7 +17,7 @@ from .errors import WaitTimeout
 POLL_INTERVAL, REPEAT_INTERVAL = 1.0, 30.0
 
 Say = Callable[[str], None]
-Result = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ChangeReporter:
