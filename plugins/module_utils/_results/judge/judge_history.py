@@ -56,7 +56,7 @@ class HistoryReading:
     def document(self) -> dict[str, Any]:
         """Return the comparison as in schema verdict/2, without the KPI itself (name, value, limit)."""
         finding = self.finding
-        shares = [None] * 3
+        shares: list[float | None] = [None] * 3
         if not finding.from_zero:
             shares = [_known_share(getattr(finding.evidence, name)) for name in ("difference", "low", "high")]
         band = finding.band
