@@ -261,7 +261,7 @@ class Sweep:
             if others:
                 kept.append(one)
                 more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-                self._let_go(one, f"it has objects of others: {', '.join(others[:3])}{more}")
+                self._release(one, f"it has objects of others: {', '.join(others[:3])}{more}")
         return kept
 
     def _used_definitions(self, definitions: Sequence[LabelledObject]) -> list[LabelledObject]:
@@ -279,10 +279,10 @@ class Sweep:
             )
             if kind is not None and self._list(kind, "", ""):
                 kept.append(one)
-                self._let_go(one, "there are objects of this kind that this run did not create")
+                self._release(one, "there are objects of this kind that this run did not create")
         return kept
 
-    def _let_go(self, one: LabelledObject, why: str) -> None:
+    def _release(self, one: LabelledObject, why: str) -> None:
         """Remove the run's label: the object belongs to others from now on."""
         note = {"perfscale.seatrial/left-by": self.run_id}
         patch = {"metadata": {"labels": {run_labels.RUN: None}, "annotations": note}}
