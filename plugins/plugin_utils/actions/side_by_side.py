@@ -78,7 +78,7 @@ class MemberOutcome:
     state: str
     began: float
     ended: float
-    task_result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
 
     @property
     def message(self) -> str:
