@@ -23,6 +23,14 @@ options:
     default: ''
 """
 
+    NODES_READY = r"""
+options:
+  nodes_ready:
+    description: Number of nodes to wait for until they are Ready.
+    type: int
+    default: 0
+"""
+
     POD = r"""
 options:
   node_selector:

@@ -18,6 +18,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._cluster.nodes_ready
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -37,10 +38,6 @@ options:
   timeout:
     description: Timeout for the API server and for O(nodes_ready), in seconds. V(0) means one attempt.
     type: float
-    default: 0
-  nodes_ready:
-    description: Number of nodes to wait for until they are Ready.
-    type: int
     default: 0
   run_id:
     description: Do not count nodes with the label of another run than this one. Empty counts all nodes.

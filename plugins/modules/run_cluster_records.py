@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
+  - perfscale.seatrial._cluster.nodes_ready
   - perfscale.seatrial._run
   - perfscale.seatrial._step
 attributes:
@@ -61,10 +62,6 @@ options:
   timeout:
     description: Timeout for each API server and for O(nodes_ready), in seconds. V(0) means one attempt.
     type: float
-    default: 0
-  nodes_ready:
-    description: Number of nodes to wait for until they are Ready.
-    type: int
     default: 0
   run_id:
     description: The run, with O(identify). Nodes with the label of another run are not counted.

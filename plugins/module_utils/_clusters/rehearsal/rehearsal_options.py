@@ -27,7 +27,7 @@ from .component_spec import Component
 from .instance_dir import Instance
 
 #: The component that is a real node, and the name of its node.
-REAL_NODE_COMPONENT, NODE = "node", "real-0"
+REAL_NODE_COMPONENT, REAL_NODE = "node", "real-0"
 
 #: Seconds for a program that does nothing in new namespaces.
 NAMESPACE_TIMEOUT = 30.0
@@ -38,7 +38,7 @@ def real_node_limits(components: Iterable[str]) -> str:
     if REAL_NODE_COMPONENT not in components or os.geteuid() == 0:
         return ""
     without = "without limits of CPU and memory, and all as one user"
-    return f"not root: the pods of node {NODE} run in a user namespace, {without}"
+    return f"not root: the pods of node {REAL_NODE} run in a user namespace, {without}"
 
 
 def check_real_node(components: Iterable[str]) -> None:
