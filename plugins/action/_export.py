@@ -35,7 +35,7 @@ class ActionModule(ProgressAction):
             if (value := read_secret_settings.read(name, task_vars, os.environ, self._templar.template))
         }
         clusters = read_optional(top / "cluster.yml").get("clusters") or {}
-        paths = [one["kubeconfig"] for one in clusters.values() if one.get("kubeconfig")]
+        paths = [cluster["kubeconfig"] for cluster in clusters.values() if cluster.get("kubeconfig")]
         return {
             **arguments,
             "secrets": {**known, **(arguments.get("secrets") or {})},
@@ -50,7 +50,7 @@ class ActionModule(ProgressAction):
             top = Path(str(self._task.args.get("run_dir")))
 
             def edit(record: dict[str, Any]) -> None:
-                others = [one for one in record.get("exported") or [] if one["address"] != exported["address"]]
+                others = [entry for entry in record.get("exported") or [] if entry["address"] != exported["address"]]
                 record["exported"] = [*others, {**exported, "at": stamp()}]
 
             try:

@@ -37,9 +37,9 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return project, presets, overrides and phases, and what is known of the job."""
         try:
-            found = ci_request.read_request(arguments, task_vars, os.environ)
+            request = ci_request.read_request(arguments, task_vars, os.environ)
         except (InputError, AccessError) as error:
             raise noted(InputError(f"{error}\nNothing was created or changed.")) from error
-        for line in [*found["notes"], *found["answer"].splitlines()]:
+        for line in [*request["notes"], *request["answer"].splitlines()]:
             Display().display(line)
-        return found if found["run"] else noted(found)
+        return request if request["run"] else noted(request)

@@ -38,18 +38,18 @@ class ActionModule(SeatrialAction):
         extra = load_extra_vars(self._loader)
         settings = cluster_settings.current_settings(known, task_vars, self._templar.template, extra)
         everyone = cluster_settings.inventory_values(run_dir)
-        found = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
-        initial = cluster_settings.initial_records(found, arguments["run_id"])
-        Step(arguments["step_dir"]).log(cluster_selection.describe(found))
+        chosen_targets = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
+        initial = cluster_settings.initial_records(chosen_targets, arguments["run_id"])
+        Step(arguments["step_dir"]).log(cluster_selection.describe(chosen_targets))
         clusters = run_cluster_records.read(run_dir)
-        for one in found:
-            provider_of(one.provider).refuse_unfinished(clusters.get(one.hosts[0], {}), run_dir)
+        for target in chosen_targets:
+            provider_of(target.provider).refuse_unfinished(clusters.get(target.hosts[0], {}), run_dir)
         changed = False
-        for one, values in [] if self._task.check_mode else zip(found, initial, strict=True):
-            clusters, wrote = run_cluster_records.begin(run_dir, one.hosts, values)
+        for target, values in [] if self._task.check_mode else zip(chosen_targets, initial, strict=True):
+            clusters, wrote = run_cluster_records.begin(run_dir, target.hosts, values)
             changed = changed or wrote
         targets = [
-            cluster_settings.description(one, values, clusters.get(one.hosts[0], {}))
-            for one, values in zip(found, initial, strict=True)
+            cluster_settings.description(target, values, clusters.get(target.hosts[0], {}))
+            for target, values in zip(chosen_targets, initial, strict=True)
         ]
         return {"changed": changed, "targets": targets, "clusters": clusters}

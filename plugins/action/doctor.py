@@ -34,20 +34,20 @@ class ActionModule(InPlaceAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module; outside of a run, also print its findings."""
         result = super().run(tmp, task_vars)
-        given = self._task.args
-        if not result.get("failed") and not given.get("run_dir"):
-            where = f" of {absolute_path(given['kubeconfig'])}" if given.get("kubeconfig") else ""
-            for line in (f"What {given['project']} needs{where}:", *result["lines"]):
+        args = self._task.args
+        if not result.get("failed") and not args.get("run_dir"):
+            where = f" of {absolute_path(args['kubeconfig'])}" if args.get("kubeconfig") else ""
+            for line in (f"What {args['project']} needs{where}:", *result["lines"]):
                 Display().display(line)
         return result
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the requirements, and make the paths absolute."""
-        _validation, given = self.validate_argument_spec(self.ARGUMENTS)
-        project, directory, phases = given["project"], given.pop("run_dir"), given["phases"]
+        _validation, params = self.validate_argument_spec(self.ARGUMENTS)
+        project, directory, phases = params["project"], params.pop("run_dir"), params["phases"]
         if directory:
             tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [one for one in chosen_phases(phases, *tags) if one not in doctor_needs.BEFORE]
+            phases = [phase for phase in chosen_phases(phases, *tags) if phase not in doctor_needs.BEFORE]
         documents = doctor_needs.needs_of(project, required=not directory)
         if directory:
             run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
@@ -55,6 +55,6 @@ class ActionModule(InPlaceAction):
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
         needs = doctor_needs.requirements(documents, run, phases, self._find_needle, project)
-        paths = {name: absolute_path(given[name]) for name in ("kubeconfig", "rbac_file")}
-        needs.update({"nodes": []} if given.get("nodes_made") else {})
-        return {**given, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}
+        paths = {name: absolute_path(params[name]) for name in ("kubeconfig", "rbac_file")}
+        needs.update({"nodes": []} if params.get("nodes_made") else {})
+        return {**params, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}

@@ -41,8 +41,8 @@ class ActionModule(SeatrialAction):
                 raise InputError(f"{where} has no group {group}{nearest(group, groups)}")
             for name in groups.get(group, ()) if group else ():
                 known = hostvars[name]
-                kept = [one for one in known if one in NAMES or one.startswith("cluster_agent_")]
-                values = {one: files.plain(known[one]) for one in kept if one != "cluster_agent_bmc_password"}
+                kept = [key for key in known if key in NAMES or key.startswith("cluster_agent_")]
+                values = {key: files.plain(known[key]) for key in kept if key != "cluster_agent_bmc_password"}
                 machines.append({"name": str(name), "role": role, "vars": values})
                 if known.get("bmc_password"):
                     passwords[str(name)] = str(known["bmc_password"])

@@ -21,9 +21,9 @@ class ActionModule(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make the paths absolute and add the folder of the components; replace kinds of workloads by theirs."""
-        given = super().prepare(arguments, task_vars)
-        folder = given.get("components_dir") or str(COMPONENTS)
-        if isinstance(given.get("components"), list):
+        params = super().prepare(arguments, task_vars)
+        folder = params.get("components_dir") or str(COMPONENTS)
+        if isinstance(params.get("components"), list):
             places = workload_kinds.places_of_task(task_vars, self._templar.template)
-            given["components"] = workload_kinds.components(given["components"], Path(folder), places)
-        return {**given, "components_dir": folder}
+            params["components"] = workload_kinds.components(params["components"], Path(folder), places)
+        return {**params, "components_dir": folder}

@@ -50,11 +50,11 @@ class ActionModule(SeatrialAction):
         if arguments["identify"]:
             clusters, changed = identify_clusters.identify(arguments, Display().display, bool(self._task.check_mode))
         distinct = run_cluster_records.distinct(clusters)
-        lines = [line(one["record"], one["hosts"]) for one in distinct if one["record"].get("version")]
+        lines = [line(entry["record"], entry["hosts"]) for entry in distinct if entry["record"].get("version")]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(text)
         if changed:
-            states = (f"{' and '.join(one['hosts'])}: {one['record']['state']}" for one in distinct)
+            states = (f"{' and '.join(entry['hosts'])}: {entry['record']['state']}" for entry in distinct)
             Step(arguments["step_dir"]).log("; ".join([*states, *lines]))
         operators = run_cluster_records.installs_operators(run_dir)
         return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines, "operators": operators}

@@ -39,10 +39,10 @@ class ActionModule(SeatrialAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
-        loader, templar, given = self._loader, self._templar, load_extra_vars(self._loader)
+        loader, templar, extra_vars = self._loader, self._templar, load_extra_vars(self._loader)
         try:
-            words = schedule_keywords.of_playbook(arguments["bisect"], bool(given.get("run_dir")))
-            extra = {**given, **words}
+            words = schedule_keywords.of_playbook(arguments["bisect"], bool(extra_vars.get("run_dir")))
+            extra = {**extra_vars, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             also = project_role.also(known.role, arguments["also"])
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)

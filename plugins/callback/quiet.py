@@ -115,12 +115,12 @@ class CallbackModule(Default):
 
     def _origin(self, result: CallbackTaskResult) -> str:
         """Return the file and line of the value that caused an error, unless that is the task itself."""
-        event, found = getattr(result.exception, "event", None), ""
+        event, origin = getattr(result.exception, "event", None), ""
         while event is not None:
-            found = event.formatted_source_context or found
+            origin = event.formatted_source_context or origin
             event = event.chain.event if event.chain else None
         own = (result.task.get_path() or "").rpartition(":")[0]
-        return "" if own and own in found.partition("\n")[0] else found
+        return "" if own and own in origin.partition("\n")[0] else origin
 
     def _find_directory(self, result: CallbackTaskResult) -> None:
         """Open the log when a task sets the fact run_dir."""

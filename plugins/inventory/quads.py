@@ -105,21 +105,21 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         try:
-            found = self._cached(key) if cache and self.get_option("cache") else None
-            if found is None:
-                found = self._collect(path)
+            content = self._cached(key) if cache and self.get_option("cache") else None
+            if content is None:
+                content = self._collect(path)
                 if self.get_option("cache"):
-                    self._cache[key] = found
-            self._fill(found)
+                    self._cache[key] = content
+            self._fill(content)
         except SeatrialError as error:
             raise AnsibleParserError(f"{path}: {error}") from error
 
     def _cached(self, key: str) -> dict[str, Any] | None:
-        found = self._cache.get(key)
+        entry = self._cache.get(key)
         asked = {name: self.get_option(name) for name in SERVER_AND_LEASE}
-        if not found or found["asked"] != asked or lab_inventory.expired(found["lease"], time.time()):
+        if not entry or entry["asked"] != asked or lab_inventory.expired(entry["lease"], time.time()):
             return None
-        return found
+        return entry
 
     def _collect(self, path: str) -> dict[str, Any]:
         params = {name: self.get_option(name) for name in (*SERVER_AND_LEASE, "lease_file")}
@@ -129,15 +129,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             params["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), params["lease_file"])
         client = quads_options.client({**params, "retry_time": 60})
         selector = quads_options.LeaseSelector.from_params(params)
-        found = lab_inventory.collect(client, selector, self.get_option("bmc"), self.get_option("inventory_url"))
-        return {"asked": {name: params[name] for name in SERVER_AND_LEASE}, **found}
+        content = lab_inventory.collect(client, selector, self.get_option("bmc"), self.get_option("inventory_url"))
+        return {"asked": {name: params[name] for name in SERVER_AND_LEASE}, **content}
 
-    def _fill(self, found: dict[str, Any]) -> None:
-        lease, machines = found["lease"], found["machines"]
+    def _fill(self, content: dict[str, Any]) -> None:
+        lease, machines = content["lease"], content["machines"]
         records = {name: machine["about"] for name, machine in machines.items()}
         groups = lab_inventory.assign_groups(records, self.get_option("roles"))
         top = self.inventory.add_group(self.get_option("group"))
-        for name, value in found["common"].items():
+        for name, value in content["common"].items():
             self.inventory.set_variable(top, name, value)
         for name in groups:
             self.inventory.add_child(top, self.inventory.add_group(name))
@@ -149,7 +149,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for host in hosts:
                 self.inventory.add_host(host, group=group)
         for name, machine in machines.items():
-            variables = {**found["common"], **machine["vars"]}
+            variables = {**content["common"], **machine["vars"]}
             strict = self.get_option("strict")
             self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
             self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)

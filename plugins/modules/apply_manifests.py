@@ -82,12 +82,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        step.manifest(given["name"], [without_secrets(one, one, "<secret>") for one in given["definitions"]])
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            result = apply.apply_all(client, given["definitions"], module.check_mode)
+        step.manifest(
+            params["name"],
+            [without_secrets(definition, definition, "<secret>") for definition in params["definitions"]],
+        )
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
+            result = apply.apply_all(client, params["definitions"], module.check_mode)
         step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
         return result
 

@@ -159,8 +159,8 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         result = run_cleanup.run(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
-        for one in result["unlisted"]:
-            module.warn(f"{one} could not be listed: objects of this run may be left")
+        for kind in result["unlisted"]:
+            module.warn(f"{kind} could not be listed: objects of this run may be left")
         return result
 
     ansible_module.run(module, work)

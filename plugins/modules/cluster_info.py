@@ -141,25 +141,25 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "cluster")
+        say = step.reporter(params["progress_file"], "cluster")
         with (
-            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client,
             step.timed("cluster", "identity"),
         ):
-            if given["expected_host"]:
-                providers.check_host(client.access, given["expected_host"])
-            found = describe_cluster.wait(client, given["timeout"], given["nodes_ready"], say, given["run_id"])
-            step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
+            if params["expected_host"]:
+                providers.check_host(client.access, params["expected_host"])
+            cluster = describe_cluster.wait(client, params["timeout"], params["nodes_ready"], say, params["run_id"])
+            step.log(f"{client.access.server} is {cluster.version}, {cluster.nodes} nodes, {cluster.gpus} GPUs")
             return {
                 "changed": False,
-                "cluster": found.record(),
-                "kinds": describe_cluster.kinds(client, given["kinds"]),
-                "namespaces": describe_cluster.namespaces(client, given["namespaces"]),
-                "missing_secrets": describe_cluster.missing_secrets(client, given["secrets"]),
-                "nodes_ready": found.nodes_ready,
+                "cluster": cluster.record(),
+                "kinds": describe_cluster.kinds(client, params["kinds"]),
+                "namespaces": describe_cluster.namespaces(client, params["namespaces"]),
+                "missing_secrets": describe_cluster.missing_secrets(client, params["secrets"]),
+                "nodes_ready": cluster.nodes_ready,
                 "server": client.access.server,
             }
 

@@ -145,13 +145,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    wanted = DataScienceSpec(**{name: given[name] for name in DataScienceSpec.__dataclass_fields__})
+    params = module.params
+    wanted = DataScienceSpec(**{name: params[name] for name in DataScienceSpec.__dataclass_fields__})
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "rhoai")
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "rhoai"):
-            return ensure(client, wanted, given["state"], step, say, module.check_mode)
+        say = step.reporter(params["progress_file"], "rhoai")
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "rhoai"):
+            return ensure(client, wanted, params["state"], step, say, module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -131,31 +131,31 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(_step: Step) -> dict[str, Any]:
         import yaml
 
-        spec = {**given["requirements"], "phases": given["phases"], "subject": given["subject"]}
-        found = _found(given, doctor_checks.ExaminationSpec(**spec))
-        lines = [f"  {one['result']:8} {one['check']:14} {one['detail']}" for one in found["checks"]]
-        text = yaml.safe_dump_all(found["rbac"], sort_keys=False, explicit_start=True)
-        path = Path(given["rbac_file"]) if given["rbac_file"] else None
+        spec = {**params["requirements"], "phases": params["phases"], "subject": params["subject"]}
+        report = _found(params, doctor_checks.ExaminationSpec(**spec))
+        lines = [f"  {check['result']:8} {check['check']:14} {check['detail']}" for check in report["checks"]]
+        text = yaml.safe_dump_all(report["rbac"], sort_keys=False, explicit_start=True)
+        path = Path(params["rbac_file"]) if params["rbac_file"] else None
         lines.append(f"  the least RBAC: {path or 'give -e doctor_rbac_file=<file> to write it'}")
         before = path.read_text(encoding="utf-8") if path is not None and path.exists() else ""
         changed = path is not None and before != text
         if path is not None and changed and not module.check_mode:
             files.replace_text(path, text)
         diff = {"before": before, "after": text if path is not None else ""}
-        return {"changed": changed, **found, "lines": lines, "diff": diff}
+        return {"changed": changed, **report, "lines": lines, "diff": diff}
 
     ansible_module.run(module, work)
 
 
-def _found(given: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:
-    if not given["kubeconfig"]:
+def _found(params: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:
+    if not params["kubeconfig"]:
         return doctor_checks.foresee(spec)
-    with Client.from_kubeconfig(given["kubeconfig"], given["context"], 30.0) as client:
+    with Client.from_kubeconfig(params["kubeconfig"], params["context"], 30.0) as client:
         return doctor_checks.examine(client, spec)
 
 

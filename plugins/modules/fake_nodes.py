@@ -235,24 +235,26 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    shape = fake_nodes.NodeShape(**{name: given[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
-    labels = {name: str(value) for name, value in given["labels"].items()}
+    params = module.params
+    shape = fake_nodes.NodeShape(**{name: params[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
+    labels = {name: str(value) for name, value in params["labels"].items()}
     permission = fake_nodes.Permission(
-        given["real_cluster"], given["beside_workloads"], given["kwok_image"], given["kwok_stages"]
+        params["real_cluster"], params["beside_workloads"], params["kwok_image"], params["kwok_stages"]
     )
     operator = OperatorSpec(
-        tuple(NodePool(**one) for one in given["operator_pools"]), given["operator_version"], given["operator_registry"]
+        tuple(NodePool(**pool) for pool in params["operator_pools"]),
+        params["operator_version"],
+        params["operator_registry"],
     )
     spec = fake_nodes.NodePoolSpec(
-        given["count"], shape, given["pool"], given["run_id"], labels, permission, given["add_to"], operator
+        params["count"], shape, params["pool"], params["run_id"], labels, permission, params["add_to"], operator
     )
-    establish = fake_nodes.present if given["state"] == "present" else fake_nodes.absent
+    establish = fake_nodes.present if params["state"] == "present" else fake_nodes.absent
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "nodes")
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("cluster", "nodes"):
-            return establish(client, spec, given["timeout"], say, module.check_mode)
+        say = step.reporter(params["progress_file"], "nodes")
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "nodes"):
+            return establish(client, spec, params["timeout"], say, module.check_mode)
 
     ansible_module.run(module, work)
 

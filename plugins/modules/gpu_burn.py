@@ -119,21 +119,21 @@ def main() -> None:
             **ansible_module.PROGRESS,
         },
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "gpu burn-in")
+        say = step.reporter(params["progress_file"], "gpu burn-in")
         names = ("namespace", "run_id", "seconds", "image", "command", "timeout")
-        burn = gpu_burn.Burn(**{name: given[name] for name in names})
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("wait", "burn-in"):
-            found = gpu_burn.run(client, burn, say)
+        burn = gpu_burn.Burn(**{name: params[name] for name in names})
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("wait", "burn-in"):
+            gpus = gpu_burn.run(client, burn, say)
         if step.path is not None:
-            document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": found}
+            document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": gpus}
             files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
-        gpu_burn.check_results(found)
-        text = gpu_burn.summary(found, burn.seconds)
+        gpu_burn.check_results(gpus)
+        text = gpu_burn.summary(gpus, burn.seconds)
         say(text)
-        return {"changed": False, "gpus": found, "summary": text}
+        return {"changed": False, "gpus": gpus, "summary": text}
 
     ansible_module.run(module, work)
 

@@ -122,21 +122,21 @@ def main() -> None:
         required_if=[("state", "running", ["dest", "pool"]), ("state", "claimed", ["pool"])],
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
         names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
-        spec = hive_claim.ClaimSpec(run=given["run_id"], **{name: given[name] for name in names})
-        say = step.reporter(given["progress_file"], "hive")
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client:
-            if given["state"] == "absent":
+        spec = hive_claim.ClaimSpec(run=params["run_id"], **{name: params[name] for name in names})
+        say = step.reporter(params["progress_file"], "hive")
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
+            if params["state"] == "absent":
                 return {"changed": hive_claim.release(client, spec, module.check_mode)}
             changed = hive_claim.claim(client, spec, module.check_mode)
-            if given["state"] == "claimed" or module.check_mode:
+            if params["state"] == "claimed" or module.check_mode:
                 return {"changed": changed}
             with step.timed("cluster", "claim"):
-                found = hive_claim.wait(client, spec, Path(given["dest"]), say)
-            return {"changed": changed, "deployment": found.pop("deployment"), "cluster": found}
+                cluster = hive_claim.wait(client, spec, Path(params["dest"]), say)
+            return {"changed": changed, "deployment": cluster.pop("deployment"), "cluster": cluster}
 
     ansible_module.run(module, work)
 

@@ -133,33 +133,33 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "image")
+        say = step.reporter(params["progress_file"], "image")
         wanted = image_preload.Preload(
-            given["namespace"],
-            given["image"],
-            given["run_id"],
-            given["timeout"],
-            given["node_selector"],
-            tuple(given["tolerations"]),
-            {name: float(number) for name, number in given["resources"].items()},
-            given["service_account"],
+            params["namespace"],
+            params["image"],
+            params["run_id"],
+            params["timeout"],
+            params["node_selector"],
+            tuple(params["tolerations"]),
+            {name: float(number) for name, number in params["resources"].items()},
+            params["service_account"],
         )
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
             if module.check_mode:
                 names = image_preload.nodes_of(client, wanted)
-                return {"changed": True, "summary": f"{given['image']} would be pulled on {', '.join(names)}"}
+                return {"changed": True, "summary": f"{params['image']} would be pulled on {', '.join(names)}"}
             step.manifest("image_preload", [wanted.manifest()])
             with step.timed("wait", "pulls"):
                 rows = image_preload.run(client, wanted, say)
-        text = image_preload.format_pulls(given["image"], rows)
+        text = image_preload.format_pulls(params["image"], rows)
         say(text)
         if step.path is not None:
-            document = {"schema": "image_pulls/1", "image": given["image"], "nodes": rows}
+            document = {"schema": "image_pulls/1", "image": params["image"], "nodes": rows}
             files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
-        return {"changed": any(not (one["there"] or one["simulated"]) for one in rows), "nodes": rows, "summary": text}
+        return {"changed": any(not (row["there"] or row["simulated"]) for row in rows), "nodes": rows, "summary": text}
 
     ansible_module.run(module, work)
 

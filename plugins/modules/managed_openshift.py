@@ -117,19 +117,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.opens
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import Manager
 
 
-def do(manager: Manager, given: dict[str, Any]) -> dict[str, Any]:
+def do(manager: Manager, params: dict[str, Any]) -> dict[str, Any]:
     """Bring the cluster to the state; return the module's result."""
     manager.log_in()
-    if given["state"] == "begun":
-        tags = install_config.tags(given["settings"], given["expires"], given["owner"])
-        return {"changed": manager.create(given["settings"], tags, given["expires"])}
-    if given["state"] == "ready":
-        found = manager.await_ready(given["timeout"])
-        console = str((found.get("console") or {}).get("url") or "")
-        return {"changed": False, "kubeconfig": manager.kubeconfig(found), "console": console}
-    if given["state"] == "gathered":
-        return {"changed": True, "files": manager.logs(Path(given["bundle"]))}
-    return {"changed": manager.delete(given["timeout"])}
+    if params["state"] == "begun":
+        tags = install_config.tags(params["settings"], params["expires"], params["owner"])
+        return {"changed": manager.create(params["settings"], tags, params["expires"])}
+    if params["state"] == "ready":
+        cluster = manager.await_ready(params["timeout"])
+        console = str((cluster.get("console") or {}).get("url") or "")
+        return {"changed": False, "kubeconfig": manager.kubeconfig(cluster), "console": console}
+    if params["state"] == "gathered":
+        return {"changed": True, "files": manager.logs(Path(params["bundle"]))}
+    return {"changed": manager.delete(params["timeout"])}
 
 
 def main() -> None:
@@ -155,16 +155,16 @@ def main() -> None:
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], given["flavour"])
-        programs = {name: given[name] for name in ("rosa", "ocm")}
-        environment = {name: str(value) for name, value in given["environment"].items() if value not in (None, "")}
-        where = (given["flavour"], given["name"], given["run_id"], Path(given["install_dir"]), programs)
-        manager = Manager(*where, given["token"], environment, say, given["interval"])
-        with step.timed("cluster", f"{given['flavour']} {given['state']}"):
-            return do(manager, given)
+        say = step.reporter(params["progress_file"], params["flavour"])
+        programs = {name: params[name] for name in ("rosa", "ocm")}
+        environment = {name: str(value) for name, value in params["environment"].items() if value not in (None, "")}
+        where = (params["flavour"], params["name"], params["run_id"], Path(params["install_dir"]), programs)
+        manager = Manager(*where, params["token"], environment, say, params["interval"])
+        with step.timed("cluster", f"{params['flavour']} {params['state']}"):
+            return do(manager, params)
 
     ansible_module.run(module, work)
 

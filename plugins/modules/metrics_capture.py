@@ -118,12 +118,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
 )
 
 
-def server_of(given: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
+def server_of(params: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
     """Return the server to query while a context is open. Raises InputError, AccessError."""
-    if given["from_dump"]:
-        return metrics_dump.serving(given["run_dir"], given["program"] or "")
+    if params["from_dump"]:
+        return metrics_dump.serving(params["run_dir"], params["program"] or "")
     return nullcontext(
-        prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"], given["context"])
+        prometheus.named(params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"])
     )
 
 
@@ -146,17 +146,17 @@ def main() -> None:
     )
 
     def capture(step: Step) -> dict[str, Any]:
-        given = module.params
-        with step.timed("results", "metrics"), server_of(given) as server:
+        params = module.params
+        with step.timed("results", "metrics"), server_of(params) as server:
             result = capture_metrics.capture(
-                given["run_dir"],
+                params["run_dir"],
                 server,
-                given["queries"],
-                given["step"],
-                given["range"],
-                given["points"],
-                given["names"],
-                keep=given["from_dump"],
+                params["queries"],
+                params["step"],
+                params["range"],
+                params["points"],
+                params["names"],
+                keep=params["from_dump"],
             )
         return log_result(step, module.warn, result)
 

@@ -126,18 +126,20 @@ def main() -> None:
             **ansible_module.PROGRESS,
         },
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
         with step.timed("results", "metrics dump"):
             result = metrics_dump.dump(
-                given["run_dir"],
-                prometheus.named(given["url"], given["token"], given["ca_file"], given["kubeconfig"], given["context"]),
-                given["limit_bytes"],
-                given["seconds"],
-                step.reporter(given["progress_file"], "metrics"),
-                given["matchers"],
-                given["queries"],
+                params["run_dir"],
+                prometheus.named(
+                    params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"]
+                ),
+                params["limit_bytes"],
+                params["seconds"],
+                step.reporter(params["progress_file"], "metrics"),
+                params["matchers"],
+                params["queries"],
             )
         return log_result(step, module.warn, result)
 

@@ -85,11 +85,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        project = new_project.NewProject(given["name"], given["collection"], Path(given["root"]))
-        return new_project.write(project, Path(given["skeletons"]), module.check_mode)
+        project = new_project.NewProject(params["name"], params["collection"], Path(params["root"]))
+        return new_project.write(project, Path(params["skeletons"]), module.check_mode)
 
     ansible_module.run(module, work)
 

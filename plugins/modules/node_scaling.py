@@ -248,10 +248,10 @@ SIZED = {"users": {"type": "int", "default": 0}, "user": {"type": "dict"}, "node
 OF_CLUSTER = {"cluster": {"type": "str", "choices": ["sutest", "driver"], "default": "sutest"}}
 
 
-def spec_of(given: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
+def spec_of(params: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
     """Return the set that options describe. Raises InputError."""
-    values = {name: given[name] for name in (*SET, *SIZED) if name in given}
-    if given.get("cluster") == "driver" and not given["user"]:
+    values = {name: params[name] for name in (*SET, *SIZED) if name in params}
+    if params.get("cluster") == "driver" and not params["user"]:
         values["user"] = asdict(machine_sets.DRIVER_USER)
     values["user"] = node_sizing.read_fields(node_sizing.UserDemand, "user", values.get("user"))
     values["node"] = node_sizing.read_fields(node_sizing.NodeSize, "node", values.get("node"))
@@ -277,31 +277,31 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
+    params, check = module.params, module.check_mode
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "nodes")
-        path = Path(given["snapshot"]).absolute()
+        say = step.reporter(params["progress_file"], "nodes")
+        path = Path(params["snapshot"]).absolute()
         with (
-            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client,
             step.timed("cluster", "nodes"),
         ):
-            scaler = node_scaling.NodeScaler(client, path, given["run_id"], say)
+            scaler = node_scaling.NodeScaler(client, path, params["run_id"], say)
             result: dict[str, Any]
-            if given["state"] == "absent":
+            if params["state"] == "absent":
                 restored = node_scaling.restore_namespaces(client, path, scaler.diff, check)
-                result = scaler.restore(given["timeout"], check)
+                result = scaler.restore(params["timeout"], check)
                 return {**result, "changed": result["changed"] or restored, "diff": scaler.diff.shown()}
             result = {"changed": False}
-            if given["state"] == "present":
-                specs = [spec_of(one) for one in given["sets"] or [given]]
-                result = scaler.scale_all(specs, given["timeout"], check, given["machine_types"])
+            if params["state"] == "present":
+                specs = [spec_of(entry) for entry in params["sets"] or [params]]
+                result = scaler.scale_all(specs, params["timeout"], check, params["machine_types"])
                 if len(specs) == 1:
                     result |= {name: result["sets"][0][name] for name in ("name", "before")}
-            names = given["dedicated"]
+            names = params["dedicated"]
             if names:
                 asked = node_scaling.dedicate_namespaces(
-                    client, path, names, given["selector"], given["taint"], scaler.diff, check
+                    client, path, names, params["selector"], params["taint"], scaler.diff, check
                 )
                 result = {**result, "changed": result["changed"] or asked}
             return {**result, "diff": scaler.diff.shown()}

@@ -217,28 +217,28 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "operators")
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            if given["state"] == "absent":
+        say = step.reporter(params["progress_file"], "operators")
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+            if params["state"] == "absent":
                 removal = remove_operators.RemovalSpec(
-                    **{name: given[name] for name in remove_operators.RemovalSpec.__dataclass_fields__}
+                    **{name: params[name] for name in remove_operators.RemovalSpec.__dataclass_fields__}
                 )
                 with step.timed("cleanup", "operators"):
                     return remove_operators.remove(client, removal, say, module.check_mode)
-            operators = specs.read_operators(given["operators"])
+            operators = specs.read_operators(params["operators"])
             with step.timed("cluster", "operators"):
                 return install.install(
                     client,
                     operators,
-                    given["run_id"],
-                    given["timeout"],
+                    params["run_id"],
+                    params["timeout"],
                     step,
                     say,
                     module.check_mode,
-                    given["pull_secrets"],
+                    params["pull_secrets"],
                 )
 
     ansible_module.run(module, work)

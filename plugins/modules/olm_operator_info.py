@@ -124,9 +124,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with Client.from_kubeconfig(module.params["kubeconfig"], module.params["context"]) as client:
-            found = installed_operators(client, module.params["packages"])
-            save_state(client, found, step, module.params["namespaces"])
-            return {"changed": False, "operators": found}
+            operators = installed_operators(client, module.params["packages"])
+            save_state(client, operators, step, module.params["namespaces"])
+            return {"changed": False, "operators": operators}
 
     ansible_module.run(module, work)
 

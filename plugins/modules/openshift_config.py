@@ -121,42 +121,47 @@ MACHINE = {
 }
 
 
-def render(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+def render(params: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the documents by file name, and the module's results. Raises InputError."""
     try:
-        auths = json.loads(given["pull_secret"])["auths"]
+        auths = json.loads(params["pull_secret"])["auths"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'") from error
     if not isinstance(auths, dict):
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'")
-    settings = {**given["settings"], "cluster_provider": given["provider"]}
+    settings = {**params["settings"], "cluster_provider": params["provider"]}
     results: dict[str, Any] = {"machines": [], "rendezvous": ""}
     documents: dict[str, dict[str, Any]] = {}
-    if not providers.PROVIDERS[given["provider"]].bare_metal:
-        tags = install_config.tags(settings, given["expires"], given["owner"])
-        config = install_config.ipi(settings, given["name"], tags)
+    if not providers.PROVIDERS[params["provider"]].bare_metal:
+        tags = install_config.tags(settings, params["expires"], params["owner"])
+        config = install_config.ipi(settings, params["name"], tags)
     else:
-        machines = [bare_metal_hosts.read(one["name"], one["role"], one["vars"], settings) for one in given["machines"]]
-        config = install_config.agent(settings, given["name"], *bare_metal_hosts.check_set(machines))
-        agent = bare_metal_hosts.agent_config(machines, settings, given["name"])
+        machines = [
+            bare_metal_hosts.read(machine["name"], machine["role"], machine["vars"], settings)
+            for machine in params["machines"]
+        ]
+        config = install_config.agent(settings, params["name"], *bare_metal_hosts.check_set(machines))
+        agent = bare_metal_hosts.agent_config(machines, settings, params["name"])
         documents["agent-config.yaml"] = agent
         addresses = bare_metal_hosts.addressed(machines, settings)
         results["rendezvous"] = agent["rendezvousIP"]
         results["machines"] = [
             {
-                "name": one.name,
-                "role": one.role,
-                "ip": addresses[one.name],
-                "address": one.bmc_address,
-                "user": one.bmc_user,
-                "system": one.bmc_system,
+                "name": machine.name,
+                "role": machine.role,
+                "ip": addresses[machine.name],
+                "address": machine.bmc_address,
+                "user": machine.bmc_user,
+                "system": machine.bmc_system,
             }
-            for one in machines
+            for machine in machines
         ]
-        unreachable = [one["name"] for one in results["machines"] if not one["address"] or not one["user"]]
+        unreachable = [
+            machine["name"] for machine in results["machines"] if not machine["address"] or not machine["user"]
+        ]
         if unreachable:
             raise InputError(f"{unreachable[0]}: bmc_address or bmc_user is missing in the inventory")
-    documents["install-config.yaml"] = install_config.with_secrets(config, given["pull_secret"], given["ssh_key"])
+    documents["install-config.yaml"] = install_config.with_secrets(config, params["pull_secret"], params["ssh_key"])
     return documents, results
 
 
@@ -183,8 +188,8 @@ def main() -> None:
         before = installer.configure(documents, module.check_mode)
         after = {name: files.plain(document) for name, document in documents.items()}
         diff = {
-            "before": {name: install_config.shown(one) for name, one in before.items()},
-            "after": {name: install_config.shown(one) for name, one in after.items()},
+            "before": {name: install_config.shown(document) for name, document in before.items()},
+            "after": {name: install_config.shown(document) for name, document in after.items()},
         }
         for name, document in diff["after"].items():
             step.manifest(name.removesuffix(".yaml"), [document])

@@ -98,17 +98,17 @@ def main() -> None:
             "lifetime": {"type": "float", "default": 14400},
         }
     )
-    given = module.params
-    folder = Path(given["folder"])
+    params = module.params
+    folder = Path(params["folder"])
 
     def work(_step: Step) -> dict[str, Any]:
-        if given["state"] == "absent":
+        if params["state"] == "absent":
             stopped = installer_process.stop(folder, 2.0)
             there = folder.exists()
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
-        address = given["address"] or boot_image_server.own_address(given["towards"])
-        port, started = boot_image_server.start(folder, address, given["port"], given["lifetime"])
+        address = params["address"] or boot_image_server.own_address(params["towards"])
+        port, started = boot_image_server.start(folder, address, params["port"], params["lifetime"])
         return {"changed": started, "url": f"http://{address}:{port}"}
 
     ansible_module.run(module, work)

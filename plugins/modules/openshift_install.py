@@ -163,13 +163,13 @@ def main() -> None:
         },
         required_if=[("state", "gathered", ["bundle"])],
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "openshift-install")
-        with step.timed("cluster", f"openshift-install {given['state']}"):
+        say = step.reporter(params["progress_file"], "openshift-install")
+        with step.timed("cluster", f"openshift-install {params['state']}"):
             return install_steps.do(
-                given["state"], {**given, "install_dir": Path(given["install_dir"])}, say, step.path
+                params["state"], {**params, "install_dir": Path(params["install_dir"])}, say, step.path
             )
 
     ansible_module.run(module, work)

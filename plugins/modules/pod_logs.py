@@ -160,15 +160,15 @@ def main() -> None:
             **ansible_module.PROGRESS,
         },
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        spec = pod_logs.LogCollectionSpec.of(given)
-        say = step.reporter(given["progress_file"], "logs")
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client, step.timed("logs"):
+        spec = pod_logs.LogCollectionSpec.of(params)
+        say = step.reporter(params["progress_file"], "logs")
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("logs"):
             result = pod_logs.LogCollection(client, spec, say).run()
         text = pod_logs.text(result)
-        if given["which"] != "none":
+        if params["which"] != "none":
             say(text)
         # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}

@@ -90,14 +90,14 @@ def main() -> None:
         },
         required_if=[("state", "booted", ["image"])],
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "redfish_machines")
-        bmcs = machine_fleet.bmcs(given)
-        with step.timed("cluster", f"machines {given['state']}"):
-            found, changed = machine_fleet.bring(bmcs, given["state"], given["image"], given, say)
-        return {"changed": changed, "machines": found}
+        say = step.reporter(params["progress_file"], "redfish_machines")
+        bmcs = machine_fleet.bmcs(params)
+        with step.timed("cluster", f"machines {params['state']}"):
+            machines, changed = machine_fleet.bring(bmcs, params["state"], params["image"], params, say)
+        return {"changed": changed, "machines": machines}
 
     ansible_module.run(module, work)
 

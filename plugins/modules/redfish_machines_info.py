@@ -67,11 +67,11 @@ def main() -> None:
         argument_spec={**machine_fleet.BMCS, **ansible_module.STEP, **ansible_module.PROGRESS},
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "redfish_machines_info")
-        return {"changed": False, "machines": machine_fleet.read(machine_fleet.bmcs(given), given, say)}
+        say = step.reporter(params["progress_file"], "redfish_machines_info")
+        return {"changed": False, "machines": machine_fleet.read(machine_fleet.bmcs(params), params, say)}
 
     ansible_module.run(module, work)
 

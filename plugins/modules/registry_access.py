@@ -143,19 +143,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
+    params, check = module.params, module.check_mode
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "registry")
-        path = Path(given["inventory"]).absolute()
+        say = step.reporter(params["progress_file"], "registry")
+        path = Path(params["inventory"]).absolute()
         with (
-            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client,
             step.timed("cluster", "registry"),
         ):
-            access = RegistryAccess(client, path, given["run_id"], given["timeout"], given["settle"], say)
-            if given["state"] == "absent":
+            access = RegistryAccess(client, path, params["run_id"], params["timeout"], params["settle"], say)
+            if params["state"] == "absent":
                 return {"changed": access.back(check)}
-            return {"changed": access.give(given["pull_secret"], given["mirrors"], check)}
+            return {"changed": access.give(params["pull_secret"], params["mirrors"], check)}
 
     ansible_module.run(module, work)
 

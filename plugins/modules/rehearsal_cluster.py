@@ -200,15 +200,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, exit_on_signal)
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "rehearsal")
-        options = Options.of({**given, "started": processes.began(os.getpid())})
-        with step.timed("cluster", f"rehearsal {given['state']}"):
-            return cluster_lifecycle.bring(options, given["state"], say, module.check_mode)
+        say = step.reporter(params["progress_file"], "rehearsal")
+        options = Options.of({**params, "started": processes.began(os.getpid())})
+        with step.timed("cluster", f"rehearsal {params['state']}"):
+            return cluster_lifecycle.bring(options, params["state"], say, module.check_mode)
 
     ansible_module.run(module, work)
 

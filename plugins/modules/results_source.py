@@ -116,18 +116,20 @@ def main() -> None:
         s3.download(export_run.s3_location(module.params, url), folder)
 
     def fetch(step: Step) -> dict[str, Any]:
-        given = module.params
+        params = module.params
         rows = []
-        for one in given["sources"]:
-            kept = fetch_run.with_timelines(one) if given["keep_directories"] else None
-            found = kept or fetch_run.fetch(one, Path(given["dest"]), download, given["ca_file"] or "", given["suffix"])
-            run = run_reader.read(found.path)
+        for source in params["sources"]:
+            kept = fetch_run.with_timelines(source) if params["keep_directories"] else None
+            fetched = kept or fetch_run.fetch(
+                source, Path(params["dest"]), download, params["ca_file"] or "", params["suffix"]
+            )
+            run = run_reader.read(fetched.path)
             if run.record and kept is None:
-                note = {"source": one, "at": stamp(), "migrated": found.migrated}
-                files.write_yaml(found.path / "run.yml", {**run.record, "replot": note})
+                note = {"source": source, "at": stamp(), "migrated": fetched.migrated}
+                files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": note})
             role = str(run.record.get("role") or run.record.get("project") or "")
-            row = {"path": str(found.path), "run": run.id, "role": role, "source": one}
-            rows.append({**row, "migrated": found.migrated})
+            row = {"path": str(fetched.path), "run": run.id, "role": role, "source": source}
+            rows.append({**row, "migrated": fetched.migrated})
         return {"changed": True, "runs": rows}
 
     ansible_module.run(module, fetch)

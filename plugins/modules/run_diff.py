@@ -108,15 +108,15 @@ def main() -> None:
             **ansible_module.PROGRESS,
         },
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "run_diff")
-        with step.timed("other", "run_diff"), Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            if given["moment"] == "before":
-                result = run_diff.record_before(client, given["run_dir"], given["run_id"])
+        say = step.reporter(params["progress_file"], "run_diff")
+        with step.timed("other", "run_diff"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+            if params["moment"] == "before":
+                result = run_diff.record_before(client, params["run_dir"], params["run_id"])
             else:
-                result = run_diff.compare_after(client, given["run_dir"], given["run_id"], given["timeout"], say)
+                result = run_diff.compare_after(client, params["run_dir"], params["run_id"], params["timeout"], say)
             say(result["summary"])
             return result
 

@@ -154,37 +154,37 @@ def main() -> None:
         },
         supports_check_mode=False,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "files")
+        say = step.reporter(params["progress_file"], "files")
         spec = fetch_files.FetchSpec(
-            given["namespace"],
-            given["claim"],
-            given["run_id"],
-            given["beginning"],
-            tuple(given["files"]),
-            Path(given["dest"]),
-            given["limit_bytes"],
-            given["image"],
-            given["script"],
-            given["timeout"],
-            given["node_selector"],
-            tuple(given["tolerations"]),
-            given["service_account"],
+            params["namespace"],
+            params["claim"],
+            params["run_id"],
+            params["beginning"],
+            tuple(params["files"]),
+            Path(params["dest"]),
+            params["limit_bytes"],
+            params["image"],
+            params["script"],
+            params["timeout"],
+            params["node_selector"],
+            tuple(params["tolerations"]),
+            params["service_account"],
         )
         fetch_files.check_fetch(spec)
         # Cleanup reads from these which kinds the run created, if it may not list all of them.
         step.manifest("files", volume_job.job_manifests(spec.job(0)))
-        with step.timed("wait", "files"), Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            found = fetch_files.fetch_files(client, spec, say)
-        summary = fetch_files.format_files(found)
+        with step.timed("wait", "files"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+            result = fetch_files.fetch_files(client, spec, say)
+        summary = fetch_files.format_files(result)
         say(summary)
-        listed = {key: found[key] for key in ("files", "left_out", "unmatched")}
+        listed = {key: result[key] for key in ("files", "left_out", "unmatched")}
         document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}
         spec.to.mkdir(parents=True, exist_ok=True)
         files.write_json(spec.to / "files.json", document, "volume_files/1")
-        return {**found, "summary": summary}
+        return {**result, "summary": summary}
 
     ansible_module.run(module, work)
 

@@ -249,30 +249,30 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "storage")
-        namespace, name = given["namespace"], given["claim"]
-        with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-            if given["state"] == "absent":
+        say = step.reporter(params["progress_file"], "storage")
+        namespace, name = params["namespace"], params["claim"]
+        with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+            if params["state"] == "absent":
                 changed = storage_volume.remove_volume(
-                    client, namespace, name, given["timeout"], say, module.check_mode
+                    client, namespace, name, params["timeout"], say, module.check_mode
                 )
                 return {"changed": changed, "claim": name, "summary": f"claim {namespace}/{name} is gone"}
-            sources = read_sources(given["sources"], given["registries"])
+            sources = read_sources(params["sources"], params["registries"])
             options = ("size", "access_mode", "storage_class", "run_id", "keep", "simulated")
-            volume = VolumeClaim(namespace, name, **{one: given[one] for one in options})
-            spec = _spec(given)
+            volume = VolumeClaim(namespace, name, **{option: params[option] for option in options})
+            spec = _spec(params)
             # Cleanup reads from these which kinds the run created, if it may not list all of them.
             job = spec.job(sources)
-            made = [one for one in volume_job.job_manifests(job) if one["kind"] != "Secret"]
+            made = [manifest for manifest in volume_job.job_manifests(job) if manifest["kind"] != "Secret"]
             step.manifest(
                 "storage", [*([] if volume.keep else volume.manifests()), *made, volume_job.empty_secret(job)]
             )
             with step.timed("wait", "downloads"):
                 result = storage_volume.ensure_volume(
-                    client, volume, spec, sources, say, given["verify"], module.check_mode
+                    client, volume, spec, sources, say, params["verify"], module.check_mode
                 )
         say(result["summary"])
         if step.path is not None:
@@ -283,31 +283,31 @@ def main() -> None:
     ansible_module.run(module, work)
 
 
-def _spec(given: dict[str, Any]) -> DownloadSpec:
+def _spec(params: dict[str, Any]) -> DownloadSpec:
     authority = ""
-    if given["ca_file"]:
+    if params["ca_file"]:
         try:
-            authority = Path(given["ca_file"]).read_text(encoding="utf-8")
+            authority = Path(params["ca_file"]).read_text(encoding="utf-8")
         except OSError as error:
-            raise InputError(f"storage_ca_file {given['ca_file']}: {error.strerror}") from error
-    if given["parallel"] < 1:
-        raise InputError(f"parallel is {given['parallel']}, and it must be at least 1")
+            raise InputError(f"storage_ca_file {params['ca_file']}: {error.strerror}") from error
+    if params["parallel"] < 1:
+        raise InputError(f"parallel is {params['parallel']}, and it must be at least 1")
     return DownloadSpec(
-        given["namespace"],
-        given["claim"],
-        given["run_id"],
-        given["image"],
-        given["script"],
-        {name: given[option] for option, name in CREDENTIALS.items()},
-        given["hub_url"],
-        given["s3_endpoint"],
-        given["s3_region"],
+        params["namespace"],
+        params["claim"],
+        params["run_id"],
+        params["image"],
+        params["script"],
+        {name: params[option] for option, name in CREDENTIALS.items()},
+        params["hub_url"],
+        params["s3_endpoint"],
+        params["s3_region"],
         authority,
-        given["parallel"],
-        given["timeout"],
-        given["node_selector"],
-        tuple(given["tolerations"]),
-        given["service_account"],
+        params["parallel"],
+        params["timeout"],
+        params["node_selector"],
+        tuple(params["tolerations"]),
+        params["service_account"],
     )
 
 

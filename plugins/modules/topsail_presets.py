@@ -85,10 +85,10 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        return write_presets.write(Path(given["src"]), Path(given["dest"]), given["presets"], module.check_mode)
+        return write_presets.write(Path(params["src"]), Path(params["dest"]), params["presets"], module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -146,31 +146,33 @@ def main() -> None:
             **ansible_module.PROGRESS,
         },
     )
-    given = module.params
+    params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        log_format, settings = LogFormat.of(given["log_format"]), training_log.numbers(given["settings"])
-        folder = given["logs_dir"] or Path(given["point_dir"]) / "logs"
+        log_format, settings = LogFormat.of(params["log_format"]), training_log.numbers(params["settings"])
+        folder = params["logs_dir"] or Path(params["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
             logs = (
-                training_rows.logs_in(folder) if given["pods"] is None else training_rows.logs_of(given["pods"], folder)
+                training_rows.logs_in(folder)
+                if params["pods"] is None
+                else training_rows.logs_of(params["pods"], folder)
             )
             changed, rows = training_rows.write(
-                given["point_dir"],
+                params["point_dir"],
                 logs,
                 log_format,
-                given["simulated"],
-                given["real_nodes"],
+                params["simulated"],
+                params["real_nodes"],
                 settings,
             )
         text = training_rows.text(rows)
         if rows:
-            step.reporter(given["progress_file"], "training")(text)
+            step.reporter(params["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         unexpected = training_rows.unexpected(rows, log_format.expected_of(settings))
-        found = {"errors": errors, "unexpected": unexpected, "unchecked": training_rows.unchecked(rows)}
-        found |= training_rows.summary(rows)
-        return {"changed": changed, "summary": text, **found}
+        findings = {"errors": errors, "unexpected": unexpected, "unchecked": training_rows.unchecked(rows)}
+        findings |= training_rows.summary(rows)
+        return {"changed": changed, "summary": text, **findings}
 
     ansible_module.run(module, work)
 

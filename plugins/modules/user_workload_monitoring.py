@@ -88,17 +88,17 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
+    params, check = module.params, module.check_mode
 
     def work(step: Step) -> dict[str, Any]:
-        say = step.reporter(given["progress_file"], "monitoring")
-        path, diff = Path(given["snapshot"]), ObjectDiff()
+        say = step.reporter(params["progress_file"], "monitoring")
+        path, diff = Path(params["snapshot"]), ObjectDiff()
         with (
-            Client.from_kubeconfig(given["kubeconfig"], given["context"], timeout=30) as client,
+            Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client,
             step.timed("cluster", "monitoring"),
         ):
-            if given["state"] == "present":
-                changed = user_workload_monitoring.switch_on(client, path, given["timeout"], say, diff, check)
+            if params["state"] == "present":
+                changed = user_workload_monitoring.switch_on(client, path, params["timeout"], say, diff, check)
             else:
                 changed = user_workload_monitoring.restore(client, path, diff, check)
         return {"changed": changed, "diff": diff.shown()}

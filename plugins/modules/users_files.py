@@ -123,25 +123,25 @@ def main() -> None:
     ansible_module.run(module, lambda step: _work(module.params, step))
 
 
-def _work(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def _work(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
-    dest, recorded = Path(given["dest"]), user_uploads.recorded_users(Path(given["dest"]))
-    count = recorded if given["state"] == "absent" else given["count"]
+    dest, recorded = Path(params["dest"]), user_uploads.recorded_users(Path(params["dest"]))
+    count = recorded if params["state"] == "absent" else params["count"]
     if count is None:
         return {"changed": False}
-    spec = user_files.UsersSpec(given["namespace"], given["run_id"], given["point"], count, given["required"], dest)
-    uploads = UserUploads.from_params(given, spec.namespace, spec.run, spec.point, dest, count)
-    with Client.from_kubeconfig(given["kubeconfig"], given["context"]) as client:
-        if given["state"] == "fetched":
-            found = user_files.fetch_users(client, spec, uploads)
-            step.log(found["summary"])
-            return found
+    spec = user_files.UsersSpec(params["namespace"], params["run_id"], params["point"], count, params["required"], dest)
+    uploads = UserUploads.from_params(params, spec.namespace, spec.run, spec.point, dest, count)
+    with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+        if params["state"] == "fetched":
+            result = user_files.fetch_users(client, spec, uploads)
+            step.log(result["summary"])
+            return result
         if uploads is None:
             if recorded:
                 where = f"{dest / user_uploads.FILE} names them"
                 step.log(f"workload_collect_s3 is not set: files that users have uploaded stay there; {where}")
             return {"changed": False}
-        if given["state"] == "prepared":
+        if params["state"] == "prepared":
             uploads.prepare(client)
         else:
             user_uploads.fetch_left_uploads(client, uploads, step.log)

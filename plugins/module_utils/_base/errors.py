@@ -88,15 +88,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     Matching follows difflib.get_close_matches (Ratcliff and Obershelp, 1988).
     """
-    found = difflib.get_close_matches(str(name), [str(one) for one in known], n=1, cutoff=0.6)
-    return f" (did you mean '{found[0]}'?)" if found else ""
+    matches = difflib.get_close_matches(str(name), [str(candidate) for candidate in known], n=1, cutoff=0.6)
+    return f" (did you mean '{matches[0]}'?)" if matches else ""
 
 
 def nearest_file(path: Path) -> str:
     """Return " (did you mean 'x'?)" for the file beside ``path`` with the most similar name, or an empty string."""
     try:
-        beside = {one.name: str(one) for one in path.parent.iterdir()}
+        beside = {sibling.name: str(sibling) for sibling in path.parent.iterdir()}
     except OSError:
         return ""
-    found = difflib.get_close_matches(path.name, list(beside), n=1, cutoff=0.6)
-    return f" (did you mean '{beside[found[0]]}'?)" if found else ""
+    matches = difflib.get_close_matches(path.name, list(beside), n=1, cutoff=0.6)
+    return f" (did you mean '{beside[matches[0]]}'?)" if matches else ""

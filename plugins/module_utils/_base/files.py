@@ -322,7 +322,7 @@ def read_definitions(
 
     check(entry, where) validates everything but the keys. Raises InputError naming file and entry.
     """
-    found: dict[str, dict[str, Any]] = {}
+    definitions: dict[str, dict[str, Any]] = {}
     for path in paths:
         entries = read_yaml(path) or []
         if not isinstance(entries, list):
@@ -334,9 +334,9 @@ def read_definitions(
             where = f"{where} ({entry.get('name', 'without name')})"
             _check_definition_keys(entry, where, required, optional)
             check(entry, where)
-            found[entry["name"]] = dict(entry)
+            definitions[entry["name"]] = dict(entry)
         check_schema(schema, entries)
-    return list(found.values())
+    return list(definitions.values())
 
 
 def _check_definition_keys(

@@ -106,19 +106,19 @@ def parse_value(text: object, unit: str, of: str = "") -> float:
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool) and isfinite(text):
         return float(text)
-    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
-    if not found:
+    match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    if not match:
         raise InputError(f"{text!r} is no number{f' with or without the unit {unit}' if unit else ''}")
     amount: float | None
-    if not found[3] or found[3] in _spellings(unit):
-        amount = float(found[2].replace(",", ""))
+    if not match[3] or match[3] in _spellings(unit):
+        amount = float(match[2].replace(",", ""))
     else:
-        amount = _parse_duration(f"{found[2]} {found[3]}") if unit == "s" else None
+        amount = _parse_duration(f"{match[2]} {match[3]}") if unit == "s" else None
     if amount is None:
         raise InputError(f"{text!r} has another unit than {f'{of}, ' if of else ''}{unit or 'a plain number'}")
     if not isfinite(amount):
         raise InputError(f"{text!r} is too large a number")
-    return -amount if found[1] else amount
+    return -amount if match[1] else amount
 
 
 def _spellings(unit: str) -> set[str]:
@@ -155,9 +155,9 @@ def interval(low: float, high: float, unit: str) -> str:
     return span(low, high, unit).replace(" – ", " to ")
 
 
-def count(amount: int, one: str, many: str = "") -> str:
+def count(amount: int, singular: str, many: str = "") -> str:
     """Return "1 workload", "12 workloads"."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+    return f"{amount:,} {singular if amount == 1 else many or singular + 's'}"
 
 
 def format_list(names: Iterable[str], most: int = 5) -> str:
@@ -201,10 +201,10 @@ def join_with_and(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def unknown_value(what: str, given: object, known: Iterable[str]) -> InputError:
+def unknown_value(what: str, choice: object, known: Iterable[str]) -> InputError:
     """Return the error for an unknown value, naming the known ones and the nearest."""
-    names = [str(one) for one in known]
-    return InputError(f"{what} '{given}' is none of {', '.join(names)}{nearest(str(given), names)}")
+    names = [str(name) for name in known]
+    return InputError(f"{what} '{choice}' is none of {', '.join(names)}{nearest(str(choice), names)}")
 
 
 #: Maximum length of a setting's value in a table.
@@ -223,10 +223,10 @@ _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e
 
 def parse_go_duration(text: str) -> float | None:
     """Return the seconds of a duration; None for an invalid one (time.ParseDuration)."""
-    found = list(_GO_PART.finditer(text or ""))
-    if not found or "".join(one.group() for one in found) != text:
+    parts = list(_GO_PART.finditer(text or ""))
+    if not parts or "".join(part.group() for part in parts) != text:
         return None
-    return sum(float(one["number"]) * _GO_UNITS[one["unit"]] for one in found)
+    return sum(float(part["number"]) * _GO_UNITS[part["unit"]] for part in parts)
 
 
 # The grammar of the Kubernetes API (apimachinery, resource.Quantity). 1E is 10**18, 1E3 is 1000.
@@ -240,8 +240,8 @@ _KUBE_FACTORS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KM
 
 def is_kube_quantity(text: object) -> bool:
     """Return whether an API server would take ``text`` as the request of a container, which is not negative."""
-    found = _KUBE_QUANTITY.fullmatch(str(text))
-    return found is not None and not found["number"].startswith("-")
+    match = _KUBE_QUANTITY.fullmatch(str(text))
+    return match is not None and not match["number"].startswith("-")
 
 
 def parse_kube_quantity(text: object) -> float:
@@ -249,7 +249,7 @@ def parse_kube_quantity(text: object) -> float:
 
     The server normalizes 1024Gi to 1Ti, so quantities must be compared as numbers.
     """
-    found = _KUBE_QUANTITY.fullmatch(str(text))
-    if not found:
+    match = _KUBE_QUANTITY.fullmatch(str(text))
+    if not match:
         return float("nan")
-    return float(found["number"] + (found["exponent"] or "")) * _KUBE_FACTORS[found["suffix"] or ""]
+    return float(match["number"] + (match["exponent"] or "")) * _KUBE_FACTORS[match["suffix"] or ""]

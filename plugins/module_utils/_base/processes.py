@@ -25,7 +25,7 @@ EXEC = 1.0
 
 def pids() -> list[int]:
     """Return the pids of all processes of this machine."""
-    return [int(one.name) for one in ROOT.iterdir() if one.name.isdigit()]
+    return [int(folder.name) for folder in ROOT.iterdir() if folder.name.isdigit()]
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -84,7 +84,7 @@ def environment_of(pid: int) -> dict[str, str]:
             raw = path.read_bytes()
     except OSError:
         return {}
-    pairs = (one.decode("utf-8", "replace").partition("=") for one in raw.split(b"\0") if b"=" in one)
+    pairs = (variable.decode("utf-8", "replace").partition("=") for variable in raw.split(b"\0") if b"=" in variable)
     return {key: value for key, _equals, value in pairs}
 
 
@@ -101,8 +101,8 @@ def _await_exec(pid: int) -> None:
 def marked(name: str, value: str) -> dict[int, dict[str, str]]:
     """Return the living processes, except this one, with ``name=value`` in their environment: pid -> environment."""
     living = (pid for pid in pids() if pid != os.getpid() and ticks_of(pid) is not None)
-    found = ((pid, environment_of(pid)) for pid in living)
-    return {pid: environment for pid, environment in found if environment.get(name) == value}
+    environments = ((pid, environment_of(pid)) for pid in living)
+    return {pid: environment for pid, environment in environments if environment.get(name) == value}
 
 
 def memory_of(pid: int) -> int:
@@ -263,22 +263,22 @@ def end(
 
     session: SIGKILL goes to the whole session that each of them leads.
     """
-    handles = [_Handle(one) for one in wanted]
+    handles = [_Handle(process) for process in wanted]
     try:
         for number, patience in ((first, grace), (signal.SIGKILL, KILLED)):
-            for one in handles:
-                one.send(number, session and number == signal.SIGKILL)
+            for handle in handles:
+                handle.send(number, session and number == signal.SIGKILL)
             _await_end(handles, patience)
-        return [one.process for one in handles if one.is_alive()]
+        return [handle.process for handle in handles if handle.is_alive()]
     finally:
-        for one in handles:
-            one.close()
+        for handle in handles:
+            handle.close()
 
 
 def _await_end(handles: list[_Handle], patience: float) -> None:
     deadline = time.monotonic() + patience
-    while (living := [one for one in handles if one.is_alive()]) and (left := deadline - time.monotonic()) > 0:
-        descriptors = [one.descriptor for one in living if one.descriptor is not None]
+    while (living := [handle for handle in handles if handle.is_alive()]) and (left := deadline - time.monotonic()) > 0:
+        descriptors = [handle.descriptor for handle in living if handle.descriptor is not None]
         if len(descriptors) == len(living):
             # A pidfd becomes readable when its process ends.
             poll = select.poll()

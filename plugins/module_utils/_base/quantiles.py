@@ -23,10 +23,10 @@ def summary(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
     ordered = sorted(values)
-    found = {name: round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
-    return {**found, "max": round(ordered[-1], 6)}
+    percentiles = {name: round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
+    return {**percentiles, "max": round(ordered[-1], 6)}
 
 
-def on_time(found: dict[str, float] | None, most: float) -> bool:
+def on_time(percentiles: dict[str, float] | None, most: float) -> bool:
     """Return whether the P99 of a summary() is at most ``most`` seconds. A closed loop (None) is always on time."""
-    return found is None or found["p99"] <= most
+    return percentiles is None or percentiles["p99"] <= most

@@ -81,7 +81,7 @@ class Finding:
 
 def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
     """Return every encoding of known values: encoded -> description. Too short values are ignored."""
-    found: dict[bytes, str] = {}
+    descriptions: dict[bytes, str] = {}
     for name, value in secrets.items():
         value = str(value)
         for part in {value, *value.splitlines()} if "\n" in value else {value}:
@@ -92,17 +92,17 @@ def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
             spelled.append(quote_plus(part.strip()).encode())
             if len(raw) >= WORD:
                 spelled += _base64_of(raw)
-            found.update(dict.fromkeys(spelled, f"the value of {name}"))
-    return found
+            descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
+    return descriptions
 
 
 def _base64_of(raw: bytes) -> list[bytes]:
     """Return the base64 encodings of ``raw`` at each of the three alignments, without the edges."""
-    found = []
+    encodings = []
     for offset in range(3):
         text = base64.b64encode(b"\0" * offset + raw)[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
-        found += [text, text.translate(bytes.maketrans(b"+/", b"-_"))]
-    return [text for text in found if len(text) >= WORD]
+        encodings += [text, text.translate(bytes.maketrans(b"+/", b"-_"))]
+    return [text for text in encodings if len(text) >= WORD]
 
 
 def of_kubeconfig(path: str | Path) -> dict[str, str]:
@@ -112,18 +112,18 @@ def of_kubeconfig(path: str | Path) -> dict[str, str]:
         config = files.read_yaml(where)
     except (DataError, OSError, UnicodeDecodeError):
         return {}
-    found = {}
+    credentials = {}
     for entry in (config or {}).get("users") or []:
         user = entry.get("user") or {}
         name = f"user {entry.get('name')} in a kubeconfig"
         for key in ("token", "password", "client-key-data"):
             if user.get(key):
-                found[f"{key} of {name}"] = str(user[key])
+                credentials[f"{key} of {name}"] = str(user[key])
         for key in ("tokenFile", "client-key"):
             file = where.parent / str(user.get(key) or "")
             if user.get(key) and file.is_file():
-                found[f"{key} of {name}"] = file.read_text(encoding="utf-8", errors="replace")
-    return found
+                credentials[f"{key} of {name}"] = file.read_text(encoding="utf-8", errors="replace")
+    return credentials
 
 
 class Gate:
@@ -133,34 +133,34 @@ class Gate:
         self._literals = literals(secrets)
         longest_first = sorted(self._literals, key=len, reverse=True)
         words = [
-            rb"(?<![\w])" + re.escape(one) + rb"(?![\w])" if len(one) < WORD else re.escape(one)
-            for one in longest_first
+            rb"(?<![\w])" + re.escape(literal) + rb"(?![\w])" if len(literal) < WORD else re.escape(literal)
+            for literal in longest_first
         ]
         self._known = re.compile(b"|".join(words)) if words else None
 
     def search(self, top: Path, files: Iterable[Path]) -> list[Finding]:
         """Return the findings, at most MOST."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for path in files:
             name = str(path.relative_to(top))
             for finding in self._names(name):
-                found.append(finding)
+                findings.append(finding)
             for inside, stream_parts in _contents(path):
                 shown = f"{name} ({inside})" if inside else name
-                found += self._in(shown, stream_parts)
-                if len(found) >= MOST:
-                    return found[:MOST]
-        return found
+                findings += self._in(shown, stream_parts)
+                if len(findings) >= MOST:
+                    return findings[:MOST]
+        return findings
 
     def check(self, top: Path, files: Iterable[Path]) -> int:
         """Return the number of files searched. Raises SecretFound naming file and line of each finding."""
         searched = list(files)
-        found = self.search(top, searched)
-        if found:
-            places = "; ".join(str(one) for one in found)
+        findings = self.search(top, searched)
+        if findings:
+            places = "; ".join(str(finding) for finding in findings)
             raise SecretFound(
-                f"nothing was exported: {len(found)}{' or more' if len(found) == MOST else ''} "
-                f"place{'s' if len(found) > 1 else ''} of {top.name} with a secret: {places}. "
+                f"nothing was exported: {len(findings)}{' or more' if len(findings) == MOST else ''} "
+                f"place{'s' if len(findings) > 1 else ''} of {top.name} with a secret: {places}. "
                 "Remove it there and at its source, then export again"
             )
         return len(searched)
@@ -186,7 +186,7 @@ class Gate:
             yield Finding("(a file's name)", 0, "a secret value is in the name of a file")
 
     def _in(self, name: str, parts: Iterable[bytes]) -> list[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         seen: set[int] = set()
         lines, before, offset = 1, b"", 0
         for part in parts:
@@ -195,14 +195,14 @@ class Gate:
                 absolute = offset + place
                 if absolute not in seen:
                     seen.add(absolute)
-                    found.append(Finding(name, lines + data.count(b"\n", 0, place), what))
-                if len(found) >= MOST:
-                    return found
+                    findings.append(Finding(name, lines + data.count(b"\n", 0, place), what))
+                if len(findings) >= MOST:
+                    return findings
             kept = min(OVERLAP, len(data))
             lines += data.count(b"\n", 0, len(data) - kept)
             offset += len(data) - kept
             before = data[len(data) - kept :]
-        return sorted(found, key=lambda one: one.line)
+        return sorted(findings, key=lambda finding: finding.line)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
         if self._known:
@@ -233,13 +233,13 @@ def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
     try:
         if name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
             with tarfile.open(path) as tar:
-                for member in _bounded(path, ((one, one.size) for one in tar)):
+                for member in _bounded(path, ((entry, entry.size) for entry in tar)):
                     stream = tar.extractfile(member) if member.isfile() else None
                     if stream is not None:
                         yield member.name, _parts(stream)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as packed:
-                for packed_file in _bounded(path, ((one, one.file_size) for one in packed.infolist())):
+                for packed_file in _bounded(path, ((info, info.file_size) for info in packed.infolist())):
                     if not packed_file.is_dir():
                         yield packed_file.filename, _parts(packed.open(packed_file))
         else:
@@ -272,12 +272,12 @@ def files_of(top: Path) -> list[Path]:
 
     Ansible's log is left out: it grows during the export.
     """
-    found = []
+    paths = []
     for folder, folders, names in os.walk(top):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        folders[:] = sorted(subfolder for subfolder in folders if not subfolder.startswith("."))
         for name in sorted(names):
             path = Path(folder) / name
             hidden = name.startswith(".") or path == top / ANSIBLE_LOG
             if not hidden and path.is_file() and not path.is_symlink():
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths

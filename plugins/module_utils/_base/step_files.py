@@ -77,7 +77,7 @@ class Step:
 
             source = self.path / "src"
             source.mkdir(exist_ok=True)
-            text = yaml.safe_dump_all([files.plain(one) for one in objects], sort_keys=False)
+            text = yaml.safe_dump_all([files.plain(manifest) for manifest in objects], sort_keys=False)
             files.replace_text(source / f"{name}.yml", "---\n" + text)
 
 

@@ -51,9 +51,9 @@ def wait_until(
     deadline = time.monotonic() + timeout
     reporter = ChangeReporter(say)
     while True:
-        found, message = look()
-        if found is not None:
-            return found
+        result, message = look()
+        if result is not None:
+            return result
         now = time.monotonic()
         if now >= deadline:
             raise WaitTimeout(late(message))
@@ -68,7 +68,7 @@ def wait_until_gone(left: Callable[[], Collection[str]], timeout: float, pause: 
     """
 
     def look() -> tuple[bool | None, str]:
-        found = left()
-        return (None if found else True), formats.format_list(sorted(found))
+        titles = left()
+        return (None if titles else True), formats.format_list(sorted(titles))
 
     wait_until(look, timeout, lambda _text: None, lambda text: f"not deleted after {timeout:g} s: {text}", pause)

@@ -95,12 +95,12 @@ def _capture(spec: CaptureSpec) -> dict[str, Any]:
             **apart,
             "at": stamp(),
             "seconds": round(time.monotonic() - began, 3),
-            "bytes": sum(one["bytes"] for one in files.written),
+            "bytes": sum(file["bytes"] for file in files.written),
             "files": files.written,
             "notes": work.notes,
         }
         _add_to_index(top / FOLDER, spec.run_id, entry)
-    warnings = [f"{spec.why}: not captured: {one}" for one in work.notes]
+    warnings = [f"{spec.why}: not captured: {note}" for note in work.notes]
     summary = f"captured {formats.count(len(files.written), 'file')} in {folder.name}, {entry['bytes']} bytes"
     ran = f"{result.pop('summary')}; " if "summary" in result else ""
     return {"changed": True, "path": str(folder), **result, "warnings": warnings, "summary": ran + summary}
@@ -123,11 +123,11 @@ class _Reading:
                 namespaces = self._namespaces(client)
                 seen = what_ran.look(client, spec.run_id, {*namespaces, *_existing(client, _CONTROL_PLANE)})
                 self.notes += seen.notes
-                found: dict[str, Any] = {"ran": seen.parts()}
+                result: dict[str, Any] = {"ran": seen.parts()}
                 if point is not None:
-                    found["summary"] = what_ran.write(point, spec.run_id, seen.parts())[1]
+                    result["summary"] = what_ran.write(point, spec.run_id, seen.parts())[1]
                 self._state(client, seen, namespaces, point)
-                return found
+                return result
         except SeatrialError as error:
             self.notes.append(self._reason(error))
             return {"ran": {}, "cause": error.cause, "reason": self._reason(error)}
@@ -136,7 +136,7 @@ class _Reading:
         """Write state.json and the files of objects and logs."""
         stack = self._part("stack", lambda: self._dynamic(client, point)) or []
         parts = seen.parts()
-        pods = {one["metadata"]["uid"]: one for each in seen.pods.values() for one in each}
+        pods = {pod["metadata"]["uid"]: pod for each in seen.pods.values() for pod in each}
         state = {
             "schema": "captured_state/1",
             "run": self.spec.run_id,
@@ -150,14 +150,14 @@ class _Reading:
         }
         self.files.document(STATE, state, "captured_state/1")
         self.files.objects("stack.jsonl", stack)
-        ours = [one for name in ("", *namespaces) for one in seen.pods.get(name, ())]
-        self.files.objects("pods.jsonl", {one["metadata"]["uid"]: _status(one) for one in ours}.values())
+        ours = [pod for name in ("", *namespaces) for pod in seen.pods.get(name, ())]
+        self.files.objects("pods.jsonl", {pod["metadata"]["uid"]: _status(pod) for pod in ours}.values())
         for name in namespaces:
             self._part(f"events of {name}", partial(self._events, client, name))
-        self._logs(client, [one for one in pods.values() if _failed_containers(one)], _failed_containers)
-        if not all(one["ready"] for one in state["stack"].values()):
+        self._logs(client, [pod for pod in pods.values() if _failed_containers(pod)], _failed_containers)
+        if not all(component["ready"] for component in state["stack"].values()):
             places = seen.operators.namespaces if seen.operators is not None else ()
-            self._logs(client, [one for name in places for one in seen.pods.get(name, ())], _containers)
+            self._logs(client, [pod for name in places for pod in seen.pods.get(name, ())], _containers)
 
     def _part(self, what: str, work: Callable[[], Any]) -> Any:
         """Return what ``work`` returns; None, and a note, if it fails or the time is over."""
@@ -179,19 +179,23 @@ class _Reading:
         wanted = set(self.spec.namespaces)
         for plan in Path(self.spec.run_dir).glob("points/*/plan.jsonl"):
             for header in islice(files.read_lines(plan), 1):
-                wanted |= {one["namespace"] for one in header.get("templates") or () if one.get("namespace")}
+                wanted |= {
+                    template["namespace"] for template in header.get("templates") or () if template.get("namespace")
+                }
         selector = f"{run_labels.RUN}={self.spec.run_id}"
         kind = client.kind("v1", "Namespace")
         labelled = self._part("namespaces", lambda: client.list(kind, label_selector=selector, metadata_only=True)[0])
-        found = {one["metadata"]["name"] for one in labelled or ()} | set(_existing(client, sorted(wanted)))
-        if len(found) > NAMESPACES:
-            self.notes.append(f"namespaces: {NAMESPACES} of {len(found)} are captured")
-        return sorted(found)[:NAMESPACES]
+        namespaces = {namespace["metadata"]["name"] for namespace in labelled or ()} | set(
+            _existing(client, sorted(wanted))
+        )
+        if len(namespaces) > NAMESPACES:
+            self.notes.append(f"namespaces: {NAMESPACES} of {len(namespaces)} are captured")
+        return sorted(namespaces)[:NAMESPACES]
 
     def _dynamic(self, client: Client, point: Path | None) -> list[dict[str, Any]]:
         """Return the objects of the stack, and write those of the workloads, all of arbitrary kinds."""
-        served = {(one.api_version.rpartition("/")[0], one.kind): one for one in client.kinds()}
-        kinds = [served[one] for one in captured_state.STACK if one in served]
+        served = {(kind.api_version.rpartition("/")[0], kind.kind): kind for kind in client.kinds()}
+        kinds = [served[key] for key in captured_state.STACK if key in served]
         workloads = self._part("workloads", lambda: captured_state.kinds_of_point(point)) if point else []
         if not kinds and not workloads:
             return []
@@ -199,8 +203,8 @@ class _Reading:
         with dynamic_objects.opened(self.spec.kubeconfig, self.spec.context, self.deadline) as dynamic:
             for kind in kinds:
                 selector = "!olm.copiedFrom" if kind.kind == "ClusterServiceVersion" else ""
-                found = self._part(kind.kind, partial(_all, dynamic, kind, selector))
-                stack += found or []
+                objects = self._part(kind.kind, partial(_all, dynamic, kind, selector))
+                stack += objects or []
             for each in workloads or []:
                 self._workloads(dynamic, each, served)
         return stack
@@ -211,7 +215,7 @@ class _Reading:
         stages: captured_state.KindStages,
         served: Mapping[tuple[str, str], Kind],
     ) -> None:
-        groups = [one.rpartition("/")[0] for one in stages.api_versions]
+        groups = [api_version.rpartition("/")[0] for api_version in stages.api_versions]
         kind = next((served[group, stages.kind] for group in groups if (group, stages.kind) in served), None)
         if kind is None:
             return
@@ -226,13 +230,13 @@ class _Reading:
         self.files.objects(f"workloads-{kind.kind.lower()}.jsonl", chosen.kept, sum(chosen.counts.values()))
 
     def _events(self, client: Client, namespace: str) -> None:
-        found = client.list(client.kind("v1", "Event"), namespace)[0]
-        found.sort(key=event_time)
-        warnings = [one for one in found if one.get("type") != "Normal"]
+        events = client.list(client.kind("v1", "Event"), namespace)[0]
+        events.sort(key=event_time)
+        warnings = [event for event in events if event.get("type") != "Normal"]
         kept = sorted(
-            [*warnings, *[one for one in found if one.get("type") == "Normal"][::-1]][:EVENTS], key=event_time
+            [*warnings, *[event for event in events if event.get("type") == "Normal"][::-1]][:EVENTS], key=event_time
         )
-        self.files.objects(f"events-{namespace}.jsonl", kept, len(found))
+        self.files.objects(f"events-{namespace}.jsonl", kept, len(events))
 
     def _logs(
         self,
@@ -241,7 +245,7 @@ class _Reading:
         containers: Callable[[Mapping[str, Any]], list[tuple[str, bool]]],
     ) -> None:
         """Write the logs of these containers; of one that restarted, that of its previous run."""
-        wanted = [(pod["metadata"], *one) for pod in pods for one in containers(pod)]
+        wanted = [(pod["metadata"], *container) for pod in pods for container in containers(pod)]
         if len(wanted) > LOGS:
             self.notes.append(f"logs: {LOGS} of {len(wanted)} are captured")
         for meta, name, previous in wanted[:LOGS]:
@@ -252,53 +256,53 @@ class _Reading:
 
 
 def _all(dynamic: dynamic_objects.DynamicObjects, kind: Kind, selector: str) -> list[dict[str, Any]]:
-    return [one for page in dynamic.pages(kind.api_version, kind.kind, selector) for one in page]
+    return [item for page in dynamic.pages(kind.api_version, kind.kind, selector) for item in page]
 
 
 def _existing(client: Client, names: Iterable[str]) -> list[str]:
     kind = client.kind("v1", "Namespace")
-    found = []
+    existing = []
     for name in names:
         try:
             if client.get(kind, name, metadata_only=True) is not None:
-                found.append(name)
+                existing.append(name)
         except ApiError as error:
             if error.status != 403:
                 raise
-            found.append(name)  # may not be looked at, but perhaps inside
-    return found
+            existing.append(name)  # may not be looked at, but perhaps inside
+    return existing
 
 
 def _versions(client: Client, stack: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    found = {"kubernetes": str(client.request("GET", "/version")["gitVersion"])}
-    for one in stack:
-        if one["kind"] == "ClusterVersion":
-            found["openshift"] = str(field_at(one, "status.desired.version", ""))
-    return found
+    versions = {"kubernetes": str(client.request("GET", "/version")["gitVersion"])}
+    for component in stack:
+        if component["kind"] == "ClusterVersion":
+            versions["openshift"] = str(field_at(component, "status.desired.version", ""))
+    return versions
 
 
 def _status(pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a pod that did not fail: the rest of its object is that of its workload."""
     meta = pod["metadata"]
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp", "labels") if name in meta}
-    status = {name: one for name, one in (pod.get("status") or {}).items() if name not in ("podIPs", "hostIPs")}
+    status = {name: value for name, value in (pod.get("status") or {}).items() if name not in ("podIPs", "hostIPs")}
     return {"kind": "Pod", "metadata": kept, "node": field_at(pod, "spec.nodeName", ""), "status": status}
 
 
 def _failed_containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """Return the containers of a pod that failed, each with whether the failed one is the previous."""
-    found = []
+    failed = []
     for place in ("initContainerStatuses", "containerStatuses"):
-        for one in field_at(pod, f"status.{place}", []):
-            ended = field_at(one, "state.terminated.exitCode", 0)
-            before = field_at(one, "lastState.terminated.exitCode", 0)
+        for status in field_at(pod, f"status.{place}", []):
+            ended = field_at(status, "state.terminated.exitCode", 0)
+            before = field_at(status, "lastState.terminated.exitCode", 0)
             if ended or before:
-                found.append((str(one["name"]), not ended))
-    return found
+                failed.append((str(status["name"]), not ended))
+    return failed
 
 
 def _containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    return [(str(one["name"]), False) for one in field_at(pod, "spec.containers", [])]
+    return [(str(container["name"]), False) for container in field_at(pod, "spec.containers", [])]
 
 
 def _log(client: Client, namespace: str, name: str, container: str, previous: bool) -> str:
@@ -312,7 +316,7 @@ def _new_folder(parent: Path, name: str) -> Iterator[Path]:
     """Yield a new folder NN-<name>, in the order of the captures."""
     parent.mkdir(exist_ok=True)
     plain = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:40] or "capture"
-    number = 1 + max((int(one.name[:2]) for one in parent.glob("[0-9][0-9]-*")), default=0)
+    number = 1 + max((int(path.name[:2]) for path in parent.glob("[0-9][0-9]-*")), default=0)
     while True:
         folder = parent / f"{number:02d}-{plain}"
         try:

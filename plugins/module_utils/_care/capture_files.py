@@ -29,15 +29,15 @@ class CaptureFiles:
         self.written: list[dict[str, Any]] = []
         self._gate = gate
 
-    def objects(self, name: str, found: Iterable[Mapping[str, Any]], of: int | None = None) -> None:
+    def objects(self, name: str, objects: Iterable[Mapping[str, Any]], of: int | None = None) -> None:
         """Write objects, one JSON document a line. No Secrets. of: how many there are on the cluster."""
         lines: list[str] = []
         size = count = 0
-        for one in found:
+        for item in objects:
             count += 1
-            if one.get("kind") == "Secret":
+            if item.get("kind") == "Secret":
                 continue
-            line = self._gate.masked(files.encode(cleaned(one))) + "\n"
+            line = self._gate.masked(files.encode(cleaned(item))) + "\n"
             if size + len(line.encode()) <= self.left:
                 lines.append(line)
                 size += len(line.encode())
@@ -68,10 +68,10 @@ class CaptureFiles:
 def cleaned(value: Any) -> Any:
     """Return an object without managed fields and with masked values of environment variables that name a secret."""
     if isinstance(value, list):
-        return [cleaned(one) for one in value]
+        return [cleaned(entry) for entry in value]
     if not isinstance(value, Mapping):
         return value
-    found = {key: cleaned(one) for key, one in value.items() if key not in ("managedFields", _APPLIED)}
-    if isinstance(found.get("value"), str) and _SECRET_NAME.search(str(found.get("name") or "")):
-        found["value"] = MASK
-    return found
+    result = {key: cleaned(entry) for key, entry in value.items() if key not in ("managedFields", _APPLIED)}
+    if isinstance(result.get("value"), str) and _SECRET_NAME.search(str(result.get("name") or "")):
+        result["value"] = MASK
+    return result

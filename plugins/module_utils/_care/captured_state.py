@@ -36,16 +36,16 @@ def kinds_of_point(folder: Path) -> list[KindStages]:
     if not plan.exists() or not observations.exists():
         return []
     headers = list(islice(files.read_lines(plan), 1))
-    names = {one["kind"] for header in headers for one in header.get("templates") or ()}
+    names = {template["kind"] for header in headers for template in header.get("templates") or ()}
     lines = islice(files.read_lines(observations), 10)
-    definitions: dict[str, dict[str, Any]] = next((one["kinds"] for one in lines if one.get("type") == "stages"), {})
+    definitions: dict[str, dict[str, Any]] = next((line["kinds"] for line in lines if line.get("type") == "stages"), {})
     kinds = stage_definitions.compile_kinds(list(definitions.values()))
-    return [one for one in kinds if one.kind in names]
+    return [kind for kind in kinds if kind.kind in names]
 
 
-def outcome(one: dict[str, Any], kind: KindStages) -> str:
+def outcome(workload: dict[str, Any], kind: KindStages) -> str:
     """Return how a workload ended, by the stages of its kind that end one."""
-    values = kind.values(one, conditions(one))
+    values = kind.values(workload, conditions(workload))
     ended = {end for number, end in kind.ends.items() if values[number]}
     return FAILED if FAILED in ended else SUCCEEDED if SUCCEEDED in ended else UNFINISHED
 
@@ -61,14 +61,14 @@ class ChosenWorkloads:
 
     def add(self, objects: Iterable[dict[str, Any]]) -> None:
         """Look at further objects."""
-        for one in objects:
-            how = outcome(one, self.kind)
+        for workload in objects:
+            how = outcome(workload, self.kind)
             self.counts[how] = self.counts.get(how, 0) + 1
             if how != SUCCEEDED:
                 if len(self._bad[how]) < MOST:
-                    self._bad[how].append(one)
+                    self._bad[how].append(workload)
             else:
-                ordered = sorted([*self._ends, one], key=_order)
+                ordered = sorted([*self._ends, workload], key=_order)
                 self._ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
 
     @property
@@ -77,8 +77,8 @@ class ChosenWorkloads:
         return [*self._bad[FAILED], *self._bad[UNFINISHED], *self._ends]
 
 
-def _order(one: Mapping[str, Any]) -> tuple[str, str]:
-    meta = one["metadata"]
+def _order(workload: Mapping[str, Any]) -> tuple[str, str]:
+    meta = workload["metadata"]
     return str(meta.get("creationTimestamp") or ""), str(meta["name"])
 
 
@@ -99,67 +99,75 @@ _READY = frozenset(("ready", "succeeded", "atlatestknown", "complete"))
 _CONDITIONS = ("Ready", "Available")
 
 
-def nodes(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def nodes(node_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return each node: whether it is ready, its other true conditions, what can be allocated, its GPUs."""
-    return {one["metadata"]["name"]: _node(one) for one in sorted(found, key=lambda one: one["metadata"]["name"])}
+    return {
+        node["metadata"]["name"]: _node(node)
+        for node in sorted(node_objects, key=lambda item: item["metadata"]["name"])
+    }
 
 
-def _node(one: Mapping[str, Any]) -> dict[str, Any]:
-    allocatable = {name: str(value) for name, value in field_at(one, "status.allocatable", {}).items()}
+def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    allocatable = {name: str(value) for name, value in field_at(node, "status.allocatable", {}).items()}
     gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
     return {
-        "ready": is_condition_true(one, "Ready"),
-        "schedulable": not field_at(one, "spec.unschedulable", False),
+        "ready": is_condition_true(node, "Ready"),
+        "schedulable": not field_at(node, "spec.unschedulable", False),
         "conditions": sorted(
-            name for name, each in conditions(one).items() if name != "Ready" and each.get("status") == "True"
+            name for name, each in conditions(node).items() if name != "Ready" and each.get("status") == "True"
         ),
-        "kubelet": str(field_at(one, "status.nodeInfo.kubeletVersion", "")),
-        "system": str(field_at(one, "status.nodeInfo.osImage", "")),
-        "runtime": str(field_at(one, "status.nodeInfo.containerRuntimeVersion", "")),
+        "kubelet": str(field_at(node, "status.nodeInfo.kubeletVersion", "")),
+        "system": str(field_at(node, "status.nodeInfo.osImage", "")),
+        "runtime": str(field_at(node, "status.nodeInfo.containerRuntimeVersion", "")),
         "gpus": int(gpus) if gpus > 0 else 0,
         "allocatable": allocatable,
     }
 
 
-def pods(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def pods(pod_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the restarts of each pod that has restarted, as namespace/name -> number."""
-    restarts = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": _restarts(one) for one in found}
+    restarts = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": _restarts(pod) for pod in pod_objects}
     return {name: number for name, number in sorted(restarts.items()) if number}
 
 
 def _restarts(pod: Mapping[str, Any]) -> int:
     return sum(
-        int(one.get("restartCount") or 0)
+        int(status.get("restartCount") or 0)
         for place in ("containerStatuses", "initContainerStatuses")
-        for one in field_at(pod, f"status.{place}", [])
+        for status in field_at(pod, f"status.{place}", [])
     )
 
 
-def stack(found: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def stack(components: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the objects of the software under test by title: their state in one word, and whether they are ready."""
-    return {title(one): {"ready": is_ready(one), "state": _state(one), "version": _version(one)} for one in found}
+    return {
+        title(component): {"ready": is_ready(component), "state": _state(component), "version": _version(component)}
+        for component in components
+    }
 
 
-def is_ready(one: Mapping[str, Any]) -> bool:
+def is_ready(component: Mapping[str, Any]) -> bool:
     """Return whether an object says that it is ready. One that says nothing is ready."""
-    said = conditions(one)
-    if one.get("kind") == "ClusterOperator":
-        return is_condition_true(one, "Available") and not is_condition_true(one, "Degraded")
-    word = field_at(one, "status.phase") or field_at(one, "status.state")
+    said = conditions(component)
+    if component.get("kind") == "ClusterOperator":
+        return is_condition_true(component, "Available") and not is_condition_true(component, "Degraded")
+    word = field_at(component, "status.phase") or field_at(component, "status.state")
     if isinstance(word, str):
         return word.lower() in _READY
     return next((said[name].get("status") == "True" for name in _CONDITIONS if name in said), True)
 
 
-def _state(one: Mapping[str, Any]) -> str:
-    word = field_at(one, "status.phase") or field_at(one, "status.state")
+def _state(component: Mapping[str, Any]) -> str:
+    word = field_at(component, "status.phase") or field_at(component, "status.state")
     if isinstance(word, str):
         return word
-    return ", ".join(sorted(name for name, each in conditions(one).items() if each.get("status") == "True"))
+    return ", ".join(sorted(name for name, each in conditions(component).items() if each.get("status") == "True"))
 
 
-def _version(one: Mapping[str, Any]) -> str:
+def _version(component: Mapping[str, Any]) -> str:
     version = (
-        field_at(one, "status.desired.version") or field_at(one, "spec.version") or field_at(one, "status.installedCSV")
+        field_at(component, "status.desired.version")
+        or field_at(component, "spec.version")
+        or field_at(component, "status.installedCSV")
     )
     return version if isinstance(version, str) else ""

@@ -71,7 +71,7 @@ def labelled_object(kind: Kind, item: dict[str, Any]) -> LabelledObject:
         meta.get("namespace") or "",
         meta["name"],
         meta.get("uid") or "",
-        tuple(one.get("uid") or "" for one in meta.get("ownerReferences") or ()),
+        tuple(owner.get("uid") or "" for owner in meta.get("ownerReferences") or ()),
         tuple(meta.get("finalizers") or ()),
         bool(meta.get("deletionTimestamp")),
     )
@@ -94,17 +94,17 @@ def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
     the server does not have.
     """
     can = [
-        one
-        for one in kinds
-        if "list" in one.verbs and {"delete", "deletecollection"} & one.verbs and one.kind not in _NEVER
+        kind
+        for kind in kinds
+        if "list" in kind.verbs and {"delete", "deletecollection"} & kind.verbs and kind.kind not in _NEVER
     ]
     if not only:
         return can
-    names = {name for one in can for name in (one.kind, _full(one))}
+    names = {name for kind in can for name in (kind.kind, _full(kind))}
     for name in only:
         if name not in names:
             raise InputError(f"kinds: the server has no kind '{name}' that can be deleted{nearest(name, names)}")
-    return [one for one in can if one.kind in only or _full(one) in only]
+    return [kind for kind in can if kind.kind in only or _full(kind) in only]
 
 
 def _full(kind: Kind) -> str:
@@ -115,8 +115,8 @@ def _full(kind: Kind) -> str:
 def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
     """Return each object once: two API groups may serve the same objects."""
     seen: dict[str, LabelledObject] = {}
-    for one in objects:
-        seen.setdefault(one.uid or one.title, one)
+    for item in objects:
+        seen.setdefault(item.uid or item.title, item)
     return list(seen.values())
 
 
@@ -127,8 +127,8 @@ def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
     terminate), CustomResourceDefinitions.
     """
     ranks: dict[int, list[LabelledObject]] = {}
-    for one in objects:
-        ranks.setdefault(_rank(one.kind), []).append(one)
+    for item in objects:
+        ranks.setdefault(_rank(item.kind), []).append(item)
     return [ranks[rank] for rank in sorted(ranks)]
 
 
@@ -140,13 +140,13 @@ def _rank(kind: Kind) -> int:
 
 def roots(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
     """Return the objects that none of the others owns. The garbage collector deletes the rest after them."""
-    uids = {one.uid for one in objects}
-    return [one for one in objects if not uids.intersection(one.owners)]
+    uids = {item.uid for item in objects}
+    return [item for item in objects if not uids.intersection(item.owners)]
 
 
 def counts(objects: Iterable[LabelledObject]) -> dict[str, int]:
     """Return kind -> number, the most frequent first."""
-    return dict(Counter(one.kind.kind for one in objects).most_common())
+    return dict(Counter(item.kind.kind for item in objects).most_common())
 
 
 def format_counts(numbers: dict[str, int]) -> str:
@@ -156,9 +156,9 @@ def format_counts(numbers: dict[str, int]) -> str:
 
 def format_left(objects: Sequence[LabelledObject], some: int = 5) -> str:
     """Return what is left as text: the number of each kind, and a few objects, those with finalizers first."""
-    held = sorted(objects, key=lambda one: (not (one.deleting and one.finalizers), one.title))
+    held = sorted(objects, key=lambda item: (not (item.deleting and item.finalizers), item.title))
     more = f" and {len(held) - some} more" if len(held) > some else ""
-    return f"{format_counts(counts(objects))}: {'; '.join(one.title for one in held[:some])}{more}"
+    return f"{format_counts(counts(objects))}: {'; '.join(entry.title for entry in held[:some])}{more}"
 
 
 def is_foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
@@ -172,5 +172,5 @@ def is_foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
         return False
     if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
         return False
-    managers = {one.get("manager") or "" for one in meta.get("managedFields") or ()}
+    managers = {entry.get("manager") or "" for entry in meta.get("managedFields") or ()}
     return not managers or not all(_CONTROLLER.search(manager) for manager in managers)

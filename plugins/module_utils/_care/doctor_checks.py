@@ -59,88 +59,88 @@ class Findings:
     @property
     def missing(self) -> int:
         """Number of checks that found something missing."""
-        return sum(1 for one in self.checks if one["result"] == MISSING)
+        return sum(1 for check in self.checks if check["result"] == MISSING)
 
 
 def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     """Run all checks; change nothing. Raises AccessError if the API server can't be reached."""
-    found = Findings()
+    findings = Findings()
     version = client.request("GET", "/version")
     number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
     oldest = ".".join(map(str, OLDEST))
     detail = (
         version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
     )
-    found.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
-    nodes = _may(found, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
-    has_nodes = nodes is not None and _nodes(nodes, spec, found)
-    _kinds(client, spec, found)
+    findings.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
+    nodes = _may(findings, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
+    has_nodes = nodes is not None and _nodes(nodes, spec, findings)
+    _kinds(client, spec, findings)
     there = {name: _there(client, name, spec.run_id) for name in spec.namespaces}
     needed = rbac.required_rights(spec.permissions, spec.phases, there)
     lacking = rbac.missing_rights(client, needed)
     for text in rbac.format_rights(lacking):
-        found.add(MISSING, "permission", text)
+        findings.add(MISSING, "permission", text)
     if not lacking:
-        found.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
-    _storage(client, spec, found)
-    estimates = _room(client, spec, nodes if has_nodes else None, found)
+        findings.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
+    _storage(client, spec, findings)
+    estimates = _room(client, spec, nodes if has_nodes else None, findings)
     for name in (name for name, is_there in there.items() if is_there):
-        _quotas(client, name, estimates, found)
+        _quotas(client, name, estimates, findings)
     if spec.others:
-        _others(client, spec, found)
+        _others(client, spec, findings)
     return {
-        "checks": found.checks,
-        "missing": found.missing,
-        "estimates": [vars(one) for one in estimates],
+        "checks": findings.checks,
+        "missing": findings.missing,
+        "estimates": [vars(estimate) for estimate in estimates],
         "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
     }
 
 
 def foresee(spec: ExaminationSpec) -> dict[str, Any]:
     """Return what is known without a cluster: the load of each point, if everything fits, and the least RBAC."""
-    found = Findings()
-    found.add(
+    findings = Findings()
+    findings.add(
         NOTE, "cluster", "none is named (cluster_kubeconfig): nothing is checked, and each load is assumed to fit"
     )
     estimates = []
-    for point, given in spec.points.items():
-        plan = load_estimate.point_load(point, given)
-        one = load_estimate.estimate(plan, plan.gpus * plan.workloads, real=True)
-        if one is not None:
-            estimates.append(one)
-    _plan(estimates, found, some=len(estimates))
+    for point, load in spec.points.items():
+        plan = load_estimate.point_load(point, load)
+        point_estimate = load_estimate.estimate(plan, plan.gpus * plan.workloads, real=True)
+        if point_estimate is not None:
+            estimates.append(point_estimate)
+    _plan(estimates, findings, some=len(estimates))
     needed = rbac.required_rights(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
     return {
-        "checks": found.checks,
-        "missing": found.missing,
-        "estimates": [vars(one) for one in estimates],
+        "checks": findings.checks,
+        "missing": findings.missing,
+        "estimates": [vars(estimate) for estimate in estimates],
         "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
     }
 
 
-def _may(found: Findings, what: str, ask: Callable[[], Any]) -> Any:
+def _may(findings: Findings, what: str, ask: Callable[[], Any]) -> Any:
     """Return the result of ``ask``; None and a note if the server refuses the request."""
     try:
         return ask()
     except ApiError as error:
-        found.add(NOTE, what, f"can't be read: {error.reason or error}")
+        findings.add(NOTE, what, f"can't be read: {error.reason or error}")
         return None
 
 
-def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, found: Findings) -> bool:
+def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, findings: Findings) -> bool:
     """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
-    ready = sum(is_condition_true(one, "Ready") for one in nodes)
+    ready = sum(is_condition_true(node, "Ready") for node in nodes)
     gpus = sum(describe_cluster.gpu_products(nodes).values())
     detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
     if spec.nodes:
-        found.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
+        findings.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
         return True
     if not nodes:
-        found.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
+        findings.add(MISSING, "nodes", "the cluster has no node, so nothing can be scheduled")
     elif not ready:
-        found.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
+        findings.add(MISSING, "nodes", f"none of {len(nodes)} nodes is Ready, so nothing can be scheduled")
     else:
-        found.add(OK if ready == len(nodes) else NOTE, "nodes", detail)
+        findings.add(OK if ready == len(nodes) else NOTE, "nodes", detail)
     return ready > 0
 
 
@@ -150,12 +150,12 @@ def _created_nodes(entry: Mapping[str, Any]) -> str:
     return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
 
 
-def _kinds(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+def _kinds(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
     there = []
     for text in spec.kinds:
         missing = ""
-        for one in str(text).split(" or "):
-            version, _slash, kind = one.rpartition("/")
+        for name in str(text).split(" or "):
+            version, _slash, kind = name.rpartition("/")
             try:
                 client.kind(version, kind)
             except InputError as error:
@@ -164,9 +164,9 @@ def _kinds(client: Client, spec: ExaminationSpec, found: Findings) -> None:
                 there.append(f"{kind} ({version})")
                 break
         else:
-            found.add(*_unless_installed(spec, "kind", missing))
+            findings.add(*_unless_installed(spec, "kind", missing))
     if there:
-        found.add(OK, "kinds", ", ".join(there))
+        findings.add(OK, "kinds", ", ".join(there))
 
 
 def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:
@@ -184,45 +184,50 @@ def _there(client: Client, name: str, run_id: str) -> bool:
         return not run_id or run_id not in name
 
 
-def _storage(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+def _storage(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
     if not spec.storage_classes:
         return
-    classes = _may(found, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0])
+    classes = _may(
+        findings, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0]
+    )
     if classes is None:
         return
-    known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in classes}
+    known = {
+        storage_class["metadata"]["name"]: storage_class["metadata"].get("annotations") or {}
+        for storage_class in classes
+    }
     default = [name for name, notes in known.items() if notes.get(_DEFAULT_CLASS) == "true"]
     for name in spec.storage_classes:
         if name in known or (not name and default):
-            found.add(OK, "storage class", name or f"{default[0]}, the default")
+            findings.add(OK, "storage class", name or f"{default[0]}, the default")
         else:
             detail = f"{name} is not there" if name else "the cluster has no default storage class, and none is named"
-            found.add(MISSING, "storage class", f"{detail}; there are: {', '.join(sorted(known)) or 'none'}")
+            findings.add(MISSING, "storage class", f"{detail}; there are: {', '.join(sorted(known)) or 'none'}")
 
 
 def _room(
-    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, found: Findings
+    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, findings: Findings
 ) -> list[load_estimate.LoadEstimate]:
     """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
     estimates: list[load_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
-    real = nodes is None or any(not label(one, run_labels.SIMULATED) for one in nodes)
-    for point, given in spec.points.items():
-        plan = load_estimate.point_load(point, given)
+    real = nodes is None or any(not label(node, run_labels.SIMULATED) for node in nodes)
+    for point, load in spec.points.items():
+        plan = load_estimate.point_load(point, load)
         has = [*nodes, *load_estimate.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
         short = load_estimate.missing_capacity(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
             continue
         gpus = load_estimate.gpus(plan, has) if has else plan.gpus * plan.workloads
-        one = load_estimate.estimate(plan, gpus, real)
-        if one is not None:
-            estimates.append(one)
+        point_estimate = load_estimate.estimate(plan, gpus, real)
+        if point_estimate is not None:
+            estimates.append(point_estimate)
     for short, points in lacking.items():
         detail = f"{_points(points)}: {short}"
         later = _later(client, spec)
-        found.add(NOTE if later else MISSING, "room", f"{detail}; {later}" if later else detail)
-    _plan(estimates, found)
+        findings.add(NOTE if later else MISSING, "room", f"{detail}; {later}" if later else detail)
+    _plan(estimates, findings)
     return estimates
 
 
@@ -230,7 +235,7 @@ def _later(client: Client, spec: ExaminationSpec) -> str:
     """Return why missing capacity may exist when it is needed, else an empty string."""
     if spec.installs:
         return f"phase prepare installs {spec.installs} before it is needed"
-    if any(not one.get("allocatable") for one in spec.nodes):
+    if any(not entry.get("allocatable") for entry in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
     scaler = pods.autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
@@ -240,51 +245,54 @@ def _points(names: Sequence[str]) -> str:
     return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _plan(estimates: Sequence[load_estimate.LoadEstimate], found: Findings, some: int = _SOME_POINTS) -> None:
-    for one in estimates if len(estimates) <= some else ():
-        found.add(OK, "plan", f"point {one.point}: {one.text()}")
+def _plan(estimates: Sequence[load_estimate.LoadEstimate], findings: Findings, some: int = _SOME_POINTS) -> None:
+    for estimate in estimates if len(estimates) <= some else ():
+        findings.add(OK, "plan", f"point {estimate.point}: {estimate.text()}")
     if len(estimates) > 1:
-        found.add(OK, "plan", load_estimate.format_total(estimates))
+        findings.add(OK, "plan", load_estimate.format_total(estimates))
 
 
-def _quotas(client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], found: Findings) -> None:
-    quotas = _may(found, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
+def _quotas(
+    client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], findings: Findings
+) -> None:
+    quotas = _may(findings, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
     most = {
-        "pods": max((one.pods_at_once for one in estimates), default=0),
-        "requests.nvidia.com/gpu": max((one.gpus_at_once for one in estimates), default=0),
+        "pods": max((estimate.pods_at_once for estimate in estimates), default=0),
+        "requests.nvidia.com/gpu": max((estimate.gpus_at_once for estimate in estimates), default=0),
     }
-    for one in quotas or ():
-        hard, used = one["status"].get("hard") or {}, one["status"].get("used") or {}
+    for quota in quotas or ():
+        hard, used = quota["status"].get("hard") or {}, quota["status"].get("used") or {}
         for resource, wanted in most.items():
             if resource in hard:
                 left = parse_kube_quantity(hard[resource]) - parse_kube_quantity(used.get(resource, 0))
                 detail = (
-                    f"{resource} in {namespace}: {left:g} left by {one['metadata']['name']}, {wanted:g} wanted at once"
+                    f"{resource} in {namespace}: {left:g} left by {quota['metadata']['name']},"
+                    f" {wanted:g} wanted at once"
                 )
-                found.add(OK if left >= wanted else MISSING, "quota", detail)
+                findings.add(OK if left >= wanted else MISSING, "quota", detail)
 
 
-def _others(client: Client, spec: ExaminationSpec, found: Findings) -> None:
+def _others(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
     """Check who else uses GPUs now: their load would affect the measurement."""
     pods = _may(
-        found,
+        findings,
         "other users",
         lambda: client.list(client.kind("v1", "Pod"), field_selector="status.phase=Running")[0],
     )
     if pods is None:
         return
-    having = [one for one in pods if run_labels.RUN not in (one["metadata"].get("labels") or {}) and _gpus(one)]
-    places = sorted({one["metadata"]["namespace"] for one in having})
+    having = [pod for pod in pods if run_labels.RUN not in (pod["metadata"].get("labels") or {}) and _gpus(pod)]
+    places = sorted({pod["metadata"]["namespace"] for pod in having})
     if having:
         detail = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
-        found.add(NOTE, "other users", detail)
+        findings.add(NOTE, "other users", detail)
     else:
-        found.add(OK, "other users", "no pod of others has a GPU")
+        findings.add(OK, "other users", "no pod of others has a GPU")
     if spec.heavy and not spec.exclusive:
         detail = f"preset {spec.heavy[0]} is heavy: cluster_exclusive=true must say that nobody else uses the cluster"
-        found.add(MISSING, "exclusive use", detail)
+        findings.add(MISSING, "exclusive use", detail)
 
 
 def _gpus(pod: Mapping[str, Any]) -> float:
-    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(parse_kube_quantity(one.get(name, 0)) for one in limits for name in describe_cluster.GPU_RESOURCES)
+    limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
+    return sum(parse_kube_quantity(limit.get(name, 0)) for limit in limits for name in describe_cluster.GPU_RESOURCES)

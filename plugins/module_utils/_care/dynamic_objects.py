@@ -61,7 +61,7 @@ class DynamicObjects:
                     _request_timeout=left,
                 )
                 page = json.loads(reply.data)
-                yield [{"apiVersion": api_version, "kind": kind, **one} for one in page.get("items") or ()]
+                yield [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
                 after = (page.get("metadata") or {}).get("continue")
                 if not after:
                     return

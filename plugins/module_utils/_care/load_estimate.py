@@ -65,13 +65,13 @@ class LoadEstimate:
         )
 
 
-def format_total(found: Sequence[LoadEstimate]) -> str:
+def format_total(estimates: Sequence[LoadEstimate]) -> str:
     """Return the total of several points as text."""
-    seconds, hours = sum(one.seconds for one in found), sum(one.gpu_hours for one in found)
-    most = max(one.gpus_at_once for one in found)
+    seconds, hours = sum(point.seconds for point in estimates), sum(point.gpu_hours for point in estimates)
+    most = max(point.gpus_at_once for point in estimates)
     return (
-        f"all {formats.count(len(found), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
-        f"at most {formats.value(most, 'GPUs')} at once{_assuming(found[0].assumed)}"
+        f"all {formats.count(len(estimates), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
+        f"at most {formats.value(most, 'GPUs')} at once{_assuming(estimates[0].assumed)}"
     )
 
 
@@ -85,50 +85,52 @@ _TIMES = ("lifetime", "think", "use")
 _LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
 
 
-def first_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
+def first_problem(plan: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
     for name in _TIMES:
         try:
-            drawn(0, given.get(name) or {"mean": 0})
+            drawn(0, plan.get(name) or {"mean": 0})
         except InputError as error:
             return name, f"{name}: {error}"
     try:
-        _check_release(given)
+        _check_release(plan)
     except InputError as error:
         return "release", f"release: {error}"
     for name, least in _LEAST.items():
-        if given.get(name) is not None and float(given[name]) < least:
-            return name, f"{name} is {given[name]}, it must be {least} or more"
-    for resource, value in dict(given.get("requests") or {}).items():
+        if plan.get(name) is not None and float(plan[name]) < least:
+            return name, f"{name} is {plan[name]}, it must be {least} or more"
+    for resource, value in dict(plan.get("requests") or {}).items():
         if not formats.is_kube_quantity(value):
             return "requests", f"the request of {resource} is '{value}', it must be a quantity such as 500m, 2 or 4Gi"
     return None
 
 
-def _check_release(given: Mapping[str, Any]) -> None:
+def _check_release(plan: Mapping[str, Any]) -> None:
     """Raise InputError if the workloads of a plan cannot be released as it says."""
-    release = dict(given.get("release") or {})
+    release = dict(plan.get("release") or {})
     if release and not release.get("src"):  # a trace is read later
-        arrivals.arrivals(release, int(given.get("workloads") or 0), int(given.get("seed") or 1))
+        arrivals.arrivals(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
 
 
-def point_load(point: str, given: dict[str, Any]) -> PointLoad:
+def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
-    found = arrivals.arrivals(dict(given.get("arrival") or {}), int(given["workloads"]), int(given.get("seed") or 1))
+    schedule = arrivals.arrivals(dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1))
     # A closed loop has no times; with a delay between batches it has earliest ones.
-    batch, delay = found.header.get("batch") or 1, found.header.get("delay") or 0.0
-    offsets = tuple(index // batch * delay if one is None else float(one) for index, one in enumerate(found.offsets))
+    batch, delay = schedule.header.get("batch") or 1, schedule.header.get("delay") or 0.0
+    offsets = tuple(
+        index // batch * delay if offset is None else float(offset) for index, offset in enumerate(schedule.offsets)
+    )
     return PointLoad(
         point,
-        found.count,
+        schedule.count,
         offsets,
-        int(given.get("pods") or 1),
-        float(given.get("gpus") or 0),
-        float(given.get("seconds") or 0),
-        dict(given.get("requests") or {}),
-        {str(key): str(value) for key, value in (given.get("node_selector") or {}).items()},
-        str(given.get("gpu_resource") or ""),
-        str(given.get("assumed") or ""),
+        int(plan.get("pods") or 1),
+        float(plan.get("gpus") or 0),
+        float(plan.get("seconds") or 0),
+        dict(plan.get("requests") or {}),
+        {str(key): str(value) for key, value in (plan.get("node_selector") or {}).items()},
+        str(plan.get("gpu_resource") or ""),
+        str(plan.get("assumed") or ""),
     )
 
 
@@ -169,10 +171,10 @@ def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, s
     They carry the labels that the pods select, as the run labels its nodes.
     """
     return [
-        {"metadata": {"labels": dict(selector)}, "status": {"allocatable": dict(one["allocatable"])}}
-        for one in entries
-        if one.get("allocatable")
-        for _each in range(int(one.get("count") or 0))
+        {"metadata": {"labels": dict(selector)}, "status": {"allocatable": dict(entry["allocatable"])}}
+        for entry in entries
+        if entry.get("allocatable")
+        for _each in range(int(entry.get("count") or 0))
     ]
 
 
@@ -184,8 +186,8 @@ def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
 
 def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
-    found = pods.why_unschedulable(plan.requests, plan.selector, nodes)
-    if found:
-        return found.replace("it asks", "a pod asks", 1)
+    reason = pods.why_unschedulable(plan.requests, plan.selector, nodes)
+    if reason:
+        return reason.replace("it asks", "a pod asks", 1)
     there = gpus(plan, nodes)
     return f"one workload wants {plan.gpus:g} GPUs, there are {there:g}" if plan.gpus > there else ""

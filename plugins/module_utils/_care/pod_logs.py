@@ -39,9 +39,9 @@ class LogCollectionSpec:
     parallel: int = 16
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> LogCollectionSpec:
+    def of(cls, params: Mapping[str, Any]) -> LogCollectionSpec:
         """Return a module's parameters. Raises InputError for an empty selector."""
-        spec = cls(**{one.name: given[one.name] for one in fields(cls)})
+        spec = cls(**{field.name: params[field.name] for field in fields(cls)})
         if spec.which != "none" and not spec.selector:
             raise InputError("selector is empty: it has to select the pods whose logs are collected")
         return spec
@@ -71,7 +71,7 @@ class LoggedPod:
             (item.get("status") or {}).get("phase") or "Unknown",
             int(index) if index.isdigit() else None,
             next((labels[name] for name in JOB_LABELS if labels.get(name)), ""),
-            tuple(one["name"] for one in item["spec"]["containers"]),
+            tuple(container["name"] for container in item["spec"]["containers"]),
             item["spec"].get("nodeName") or "",
         )
 
@@ -81,15 +81,24 @@ def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[Lo
 
     ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum, failed pods take precedence.
     """
-    wanted = [] if which == "none" else [one for one in pods if which == "all" or one.phase == "Failed"]
-    wanted.sort(key=lambda one: (one.phase != "Failed", one.index is None, one.index or 0, one.name))
+    wanted = [] if which == "none" else [pod for pod in pods if which == "all" or pod.phase == "Failed"]
+    wanted.sort(
+        key=lambda candidate: (
+            candidate.phase != "Failed",
+            candidate.index is None,
+            candidate.index or 0,
+            candidate.name,
+        )
+    )
     taken = wanted[:maximum] if maximum else wanted
-    return sorted(taken, key=lambda one: (one.index is None, one.index or 0, one.name)), len(wanted) - len(taken)
+    return sorted(taken, key=lambda chosen: (chosen.index is None, chosen.index or 0, chosen.name)), len(wanted) - len(
+        taken
+    )
 
 
 def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
     """Return the name of a pod's log file; it contains the namespace only if two pods have the same name."""
-    same = sum(one.name == pod.name for one in pods)
+    same = sum(other.name == pod.name for other in pods)
     return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
 
 

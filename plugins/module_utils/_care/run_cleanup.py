@@ -31,20 +31,20 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
     import yaml
 
-    found: dict[str, set[str]] = {}
+    namespaces_by_kind: dict[str, set[str]] = {}
     for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
         try:
             documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
         except (OSError, yaml.YAMLError) as error:
             raise DataError(f"{path}: {error}") from error
-        for one in documents:
-            if isinstance(one, dict) and one.get("kind"):
-                found.setdefault(str(one["kind"]), set()).add(_namespace(one))
+        for document in documents:
+            if isinstance(document, dict) and document.get("kind"):
+                namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_namespace(document))
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         for header in itertools.islice(files.read_lines(path), 1):
-            for one in header.get("templates") or ():
-                found.setdefault(one["kind"], set()).add(one.get("namespace") or "")
-    return found
+            for template in header.get("templates") or ():
+                namespaces_by_kind.setdefault(template["kind"], set()).add(template.get("namespace") or "")
+    return namespaces_by_kind
 
 
 def _namespace(manifest: dict[str, Any]) -> str:
@@ -111,10 +111,10 @@ class CleanupSpec:
     dry: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], dry: bool) -> CleanupSpec:
+    def of(cls, params: Mapping[str, Any], dry: bool) -> CleanupSpec:
         """Return the specification from the parameters of the module. dry: in check mode."""
-        names = {one.name for one in fields(cls)} - {"dry"}
-        return cls(**{name: value for name, value in given.items() if name in names}, dry=dry)
+        names = {field.name for field in fields(cls)} - {"dry"}
+        return cls(**{name: value for name, value in params.items() if name in names}, dry=dry)
 
 
 def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:

@@ -63,14 +63,14 @@ def take_snapshot(client: Client, run: str = "") -> Snapshot:
 
     run: whose objects are marked: with its label, and those in its namespaces.
     """
-    kinds = [one for one in client.kinds() if "list" in one.verbs and one.kind not in EXCLUDED]
+    kinds = [kind for kind in client.kinds() if "list" in kind.verbs and kind.kind not in EXCLUDED]
     entries: dict[Entry, bool] = {}
     unlisted = []
     with ThreadPool(_PARALLEL) as pool:
-        for kind, found in zip(kinds, pool.map(lambda kind: _listed(client, kind, run), kinds), strict=True):
-            if found is None:
+        for kind, listed in zip(kinds, pool.map(lambda kind: _listed(client, kind, run), kinds), strict=True):
+            if listed is None:
                 unlisted.append(kind.kind)
-            entries.update(found or {})
+            entries.update(listed or {})
     spaces = {entry.name for entry, ours in entries.items() if ours and (entry.group, entry.kind) == ("", "Namespace")}
     return Snapshot({entry: ours or entry.namespace in spaces for entry, ours in entries.items()}, sorted(unlisted))
 
@@ -146,13 +146,13 @@ def snapshot_lines(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
 
 def read_snapshot(records: Iterable[Mapping[str, Any]]) -> Snapshot:
     """Return the snapshot that lines() wrote."""
-    found = Snapshot({}, [])
-    for one in records:
-        if one["type"] == "unlisted":
-            found.unlisted.extend(one["kinds"])
+    snapshot = Snapshot({}, [])
+    for record in records:
+        if record["type"] == "unlisted":
+            snapshot.unlisted.extend(record["kinds"])
         else:
-            found.entries[Entry(*(one[name] for name in Entry._fields))] = one["ours"]
-    return found
+            snapshot.entries[Entry(*(record[name] for name in Entry._fields))] = record["ours"]
+    return snapshot
 
 
 BEFORE, AFTER, DIFF = "objects-before.jsonl", "objects-after.jsonl", "run_diff.json"
@@ -186,8 +186,8 @@ def compare_after(
     deadline = time.monotonic() + timeout
     while True:
         after = take_snapshot(client, run)
-        found = compare_snapshots(before, after)
-        count = sum(map(len, found.values()))
+        differences = compare_snapshots(before, after)
+        count = sum(map(len, differences.values()))
         if not count or time.monotonic() + _PAUSE > deadline:
             break
         say(f"{formats.count(count, 'difference')} from before the run")
@@ -200,17 +200,17 @@ def compare_after(
         "at": stamp(),
         "objects": len(after.entries),
         "unlisted": unlisted,
-        **found,
+        **differences,
     }
     files.write_json(top / DIFF, document, "run_diff/1")
-    return {"changed": True, **found, "summary": format_difference(document)}
+    return {"changed": True, **differences, "summary": format_difference(document)}
 
 
 def format_difference(document: dict[str, Any]) -> str:
     """Return the differences as one sentence."""
     parts = []
     for name in PARTS:
-        ours = sum(one["ours"] for one in document[name])
+        ours = sum(entry["ours"] for entry in document[name])
         if document[name]:
             parts.append(f"{len(document[name])} {name} ({ours} of the run)")
     compared = formats.count(document["objects"], "object")

@@ -24,7 +24,7 @@ HOSTS = ("sutest", "driver")
 @functools.cache
 def of_clusters(name: str) -> bool:
     """Return whether a setting is about a cluster, so that each of the hosts may have its own value."""
-    return name == "cluster_provider" or any(one.uses(name) for one in PROVIDERS.values())
+    return name == "cluster_provider" or any(provider.uses(name) for provider in PROVIDERS.values())
 
 
 def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,12 +67,12 @@ def _of_host(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> di
     return {name: value for name, value in chosen.items() if name == "cluster_provider" or provider.uses(name)}
 
 
-def names(found: Sequence[ClusterTarget], run_id: str) -> list[str]:
+def names(cluster_targets: Sequence[ClusterTarget], run_id: str) -> list[str]:
     """Return the name of each target's cluster; the second of two that a provider creates gets a suffix."""
-    given = [provider_of(one.provider).cluster_name(one, run_id) for one in found]
+    cluster_names = [provider_of(target.provider).cluster_name(target, run_id) for target in cluster_targets]
     return [
-        f"{name}-{one.hosts[0]}" if name in given[:at] and provider_of(one.provider).creates else name
-        for at, (one, name) in enumerate(zip(found, given, strict=True))
+        f"{name}-{target.hosts[0]}" if name in cluster_names[:at] and provider_of(target.provider).creates else name
+        for at, (target, name) in enumerate(zip(cluster_targets, cluster_names, strict=True))
     ]
 
 
@@ -81,6 +81,6 @@ def steps_of(folder: Path, provider: str) -> list[str]:
     return sorted(path.stem for path in (folder / provider).glob("*.yml"))
 
 
-def describe(found: Sequence[ClusterTarget]) -> str:
+def describe(cluster_targets: Sequence[ClusterTarget]) -> str:
     """Return the targets as one line of a log."""
-    return "; ".join(f"{' and '.join(one.hosts)}: provider {one.provider}" for one in found)
+    return "; ".join(f"{' and '.join(target.hosts)}: provider {target.provider}" for target in cluster_targets)

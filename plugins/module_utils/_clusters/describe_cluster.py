@@ -45,14 +45,14 @@ def operator_versions(client: Client) -> OperatorVersions | None:
     """Return the operators; None without OLM, or if they may not be listed. Raises AccessError, ApiError."""
     try:
         kind = client.kind(_V1ALPHA1, "ClusterServiceVersion")
-        found, _version = client.list(kind, label_selector=f"!{_COPIED}", limit=50)
+        csvs, _version = client.list(kind, label_selector=f"!{_COPIED}", limit=50)
     except InputError:
         return None
     except ApiError as error:
         if error.status in (403, 404):
             return None
         raise
-    return operators_of(found)
+    return operators_of(csvs)
 
 
 def operators_of(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
@@ -64,7 +64,7 @@ def operators_of(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
             continue
         versions.setdefault(_package(csv), set()).add(str(field_at(csv, "spec.version", "")) or csv["metadata"]["name"])
         namespaces.add(csv["metadata"]["namespace"])
-    joined = {package: ", ".join(sorted(found)) for package, found in sorted(versions.items())}
+    joined = {package: ", ".join(sorted(numbers)) for package, numbers in sorted(versions.items())}
     return OperatorVersions(joined, tuple(sorted(namespaces)))
 
 
@@ -126,15 +126,15 @@ class Identity:
     def record(self) -> dict[str, Any]:
         """Return the fields for cluster.yml. A cluster with simulated nodes is simulated, whatever its provider."""
         kept = ("api_host", "version", "openshift", "nodes", "cpus", "memory_gib", "gpus", "gpu_products", "kind")
-        found = {name: getattr(self, name) for name in kept}
-        found["node_names"] = self.node_names[:NODE_NAMES]
+        values = {name: getattr(self, name) for name in kept}
+        values["node_names"] = self.node_names[:NODE_NAMES]
         if self.operators is not None:
-            found["operators"] = self.operators
+            values["operators"] = self.operators
         if self.nodes_simulated or self.rehearsal:
-            found |= {"simulated": True, "simulated_writers": ["node"]}
+            values |= {"simulated": True, "simulated_writers": ["node"]}
             if self.real_nodes:
-                found["real_nodes"] = self.real_nodes
-        return found
+                values["real_nodes"] = self.real_nodes
+        return values
 
 
 def gather(client: Client, run: str = "") -> Identity:
@@ -143,26 +143,26 @@ def gather(client: Client, run: str = "") -> Identity:
     run: do not count nodes with the label of another run; empty counts all nodes.
     """
     access = client.access
-    found = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
+    identity = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
     nodes = nodes_of(client, run)
     totals = node_totals(nodes)
-    found.nodes, found.cpus, found.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
-    found.gpus, found.gpu_products = totals["gpus"], totals["gpu_products"]
-    found.node_names = sorted(node["metadata"]["name"] for node in nodes)
-    found.nodes_ready = sum(is_condition_true(node, "Ready") for node in nodes)
-    found.nodes_simulated = sum(_is_simulated(node) for node in nodes)
-    found.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
+    identity.nodes, identity.cpus, identity.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
+    identity.gpus, identity.gpu_products = totals["gpus"], totals["gpu_products"]
+    identity.node_names = sorted(node["metadata"]["name"] for node in nodes)
+    identity.nodes_ready = sum(is_condition_true(node, "Ready") for node in nodes)
+    identity.nodes_simulated = sum(_is_simulated(node) for node in nodes)
+    identity.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
     operators = operator_versions(client)
-    found.operators = operators.versions if operators is not None else None
-    found.openshift = _optional(
+    identity.operators = operators.versions if operators is not None else None
+    identity.openshift = _optional(
         client, "/apis/config.openshift.io/v1/clusterversions/version", "status", "desired", "version"
     )
     platform = None
-    if found.openshift:
+    if identity.openshift:
         platform = _optional(client, "/apis/config.openshift.io/v1/infrastructures/cluster", "status", "platform")
-    found.rehearsal = _optional(client, REHEARSAL, "data", "simulated") is not None
-    found.kind = "light" if found.rehearsal else kind_of(nodes, platform)
-    return found
+    identity.rehearsal = _optional(client, REHEARSAL, "data", "simulated") is not None
+    identity.kind = "light" if identity.rehearsal else kind_of(nodes, platform)
+    return identity
 
 
 def api_host(access: Access) -> str:
@@ -183,7 +183,7 @@ def nodes_of(client: Client, run: str = "") -> list[dict[str, Any]]:
                 error.reason,
             ) from error
         raise
-    return [one for one in nodes if not run or label(one, run_labels.RUN) in ("", run)]
+    return [node for node in nodes if not run or label(node, run_labels.RUN) in ("", run)]
 
 
 def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
@@ -194,16 +194,16 @@ def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     products = gpu_products(nodes)
     return {
         "count": len(nodes),
-        "cpus": round(sum(_allocatable(one, "cpu") for one in nodes), 3),
-        "memory_gib": sum(round(_allocatable(one, "memory") / 2**30) for one in nodes),
+        "cpus": round(sum(_allocatable(node, "cpu") for node in nodes), 3),
+        "memory_gib": sum(round(_allocatable(node, "memory") / 2**30) for node in nodes),
         "gpus": sum(products.values()),
         "gpu_products": products,
     }
 
 
 def _allocatable(node: Mapping[str, Any], resource: str) -> float:
-    found = parse_kube_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
-    return 0.0 if isnan(found) else found
+    quantity = parse_kube_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    return 0.0 if isnan(quantity) else quantity
 
 
 def _optional(client: Client, path: str, *keys: str) -> str | None:
@@ -221,33 +221,33 @@ def _optional(client: Client, path: str, *keys: str) -> str | None:
 
 def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
     """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for an invalid name."""
-    found: dict[str, bool] = {}
+    served: dict[str, bool] = {}
     for name in names:
         version, _slash, kind = name.rpartition("/")
         if not version or not kind:
             raise InputError(f"kinds: '{name}' is not an <apiVersion>/<Kind>, such as kubeflow.org/v1/PyTorchJob")
         try:
             client.kind(version, kind)
-            found[name] = True
+            served[name] = True
         except InputError:
-            found[name] = False
-    return found
+            served[name] = False
+    return served
 
 
 def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     """Return for each namespace the run in its label (empty without a label); None if it does not exist."""
     kind = client.kind("v1", "Namespace")
-    found: dict[str, str | None] = {}
+    runs: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        found[name] = None if item is None else label(item, run_labels.RUN)
-    return found
+        runs[name] = None if item is None else label(item, run_labels.RUN)
+    return runs
 
 
 def missing_secrets(client: Client, names: Iterable[str]) -> list[str]:
     """Return those of the Secrets ``<namespace>/<name>`` that do not exist. Their content is not read."""
-    kind, places = client.kind("v1", "Secret"), [(one, *one.partition("/")[::2]) for one in names]
-    return [one for one, where, name in places if client.get(kind, name, where, metadata_only=True) is None]
+    kind, places = client.kind("v1", "Secret"), [(name, *name.partition("/")[::2]) for name in names]
+    return [secret for secret, where, name in places if client.get(kind, name, where, metadata_only=True) is None]
 
 
 def _is_simulated(node: dict[str, Any]) -> bool:
@@ -306,15 +306,15 @@ def wait(
     reported = 0.0
     while True:
         try:
-            found = gather(client, run)
+            identity = gather(client, run)
         except (AccessError, ApiError) as error:
             if error.permanent or time.monotonic() >= deadline:
                 raise
             missing = str(error)
         else:
-            if found.nodes_ready >= nodes_ready:
-                return found
-            missing = f"{found.nodes_ready} of {nodes_ready} nodes are Ready ({found.nodes} known)"
+            if identity.nodes_ready >= nodes_ready:
+                return identity
+            missing = f"{identity.nodes_ready} of {nodes_ready} nodes are Ready ({identity.nodes} known)"
             if time.monotonic() >= deadline:
                 raise WaitTimeout(f"{client.access.server}: after {timeout:g} s {missing}")
         if time.monotonic() - reported >= _REPORT_INTERVAL:

@@ -94,7 +94,7 @@ def claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
 def _check_pool(client: Client, spec: ClaimSpec) -> None:
     kind = client.kind(VERSION, "ClusterPool")
     if client.get(kind, spec.pool, spec.namespace) is None:
-        names = sorted(one["metadata"]["name"] for one in client.list(kind, spec.namespace)[0])
+        names = sorted(pool["metadata"]["name"] for pool in client.list(kind, spec.namespace)[0])
         known = f"there are {', '.join(names)}" if names else "there is none"
         raise InputError(
             f"cluster_hive_pool: namespace {spec.namespace} of {client.access.server} has no ClusterPool "
@@ -119,14 +119,14 @@ def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str],
     kind = client.kind(VERSION, "ClusterClaim")
 
     def poll() -> tuple[dict[str, Any] | None, str]:
-        found = client.get(kind, spec.name, spec.namespace)
-        if found is None:
+        claim_object = client.get(kind, spec.name, spec.namespace)
+        if claim_object is None:
             raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
-        state = conditions(found)
-        if is_condition_true(found, "ClusterDeleted"):
+        state = conditions(claim_object)
+        if is_condition_true(claim_object, "ClusterDeleted"):
             raise DataError(f"Hive has deleted the cluster of claim {spec.name}: {_reason(state['ClusterDeleted'])}")
-        if is_condition_true(found, "ClusterRunning") and found["spec"].get("namespace"):
-            return _taken(client, spec, found, kubeconfig), ""
+        if is_condition_true(claim_object, "ClusterRunning") and claim_object["spec"].get("namespace"):
+            return _taken(client, spec, claim_object, kubeconfig), ""
         return None, _waiting(spec, state)
 
     return wait_until(poll, spec.timeout, say, lambda state: f"after {spec.timeout:g} s {state}")
@@ -134,7 +134,7 @@ def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str],
 
 def _reason(condition: Mapping[str, Any]) -> str:
     parts = (str(condition.get(name) or "") for name in ("reason", "message"))
-    return ": ".join(one for one in parts if one) or "no reason given"
+    return ": ".join(part for part in parts if part) or "no reason given"
 
 
 def _waiting(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
@@ -146,8 +146,8 @@ def _waiting(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _taken(client: Client, spec: ClaimSpec, found: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
-    name = found["spec"]["namespace"]
+def _taken(client: Client, spec: ClaimSpec, claim_object: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
+    name = claim_object["spec"]["namespace"]
     deployment = client.get(client.kind(VERSION, "ClusterDeployment"), name, name)
     if deployment is None:
         raise DataError(f"claim {spec.name} names ClusterDeployment {name}/{name}, which does not exist")
@@ -164,21 +164,23 @@ def _taken(client: Client, spec: ClaimSpec, found: Mapping[str, Any], kubeconfig
     result: dict[str, Any] = {"kubeconfig": str(kubeconfig), "deployment": name}
     if status.get("webConsoleURL"):
         result["console"] = status["webConsoleURL"]
-    until = _expires(found)
+    until = _expires(claim_object)
     if until is not None:
         result["expires"] = stamp(until)
     return result
 
 
-def _expires(found: Mapping[str, Any]) -> float | None:
+def _expires(claim_object: Mapping[str, Any]) -> float | None:
     """Return when Hive deletes the claim, in seconds since the epoch.
 
     That is the effective lifetime, which the pool may limit, after the claim received a cluster.
     """
     lifetime = formats.parse_go_duration(
-        (found.get("status") or {}).get("lifetime") or found["spec"].get("lifetime") or ""
+        (claim_object.get("status") or {}).get("lifetime") or claim_object["spec"].get("lifetime") or ""
     )
-    since = conditions(found).get("Pending", {}).get("lastTransitionTime") or found["metadata"].get("creationTimestamp")
+    since = conditions(claim_object).get("Pending", {}).get("lastTransitionTime") or claim_object["metadata"].get(
+        "creationTimestamp"
+    )
     try:
         return datetime.fromisoformat(str(since)).timestamp() + lifetime if lifetime else None
     except ValueError:
@@ -191,13 +193,13 @@ def release(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
     Raises OwnershipError for the claim of another run, WaitTimeout.
     """
     kind = client.kind(VERSION, "ClusterClaim")
-    found = client.get(kind, spec.name, spec.namespace)
-    if found is None:
+    claim_object = client.get(kind, spec.name, spec.namespace)
+    if claim_object is None:
         return False
-    _check_ours(found, spec, client)
+    _check_ours(claim_object, spec, client)
     if check:
         return True
-    uid = found["metadata"]["uid"]
+    uid = claim_object["metadata"]["uid"]
     client.delete(kind, spec.name, spec.namespace, {"preconditions": {"uid": uid}})
     deadline = time.monotonic() + spec.timeout
     while (left := client.get(kind, spec.name, spec.namespace)) and left["metadata"]["uid"] == uid:

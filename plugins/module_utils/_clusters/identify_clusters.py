@@ -74,11 +74,11 @@ def _identity(
 ) -> dict[str, Any]:
     access = (record["kubeconfig"], record.get("context") or "")
     with Client.from_kubeconfig(*access, timeout=30) as client, step.timed("cluster", "identity"):
-        found = describe_cluster.wait(client, params["timeout"], params["nodes_ready"], say, params["run_id"])
-        step.log(f"{client.access.server} is {found.version}, {found.nodes} nodes, {found.gpus} GPUs")
+        identity = describe_cluster.wait(client, params["timeout"], params["nodes_ready"], say, params["run_id"])
+        step.log(f"{client.access.server} is {identity.version}, {identity.nodes} nodes, {identity.gpus} GPUs")
         if record["owned"] and record["state"] != "acquired":
             annotate(client, {**record, "run": params["run_id"]}, check)
-    return {**found.record(), "state": "acquired"}
+    return {**identity.record(), "state": "acquired"}
 
 
 def read_annotations(client: Client) -> dict[str, str]:

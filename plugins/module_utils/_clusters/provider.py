@@ -95,7 +95,7 @@ class Provider:
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
         """The patterns of its settings; each opening of a run asks for some thousand names."""
-        return [re.compile("|".join(translate(one) for one in self.settings))] if self.settings else []
+        return [re.compile("|".join(translate(setting) for setting in self.settings))] if self.settings else []
 
     def check(self, target: ClusterTarget) -> None:
         """Raise InputError if the target can't be acquired, before a run directory exists."""
@@ -112,7 +112,7 @@ class Provider:
         """Raise OwnershipError if the recorded cluster (or ``{}``) can neither be used nor completed."""
 
     def replaced_access(
-        self, record: Mapping[str, Any], given: AccessSettings, warn: Callable[[str], None]
+        self, record: Mapping[str, Any], settings: AccessSettings, warn: Callable[[str], None]
     ) -> dict[str, Any] | None:
         """Return what to change in the record so that the cluster can be reached again; None for no change."""
         return None

@@ -42,13 +42,13 @@ def absolute_path(path: str) -> str:
 
 def usable_access(record: Mapping[str, Any], paths: Iterable[str], context: str = "") -> dict[str, str] | None:
     """Return kubeconfig and context of the first of ``paths`` that leads to the recorded cluster; None if none does."""
-    for path in dict.fromkeys(absolute_path(one) for one in paths if one):
+    for path in dict.fromkeys(absolute_path(candidate) for candidate in paths if candidate):
         for chosen in [*filter(None, (context, record.get("context"))), ""]:
             try:
-                found = api_host(load(path, chosen))
+                host = api_host(load(path, chosen))
             except SeatrialError:
                 continue
-            if found == record.get("api_host", found):
+            if host == record.get("api_host", host):
                 return {"kubeconfig": path, "context": chosen}
     return None
 
@@ -76,15 +76,15 @@ class ExistingProvider(Provider):
 
     def check(self, target: ClusterTarget) -> None:
         """Check the kubeconfig and the expected host, and that the API server responds."""
-        found = check_existing(target, os.environ)
-        check_reachable(found["kubeconfig"], found["context"], target.where)
+        access = check_existing(target, os.environ)
+        check_reachable(access["kubeconfig"], access["context"], target.where)
 
     def initial_record(self, target: ClusterTarget, name: str, ownership: Mapping[str, Any]) -> dict[str, Any]:
         """Return how to reach the cluster."""
         return {"provider": self.name, **check_existing(target, os.environ)}
 
     def replaced_access(
-        self, record: Mapping[str, Any], given: AccessSettings, warn: Callable[[str], None]
+        self, record: Mapping[str, Any], settings: AccessSettings, warn: Callable[[str], None]
     ) -> dict[str, Any] | None:
         """Replace a kubeconfig that no longer exists, or that ``-e`` replaces. Warns if nothing replaces it.
 
@@ -92,21 +92,21 @@ class ExistingProvider(Provider):
         """
         if not record.get("kubeconfig") or (record["state"] == "released" and not record.get("objects")):
             return None
-        asked, context = given.extra["cluster_kubeconfig"], given.extra["cluster_context"]
+        asked, context = settings.extra["cluster_kubeconfig"], settings.extra["cluster_context"]
         if not asked and not is_unreadable(record["kubeconfig"]):
             return None
-        known = [asked, given.host["cluster_kubeconfig"], given.run["cluster_kubeconfig"]]
+        known = [asked, settings.host["cluster_kubeconfig"], settings.run["cluster_kubeconfig"]]
         paths = [*known, *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
-        found = usable_access(record, paths, context)
-        if found is None and asked and absolute_path(asked) != record["kubeconfig"]:
+        access = usable_access(record, paths, context)
+        if access is None and asked and absolute_path(asked) != record["kubeconfig"]:
             refuse_another(record, asked, context)
-        if found is None:
+        if access is None:
             warn(
                 f"the kubeconfig of the run's cluster {record.get('api_host', '')} no longer exists "
                 f"({record['kubeconfig']}): name the current one with -e cluster_kubeconfig=<file> or in the "
                 "environment variable KUBECONFIG"
             )
-        return found
+        return access
 
 
 def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], where: str) -> str:
@@ -115,26 +115,26 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
     This is cluster_kubeconfig, else KUBECONFIG of the environment; never ~/.kube/config, which leads to the cluster
     that was used last. Raises InputError.
     """
-    given = chosen.get("cluster_kubeconfig", "")
+    kubeconfig_path = chosen.get("cluster_kubeconfig", "")
     origin = "cluster_kubeconfig"
-    if not given:
-        given, origin = _from_environment(environment.get("KUBECONFIG", ""))
-    if not given:
+    if not kubeconfig_path:
+        kubeconfig_path, origin = _from_environment(environment.get("KUBECONFIG", ""))
+    if not kubeconfig_path:
         raise InputError(
             f"{where}: cluster_provider=existing requires a kubeconfig: set "
             "-e cluster_kubeconfig=<file>, or the environment variable KUBECONFIG. "
             "~/.kube/config is used only if you name it. In AWX, add a credential with a kubeconfig or a bearer token "
             "to the template."
         )
-    if given == IN_CLUSTER:
-        return given
-    path = Path(given).expanduser()
+    if kubeconfig_path == IN_CLUSTER:
+        return kubeconfig_path
+    path = Path(kubeconfig_path).expanduser()
     path = path if path.is_absolute() else Path.cwd() / path
     if not path.is_file():
-        text = f"{where}: {origin} names '{given}', and there is no file {path}{nearest_file(path)}"
+        text = f"{where}: {origin} names '{kubeconfig_path}', and there is no file {path}{nearest_file(path)}"
         raise InputError(text, setting="cluster_kubeconfig")
     if not os.access(path, os.R_OK):
-        text = f"{where}: {origin} names '{given}', and {path} can't be read by this user"
+        text = f"{where}: {origin} names '{kubeconfig_path}', and {path} can't be read by this user"
         raise InputError(text, setting="cluster_kubeconfig")
     return str(path)
 
@@ -199,11 +199,11 @@ class HiveProvider(CreatingProvider):
     expires_by = "Hive takes it back"
 
     def replaced_access(
-        self, record: Mapping[str, Any], given: AccessSettings, warn: Callable[[str], None]
+        self, record: Mapping[str, Any], settings: AccessSettings, warn: Callable[[str], None]
     ) -> dict[str, Any] | None:
         """Replace the kubeconfig of the hub, with which the claim is deleted."""
         data = record.get("provider_data") or {}
-        hub = given.run["cluster_hive_kubeconfig"]
+        hub = settings.run["cluster_hive_kubeconfig"]
         if not hub or not is_unreadable(data.get("hub") or IN_CLUSTER):
             return None
         return {"provider_data": {**data, "hub": absolute_path(hub)}}

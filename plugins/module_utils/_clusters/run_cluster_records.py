@@ -91,7 +91,7 @@ def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
 
 def held(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the records of the clusters that the run must release, each once: those that it owns or may own."""
-    return [one["record"] for one in distinct(records) if _may_own(one["record"])]
+    return [cluster["record"] for cluster in distinct(records) if _may_own(cluster["record"])]
 
 
 def _may_own(record: Mapping[str, Any]) -> bool:
@@ -107,16 +107,16 @@ def name_of(record: Mapping[str, Any]) -> str:
 
 
 def replace_access(
-    run_dir: str | Path, given: Callable[[str], AccessSettings], warn: Callable[[str], None]
+    run_dir: str | Path, settings_of: Callable[[str], AccessSettings], warn: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Record how the clusters are reached now, if a recorded kubeconfig no longer exists or ``-e`` replaces it.
 
-    given: returns the settings for a host. Returns all records and whether they changed. Raises InputError.
+    settings_of: returns the settings for a host. Returns all records and whether they changed. Raises InputError.
     """
     changed = False
     clusters = read(run_dir)
-    for host, one in list(clusters.items()):
-        values = provider_of(one["provider"]).replaced_access(one, given(host), warn)
+    for host, record in list(clusters.items()):
+        values = provider_of(record["provider"]).replaced_access(record, settings_of(host), warn)
         if values:
             clusters, wrote = update(run_dir, [host], values)
             changed = changed or wrote
@@ -134,11 +134,11 @@ def installs_operators(run_dir: str | Path) -> bool:
 
 def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each cluster once: ``{"hosts": [...], "record": {...}}``, in the order of their first host."""
-    found: list[dict[str, Any]] = []
+    clusters: list[dict[str, Any]] = []
     for host, record in records.items():
-        same = next((one for one in found if one["record"] == record), None)
+        same = next((cluster for cluster in clusters if cluster["record"] == record), None)
         if same:
             same["hosts"].append(host)
         else:
-            found.append({"hosts": [host], "record": record})
-    return found
+            clusters.append({"hosts": [host], "record": record})
+    return clusters

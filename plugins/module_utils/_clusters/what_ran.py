@@ -40,16 +40,16 @@ class Seen:
 
     def parts(self) -> dict[str, Any]:
         """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on absent parts."""
-        found: dict[str, Any] = {}
+        ran_parts: dict[str, Any] = {}
         if self.nodes is not None:
-            found["nodes"] = describe_cluster.node_totals(self.nodes)
+            ran_parts["nodes"] = describe_cluster.node_totals(self.nodes)
         if self.operators is not None:
-            found["operators"] = self.operators.versions
+            ran_parts["operators"] = self.operators.versions
         if held := gpus(self.nodes or (), self.pods.get("") or ()):
-            found["gpus"] = held
+            ran_parts["gpus"] = held
         if self.pods:
-            found["images"] = images(pod for each in self.pods.values() for pod in each)
-        return {**found, **({"notes": self.notes} if self.notes else {})}
+            ran_parts["images"] = images(pod for each in self.pods.values() for pod in each)
+        return {**ran_parts, **({"notes": self.notes} if self.notes else {})}
 
 
 def look(client: Client, run: str, namespaces: Iterable[str] = ()) -> Seen:
@@ -66,10 +66,10 @@ def look(client: Client, run: str, namespaces: Iterable[str] = ()) -> Seen:
     labelled = _allowed("pods of the run", seen.notes, partial(client.list, kind, label_selector=selector))
     if labelled is not None:
         seen.pods[""] = labelled[0]
-    for one in sorted(elsewhere):
-        found = _allowed(f"pods of namespace {one}", seen.notes, partial(client.list, kind, one))
-        if found is not None:
-            seen.pods[one] = found[0]
+    for namespace in sorted(elsewhere):
+        listed = _allowed(f"pods of namespace {namespace}", seen.notes, partial(client.list, kind, namespace))
+        if listed is not None:
+            seen.pods[namespace] = listed[0]
     return seen
 
 
@@ -92,16 +92,16 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
 
     Pods that ended count too, so that a GPU that several held one after the other counts several times.
     """
-    known = {str(one["metadata"]["name"]): one for one in nodes}
-    found: dict[str, dict[str, Any]] = {}
+    known = {str(node["metadata"]["name"]): node for node in nodes}
+    gpus_by_node: dict[str, dict[str, Any]] = {}
     for pod in pods:
         node = known.get(str(field_at(pod, "spec.nodeName", "")))
         for resource, product in describe_cluster.GPU_RESOURCES.items():
-            limits = (field_at(one, "resources.limits", {}) for one in field_at(pod, "spec.containers", []))
-            held = int(sum(parse_kube_quantity(one.get(resource, "0")) for one in limits))
+            limits = (field_at(container, "resources.limits", {}) for container in field_at(pod, "spec.containers", []))
+            held = int(sum(parse_kube_quantity(limit.get(resource, "0")) for limit in limits))
             if node is None or not held:
                 continue
-            one = found.setdefault(
+            row = gpus_by_node.setdefault(
                 str(node["metadata"]["name"]),
                 {
                     "product": label(node, product) or resource,
@@ -110,21 +110,21 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
                     "pods": 0,
                 },
             )
-            one.update(held=one["held"] + held, pods=one["pods"] + 1)
-    return dict(sorted(found.items()))
+            row.update(held=row["held"] + held, pods=row["pods"] + 1)
+    return dict(sorted(gpus_by_node.items()))
 
 
 def images(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return repository and tag -> digest of the containers whose digest is known; several digests are joined."""
-    found: dict[str, set[str]] = {}
+    digests_by_name: dict[str, set[str]] = {}
     for pod in pods:
-        asked = {one["name"]: one.get("image") for one in field_at(pod, "spec.containers", [])}
+        asked = {container["name"]: container.get("image") for container in field_at(pod, "spec.containers", [])}
         for status in field_at(pod, "status.containerStatuses", []):
             digest = _DIGEST.search(str(status.get("imageID") or ""))
             name = asked.get(status.get("name")) or status.get("image")
             if digest and name:
-                found.setdefault(image_name(str(name)), set()).add(digest[0])
-    return {name: ", ".join(sorted(digests)) for name, digests in sorted(found.items())}
+                digests_by_name.setdefault(image_name(str(name)), set()).add(digest[0])
+    return {name: ", ".join(sorted(digests)) for name, digests in sorted(digests_by_name.items())}
 
 
 def image_name(reference: str) -> str:
@@ -145,27 +145,27 @@ def point_folder(run_dir: str, point: str) -> Path:
     return folder
 
 
-def write(folder: Path, run: str, found: dict[str, Any]) -> tuple[bool, str]:
-    """Write ran.json with the parts ``found``; return whether it changed, and a sentence. Equal content stays."""
+def write(folder: Path, run: str, ran_parts: dict[str, Any]) -> tuple[bool, str]:
+    """Write ran.json with the parts ``ran_parts``; return whether it changed, and a sentence. Equal content stays."""
     point, path = folder.name, folder / FILE
-    record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **found}
+    record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **ran_parts}
     changed = _without_time(record) != _without_time(_earlier(path))
     if changed:
         files.write_json(path, record, "ran/1")
     parts = [
-        formats.count(found["nodes"]["count"], "node") if "nodes" in found else "",
-        formats.count(len(found["operators"]), "operator") if "operators" in found else "",
-        formats.count(len(found["images"]), "image") if "images" in found else "",
+        formats.count(ran_parts["nodes"]["count"], "node") if "nodes" in ran_parts else "",
+        formats.count(len(ran_parts["operators"]), "operator") if "operators" in ran_parts else "",
+        formats.count(len(ran_parts["images"]), "image") if "images" in ran_parts else "",
     ]
     return changed, f"point {point} ran with {', '.join(filter(None, parts)) or 'unknown parts'}"
 
 
 def _earlier(path: Path) -> dict[str, Any]:
     try:
-        found = files.read_json(path)
+        record = files.read_json(path)
     except DataError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _without_time(record: dict[str, Any]) -> dict[str, Any]:

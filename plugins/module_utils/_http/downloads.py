@@ -39,8 +39,8 @@ def unpack(archive: Path, program: str, path: Path, url: str) -> None:
     """Write a program of an archive to ``path``. url: where the archive is from. Raises ProcessError."""
     try:
         with tarfile.open(archive) as members:
-            found = (member for member in members if member.isfile() and Path(member.name).name == program)
-            member = next(found, None)
+            matching = (member for member in members if member.isfile() and Path(member.name).name == program)
+            member = next(matching, None)
             content = members.extractfile(member) if member else None
             if content is None:
                 raise ProcessError(f"{url} does not contain {program}")

@@ -90,9 +90,9 @@ class HttpClock:
 Exchange = Callable[[HttpRequest], HttpReply]
 
 
-def limited_pages(what: str, found: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
+def limited_pages(what: str, pages: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
     """Yield the pages of a list. Raises AccessError if there are more than ``most``."""
-    for number, page in enumerate(found):
+    for number, page in enumerate(pages):
         if number == most:
             raise AccessError(f"{what}: the list has more than {most} pages")
         yield page

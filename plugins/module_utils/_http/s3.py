@@ -218,9 +218,9 @@ class S3Prefix:
             raise
         if head["ContentLength"] != size:
             return False
-        found = head.get("ChecksumSHA256")
-        if found:
-            return found == digest
+        sha256 = head.get("ChecksumSHA256")
+        if sha256:
+            return sha256 == digest
         body = self.s3.get_object(Bucket=self.location.bucket, Key=self.key(name))["Body"]
         return _digest_of(iter(lambda: body.read(2**20), b"")) == _digest_of(_read(path))
 
@@ -248,22 +248,22 @@ class S3Prefix:
     def _unfinished(self, name: str) -> tuple[str | None, dict[int, Any]]:
         """Return the newest incomplete upload of this object and its parts."""
         answer = self.s3.list_multipart_uploads(Bucket=self.location.bucket, Prefix=self.key(name))
-        own = [one for one in answer.get("Uploads") or [] if one["Key"] == self.key(name)]
+        own = [unfinished for unfinished in answer.get("Uploads") or [] if unfinished["Key"] == self.key(name)]
         if not own:
             return None, {}
-        newest = max(own, key=lambda one: one["Initiated"])
+        newest = max(own, key=lambda candidate: candidate["Initiated"])
         pages = self.s3.get_paginator("list_parts").paginate(
             Bucket=self.location.bucket, Key=self.key(name), UploadId=newest["UploadId"]
         )
-        found = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
-        self.say(f"{name}: resuming an upload with {formats.count(len(found), 'part')}")
-        return newest["UploadId"], found
+        parts = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
+        self.say(f"{name}: resuming an upload with {formats.count(len(parts), 'part')}")
+        return newest["UploadId"], parts
 
 
 def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterator[dict[str, Any]]:
     """Yield the pages of the objects below a prefix. Raises AccessError for more than the client reads."""
-    found = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **more)
-    return limited_pages(f"s3://{bucket}/{prefix}", found)
+    pages = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **more)
+    return limited_pages(f"s3://{bucket}/{prefix}", pages)
 
 
 def checksum(path: Path, part_size: int = 0) -> str:

@@ -28,28 +28,28 @@ class ObjectDiff:
         """Record an object that is created from a manifest."""
         self.after[title(manifest)] = without_secrets(manifest, manifest, HIDDEN)
 
-    def patched(self, found: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
+    def patched(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         """Record a merge patch of an object: the fields that it names."""
-        name, fields = title(found), _named(found, patch)
+        name, fields = title(manifest), _named(manifest, patch)
         if name not in self.after:
-            self.before[name] = self.after[name] = without_secrets(found, fields, HIDDEN)
+            self.before[name] = self.after[name] = without_secrets(manifest, fields, HIDDEN)
         elif name in self.before:
-            self.before[name] = merged(without_secrets(found, fields, HIDDEN), self.before[name])
-        self.after[name] = merged(self.after[name], without_secrets(found, patch, CHANGED))
+            self.before[name] = merged(without_secrets(manifest, fields, HIDDEN), self.before[name])
+        self.after[name] = merged(self.after[name], without_secrets(manifest, patch, CHANGED))
 
-    def deleted(self, found: Mapping[str, Any]) -> None:
+    def deleted(self, manifest: Mapping[str, Any]) -> None:
         """Record that an object is deleted, by its title alone, since definitions and operators are long."""
-        self.after.pop(title(found), None)
-        self.before[title(found)] = {}
+        self.after.pop(title(manifest), None)
+        self.before[title(manifest)] = {}
 
     def shown(self) -> dict[str, Any]:
         """Return the value of ``diff``."""
         return {"before": self.before, "after": self.after}
 
 
-def _named(found: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _named(manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an object that a patch names."""
-    both = {name: (found[name], value) for name, value in patch.items() if name in found}
+    both = {name: (manifest[name], value) for name, value in patch.items() if name in manifest}
     return {
         name: _named(old, new) if isinstance(old, Mapping) and isinstance(new, Mapping) else old
         for name, (old, new) in both.items()
@@ -74,17 +74,17 @@ def apply_all(client: Client, manifests: Sequence[dict[str, Any]], check: bool =
     check: whether the API server only validates them. Raises InputError for an unknown kind, ApiError.
     """
     diff, applied = ObjectDiff(), []
-    for one in manifests:
-        meta = one["metadata"]
-        before = client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
-        after = _applied(client, one, before is None and check, check)
+    for manifest in manifests:
+        meta = manifest["metadata"]
+        before = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        after = _applied(client, manifest, before is None and check, check)
         if before is None:
-            diff.created(one)
+            diff.created(manifest)
         elif _content(before) != _content(after):
-            diff.patched(before, one)
+            diff.patched(before, manifest)
         else:
             continue
-        applied.append(title(one))
+        applied.append(title(manifest))
     return {"changed": bool(applied), "applied": applied, "diff": diff.shown()}
 
 

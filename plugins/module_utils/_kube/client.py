@@ -53,8 +53,8 @@ class Client:
         """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
     def __enter__(self) -> Client:
         return self
@@ -165,10 +165,10 @@ class Client:
         """
         for known in (self._kinds.get(api_version), None):
             kinds = known if known is not None else self._discover(api_version)
-            found = next((one for one in kinds if one.kind == kind), None)
-            if found is not None:
-                return found
-        names = [one.kind for one in kinds]
+            matching = next((candidate for candidate in kinds if candidate.kind == kind), None)
+            if matching is not None:
+                return matching
+        names = [candidate.kind for candidate in kinds]
         raise InputError(f"{self.access.server} has no kind {kind} in {api_version}{nearest(kind, names)}")
 
     def kind_of(self, manifest: dict[str, Any]) -> Kind:
@@ -190,18 +190,18 @@ class Client:
 
     def kinds(self) -> list[Kind]:
         """Return every kind that the server has, each in its group's preferred version."""
-        found: list[Kind] = []
+        kinds: list[Kind] = []
         for base in ("/api", "/apis"):
             document = self.request("GET", base, accept=discovery.AGGREGATED)
             if document.get("kind") == "APIGroupDiscoveryList":
-                found += discovery.kinds_of_aggregated(document)
+                kinds += discovery.kinds_of_aggregated(document)
                 continue
             versions = document.get("versions") or [
-                one["preferredVersion"]["groupVersion"] for one in document.get("groups") or []
+                group["preferredVersion"]["groupVersion"] for group in document.get("groups") or []
             ]
-            for one in versions:
-                found += self._discover(one)
-        return found
+            for version in versions:
+                kinds += self._discover(version)
+        return kinds
 
     # Objects
 
@@ -296,10 +296,10 @@ class Client:
             version = ""
             try:
                 for page in self.pages(kind, namespace, label_selector, field_selector, limit, metadata_only):
-                    for one in page["items"]:
+                    for resource in page["items"]:
                         # The items of a list lack apiVersion and kind.
-                        one.setdefault("apiVersion", kind.api_version)
-                        one.setdefault("kind", kind.kind)
+                        resource.setdefault("apiVersion", kind.api_version)
+                        resource.setdefault("kind", kind.kind)
                     items += page["items"]
                     version = page["metadata"].get("resourceVersion") or version
                 return items, version
@@ -312,8 +312,8 @@ class Client:
 
 def with_query(path: str, query: dict[str, Any] | None) -> str:
     """Return ``path`` with the non-empty entries of the query."""
-    given = {key: value for key, value in (query or {}).items() if value not in (None, "")}
-    return f"{path}?{urlencode(given)}" if given else path
+    params = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+    return f"{path}?{urlencode(params)}" if params else path
 
 
 def status_of(reply: Reply) -> tuple[str, str]:

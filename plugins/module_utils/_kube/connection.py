@@ -321,9 +321,9 @@ class LineStream(Connection):
         while not self.ended:
             if not poll.poll(self.silence * 1000):
                 raise self.silent()
-            found = self.receive()
-            if found is not None:
-                at, data = found
+            received = self.receive()
+            if received is not None:
+                at, data = received
                 for line in self.take(data):
                     yield at, line
         self.close()

@@ -45,29 +45,35 @@ class Kind:
 def kinds_of(api_version: str, resources: Iterable[dict[str, Any]]) -> list[Kind]:
     """Return the kinds of an APIResourceList, without subresources."""
     return [
-        Kind(api_version, one["kind"], one["name"], bool(one.get("namespaced")), frozenset(one.get("verbs") or ()))
-        for one in resources
-        if "/" not in one["name"]
+        Kind(
+            api_version,
+            resource["kind"],
+            resource["name"],
+            bool(resource.get("namespaced")),
+            frozenset(resource.get("verbs") or ()),
+        )
+        for resource in resources
+        if "/" not in resource["name"]
     ]
 
 
 def kinds_of_aggregated(document: dict[str, Any]) -> list[Kind]:
     """Return the kinds of an APIGroupDiscoveryList, each in its group's preferred version that has it."""
-    found: dict[tuple[str, str], Kind] = {}
+    kinds: dict[tuple[str, str], Kind] = {}
     for group in document.get("items") or []:
         name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or []:
             api_version = f"{name}/{version['version']}" if name else version["version"]
-            for one in version.get("resources") or []:
-                kind = (one.get("responseKind") or {}).get("kind") or ""
-                found.setdefault(
-                    (name, one["resource"]),
+            for resource in version.get("resources") or []:
+                kind = (resource.get("responseKind") or {}).get("kind") or ""
+                kinds.setdefault(
+                    (name, resource["resource"]),
                     Kind(
                         api_version,
                         kind,
-                        one["resource"],
-                        one.get("scope") == "Namespaced",
-                        frozenset(one.get("verbs") or ()),
+                        resource["resource"],
+                        resource.get("scope") == "Namespaced",
+                        frozenset(resource.get("verbs") or ()),
                     ),
                 )
-    return list(found.values())
+    return list(kinds.values())

@@ -34,10 +34,10 @@ def parts_of(path: str) -> list[str]:
 def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     """Return the conditions of an object by type; none if its status has something else under this name."""
     status = item.get("status") if item else None
-    found = status.get("conditions") if isinstance(status, dict) else None
-    if not isinstance(found, list):
+    rows = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(rows, list):
         return {}
-    return {one["type"]: one for one in found if isinstance(one, dict) and "type" in one}
+    return {row["type"]: row for row in rows if isinstance(row, dict) and "type" in row}
 
 
 def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:
@@ -59,7 +59,7 @@ def title(item: Mapping[str, Any]) -> str:
 
 def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
     """Return the titles of the first few objects and the number of the others."""
-    names = [title(one) for one in items]
+    names = [title(item) for item in items]
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")
 
 

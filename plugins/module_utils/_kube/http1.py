@@ -73,8 +73,8 @@ def length(head: bytes) -> int | None:
     if at >= 0:
         end = head.find(b"\r\n", at + 18)
         return int(head[at + 18 : end if end >= 0 else len(head)])
-    found = header(head, b"content-length")
-    return int(found) if found is not None else None
+    text = header(head, b"content-length")
+    return int(text) if text is not None else None
 
 
 def status(head: bytes) -> int:

@@ -63,7 +63,7 @@ def load(path: str | Path, context: str = "") -> Access:
 
 
 def _named(config: dict[str, Any], plural: str, singular: str, name: str, where: Path) -> dict[str, Any]:
-    entries = {str(one.get("name")): one for one in config.get(plural) or [] if isinstance(one, dict)}
+    entries = {str(entry.get("name")): entry for entry in config.get(plural) or [] if isinstance(entry, dict)}
     if name not in entries:
         raise InputError(f"kubeconfig {where}: no {singular} '{name}' in {plural}{nearest(name, entries)}")
     return entries[name].get(singular) or {}
@@ -230,7 +230,7 @@ def _from_package(where: Path, chosen: str, source: str) -> Credentials:
     except Exception as error:  # any exception of the package; its text may contain a credential
         raise AccessError(f"{source}: 'auth-provider' returned no credentials ({type(error).__name__})") from error
     token = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
-    pair = [Path(one).read_bytes() if one else None for one in (settings.cert_file, settings.key_file)]
+    pair = [Path(path).read_bytes() if path else None for path in (settings.cert_file, settings.key_file)]
     if not token and not pair[0]:
         raise AccessError(f"{source}: 'auth-provider' returned neither a token nor a certificate")
     return Credentials(str(token or ""), pair[0], pair[1])

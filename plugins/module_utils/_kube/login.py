@@ -52,9 +52,9 @@ def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path,
         known = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
         spec["cluster"] = {key: cluster[key] for key in known if key in cluster}
     asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    given = {str(one["name"]): str(one["value"]) for one in entry.get("env") or []}
-    arguments = [str(one) for one in entry.get("args") or []]
-    environment = {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    variables = {str(variable["name"]): str(variable["value"]) for variable in entry.get("env") or []}
+    arguments = [str(argument) for argument in entry.get("args") or []]
+    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
     try:
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             [command, *arguments],
@@ -108,8 +108,8 @@ def log_in(access: Access, user: str, password: str) -> Credentials:
     # Requests for credentials are sent without credentials.
     access = replace(access, held="", reader=None, expires=None)
     basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-    found = _exchange(access, request_head(access, "GET", WELL_KNOWN))
-    address = _endpoint(found)
+    metadata = _exchange(access, request_head(access, "GET", WELL_KNOWN))
+    address = _endpoint(metadata)
     if not address:
         return Credentials(basic)
     at = _server_of(address, access)

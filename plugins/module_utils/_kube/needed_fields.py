@@ -58,18 +58,18 @@ def decoder(shape: Shape | None) -> Decoder:
 
 def of_path(path: str) -> Shape:
     """Return the shape that has only the value at a dotted path."""
-    found: Any = ANY
+    shape: Any = ANY
     for key in reversed(path.split(".")):
-        found = {key: found}
-    return found
+        shape = {key: shape}
+    return shape
 
 
-def merged(one: Any, other: Any) -> Any:
+def merged(shape: Any, other: Any) -> Any:
     """Return the shape with the fields of both; where they differ in structure, the whole value."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return {**one, **other, **{key: merged(one[key], other[key]) for key in one.keys() & other.keys()}}
-    if isinstance(one, list) and isinstance(other, list):
-        return [merged(one[0], other[0])]
+    if isinstance(shape, dict) and isinstance(other, dict):
+        return {**shape, **other, **{key: merged(shape[key], other[key]) for key in shape.keys() & other.keys()}}
+    if isinstance(shape, list) and isinstance(other, list):
+        return [merged(shape[0], other[0])]
     return ANY
 
 
@@ -78,6 +78,6 @@ def _type(shape: Any) -> Any:
     if isinstance(shape, list):
         return list[_type(shape[0])] | None  # type: ignore[misc]  # a type that is computed
     if isinstance(shape, dict) and all(key.isascii() for key in shape):  # msgspec 0.22 does not find other keys
-        fields = {key: _type(one) for key, one in shape.items()}
+        fields = {key: _type(field) for key, field in shape.items()}
         return TypedDict("Fields", fields, total=False) | None  # type: ignore[operator]  # the same
     return Any

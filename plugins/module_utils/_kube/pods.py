@@ -25,35 +25,37 @@ def why_waiting(pod: Mapping[str, Any]) -> str:
     An init container that waits or has failed comes first: its pod's containers only say that it is not done.
     """
     status = pod.get("status") or {}
-    for one in status.get("initContainerStatuses") or []:
-        state = one.get("state") or {}
+    for container in status.get("initContainerStatuses") or []:
+        state = container.get("state") or {}
         ended = state.get("terminated") or {}
         if (state.get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
-            return f"init container {one.get('name')}: {_waiting(state['waiting'])}"
+            return f"init container {container.get('name')}: {_waiting(state['waiting'])}"
         if ended.get("exitCode"):
-            return f"init container {one.get('name')}: exit code {ended['exitCode']}, {_reason_and_message(ended)}"
-    for one in status.get("containerStatuses") or []:
-        state = one.get("state") or {}
+            return (
+                f"init container {container.get('name')}: exit code {ended['exitCode']}, {_reason_and_message(ended)}"
+            )
+    for container in status.get("containerStatuses") or []:
+        state = container.get("state") or {}
         if state.get("waiting"):
             return _waiting(state["waiting"])
         if state.get("terminated"):
             ended = state["terminated"]
             return f"exit code {ended.get('exitCode')}, {_reason_and_message(ended)}"
-    for one in status.get("conditions") or []:
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return _reason_and_message(one)
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _reason_and_message(condition)
     return _reason_and_message(status) or str(status.get("phase") or "Pending")
 
 
-def _waiting(one: Mapping[str, Any]) -> str:
+def _waiting(state: Mapping[str, Any]) -> str:
     """Return why a container waits: the same text for an image between two pulls as after a pull that failed."""
-    words = _reason_and_message(one)
+    words = _reason_and_message(state)
     between, pull, why = words.partition("ErrImagePull: ")
     return pull + why if pull and between.startswith("ImagePullBackOff") else words
 
 
-def _reason_and_message(one: Mapping[str, Any]) -> str:
-    return ": ".join(str(one[name]).strip() for name in ("reason", "message") if one.get(name))
+def _reason_and_message(status: Mapping[str, Any]) -> str:
+    return ": ".join(str(status[name]).strip() for name in ("reason", "message") if status.get(name))
 
 
 #: Kinds whose objects add nodes when pods wait.
@@ -67,22 +69,22 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, str]:
 
     An init container that requests more than all others together counts instead.
     """
-    found = _sum(spec.get("containers") or ())
-    for one in spec.get("initContainers") or ():
-        for name, number in _sum([one]).items():
-            found[name] = max(found.get(name, 0.0), number)
+    totals = _sum(spec.get("containers") or ())
+    for container in spec.get("initContainers") or ():
+        for name, number in _sum([container]).items():
+            totals[name] = max(totals.get(name, 0.0), number)
     for name, text in (spec.get("overhead") or {}).items():
-        found[name] = found.get(name, 0.0) + parse_kube_quantity(text)
-    return {name: f"{number:f}" for name, number in found.items()}
+        totals[name] = totals.get(name, 0.0) + parse_kube_quantity(text)
+    return {name: f"{number:f}" for name, number in totals.items()}
 
 
 def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in containers:
-        resources = one.get("resources") or {}
+    totals: dict[str, float] = {}
+    for container in containers:
+        resources = container.get("resources") or {}
         for name, text in ((resources.get("limits") or {}) | (resources.get("requests") or {})).items():
-            found[name] = found.get(name, 0.0) + parse_kube_quantity(text)
-    return found
+            totals[name] = totals.get(name, 0.0) + parse_kube_quantity(text)
+    return totals
 
 
 def why_unschedulable(
@@ -94,7 +96,7 @@ def why_unschedulable(
     """
     if not nodes:
         return "the cluster has no node"
-    fitting = [one for one in nodes if selector.items() <= (one["metadata"].get("labels") or {}).items()]
+    fitting = [node for node in nodes if selector.items() <= (node["metadata"].get("labels") or {}).items()]
     if not fitting:
         return f"no node has the labels {', '.join(f'{key}={value}' for key, value in selector.items())}"
     asked = {name: text for name, text in wanted.items() if parse_kube_quantity(text) > 0}

@@ -48,28 +48,28 @@ def required_rights(
     namespaces: name -> whether it exists. An existing one is neither created nor deleted. Raises InputError for an
     invalid entry.
     """
-    found: dict[tuple[str, str, str, str], Right] = {}
+    right_by_key: dict[tuple[str, str, str, str], Right] = {}
     places = [name if there else "" for name, there in namespaces.items()] or [""]
-    for one in entries:
-        unknown = next((key for key in one if key not in KEYS), None)
-        if unknown or not all(one.get(key) for key in ("phases", "resources", "verbs")):
+    for entry in entries:
+        unknown = next((key for key in entry if key not in KEYS), None)
+        if unknown or not all(entry.get(key) for key in ("phases", "resources", "verbs")):
             raise InputError(
-                f"permission {dict(one)}: requires phases, resources and verbs; known keys: {sorted(KEYS)}"
+                f"permission {dict(entry)}: requires phases, resources and verbs; known keys: {sorted(KEYS)}"
             )
-        phase = next((name for name in phases if name in one["phases"]), None)
+        phase = next((name for name in phases if name in entry["phases"]), None)
         if phase is None:
             continue
-        for resource in one["resources"]:
+        for resource in entry["resources"]:
             # Existing namespaces are only read.
-            there = resource == "namespaces" and "" not in places and not one.get("own")
-            scopes = [""] if one.get("scope", NAMESPACE) == CLUSTER and not there else places
-            for verb in one["verbs"] if not there else [verb for verb in one["verbs"] if verb == "get"]:
-                for place in [str(one["namespace"])] if one.get("namespace") else scopes:
-                    key = (str(one.get("group", "")), str(resource), str(verb), place)
-                    found.setdefault(key, Right(*key, phase))
+            there = resource == "namespaces" and "" not in places and not entry.get("own")
+            scopes = [""] if entry.get("scope", NAMESPACE) == CLUSTER and not there else places
+            for verb in entry["verbs"] if not there else [verb for verb in entry["verbs"] if verb == "get"]:
+                for place in [str(entry["namespace"])] if entry.get("namespace") else scopes:
+                    key = (str(entry.get("group", "")), str(resource), str(verb), place)
+                    right_by_key.setdefault(key, Right(*key, phase))
     # A permission in the whole cluster includes each namespace.
-    everywhere = {key[:3] for key in found if not key[3]}
-    return sorted(right for key, right in found.items() if not key[3] or key[:3] not in everywhere)
+    everywhere = {key[:3] for key in right_by_key if not key[3]}
+    return sorted(right for key, right in right_by_key.items() if not key[3] or key[:3] not in everywhere)
 
 
 def missing_rights(client: Client, rights: Iterable[Right]) -> list[Right]:
@@ -83,12 +83,12 @@ def missing_rights(client: Client, rights: Iterable[Right]) -> list[Right]:
 def format_rights(rights: Iterable[Right]) -> list[str]:
     """Return permissions for people: one text for all verbs on one resource."""
     by: dict[str, list[Right]] = {}
-    for one in rights:
-        by.setdefault(one.what(), []).append(one)
+    for right in rights:
+        by.setdefault(right.what(), []).append(right)
     lines = []
     for what, some in by.items():
-        phases = list(dict.fromkeys(one.phase for one in some))
-        verbs = ", ".join(sorted(one.verb for one in some))
+        phases = list(dict.fromkeys(right.phase for right in some))
+        verbs = ", ".join(sorted(right.verb for right in some))
         lines.append(f"{verbs} {what} (phase{'s' if len(phases) > 1 else ''} {', '.join(phases)})")
     return lines
 
@@ -110,14 +110,14 @@ def _allowed(client: Client, right: Right) -> bool:
 
 def rbac_manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
     """Return minimal RBAC: a ClusterRole and a Role per namespace, with bindings to the user ``subject``."""
-    found: list[dict[str, Any]] = []
-    for place in sorted({one.namespace for one in rights}):
+    manifests: list[dict[str, Any]] = []
+    for place in sorted({right.namespace for right in rights}):
         kind = "Role" if place else "ClusterRole"
         metadata = {"name": name, "namespace": place} if place else {"name": name}
         base = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
-        rules = _rules(one for one in rights if one.namespace == place)
-        found.append({**base, "kind": kind, "rules": rules})
-        found.append(
+        rules = _rules(right for right in rights if right.namespace == place)
+        manifests.append({**base, "kind": kind, "rules": rules})
+        manifests.append(
             {
                 **base,
                 "kind": f"{kind}Binding",
@@ -127,14 +127,14 @@ def rbac_manifests(rights: Sequence[Right], name: str, subject: str = "") -> lis
                 ],
             }
         )
-    return found
+    return manifests
 
 
 def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
     """Return rules that combine resources of one group with the same verbs."""
     verbs: dict[tuple[str, str], set[str]] = {}
-    for one in rights:
-        verbs.setdefault((one.group, one.resource), set()).add(one.verb)
+    for right in rights:
+        verbs.setdefault((right.group, right.resource), set()).add(right.verb)
     together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, resource), allowed in sorted(verbs.items()):
         together.setdefault((group, tuple(sorted(allowed))), []).append(resource)

@@ -190,11 +190,11 @@ class Access:
                 if time.time() > self.expires - _EARLY:
                     self._read()
 
-    def take(self, found: Credentials) -> bool:
+    def take(self, credentials: Credentials) -> bool:
         """Use these credentials from now on; return whether they include a client certificate."""
-        self.held, self.expires = found.authorization, found.expires
-        if found.certificate and found.key and self.make_context is not None and self.context is not None:
-            self.context = self.make_context(found.certificate, found.key)
+        self.held, self.expires = credentials.authorization, credentials.expires
+        if credentials.certificate and credentials.key and self.make_context is not None and self.context is not None:
+            self.context = self.make_context(credentials.certificate, credentials.key)
             return True
         return False
 

@@ -172,13 +172,13 @@ class TlsStream:
             return data
         held, read = self._in, self._tls.read
         held.write(data)
-        found: list[bytes] = []
+        chunks: list[bytes] = []
         # A record leaves the buffer as a whole, so an empty buffer has no further one.
         with contextlib.suppress(ssl.SSLWantReadError):  # the last record is incomplete
             while held.pending and (text := read(_RECORD)):  # empty: the server closed the TLS session
-                found.append(text)
+                chunks.append(text)
         self._flush()
-        return found[0] if len(found) == 1 else b"".join(found)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def fileno(self) -> int:
         """Return the socket's number, for poll()."""

@@ -124,9 +124,9 @@ class WatchCache:
 
     def __exit__(self, *_error: object) -> None:
         self._closed.set()
-        for one in self._watched.values():
-            if one.watch is not None:
-                one.watch.close()
+        for watched in self._watched.values():
+            if watched.watch is not None:
+                watched.watch.close()
 
     def follow(self, api_version: str, kind: str, namespace: str = "", selector: str = "") -> None:
         """List a kind and watch it from then on. Does nothing for a kind that is already watched.
@@ -135,10 +135,10 @@ class WatchCache:
         """
         if kind in self._watched:
             return
-        one = _WatchedKind(self.client.kind(api_version, kind), namespace, selector)
-        self._list(one)
-        self._watched[kind] = one
-        Thread(target=self._keep, args=(one,), daemon=True).start()
+        watched = _WatchedKind(self.client.kind(api_version, kind), namespace, selector)
+        self._list(watched)
+        self._watched[kind] = watched
+        Thread(target=self._keep, args=(watched,), daemon=True).start()
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a watched kind, sorted by namespace and name."""
@@ -168,45 +168,49 @@ class WatchCache:
 
     # The threads
 
-    def _list(self, one: _WatchedKind) -> None:
-        items, one.version = self.client.list(one.kind, one.namespace, one.selector)
+    def _list(self, watched: _WatchedKind) -> None:
+        items, watched.version = self.client.list(watched.kind, watched.namespace, watched.selector)
         with self._changed:
-            one.objects = {_key(item): item for item in items}
+            watched.objects = {_key(item): item for item in items}
             self._bump()
 
-    def _keep(self, one: _WatchedKind) -> None:
+    def _keep(self, watched: _WatchedKind) -> None:
         stale = False
         while not self._closed.is_set():
             try:
                 if stale:
-                    self._list(one)
+                    self._list(watched)
                 stale = False
-                one.watch = Watch(
-                    self.client, one.kind, one.version, namespace=one.namespace, label_selector=one.selector
+                watched.watch = Watch(
+                    self.client,
+                    watched.kind,
+                    watched.version,
+                    namespace=watched.namespace,
+                    label_selector=watched.selector,
                 )
                 if self._closed.is_set():
-                    one.watch.close()
-                for event in watch_events(one.watch):
-                    self._take(one, event)
+                    watched.watch.close()
+                for event in watch_events(watched.watch):
+                    self._take(watched, event)
             except (SeatrialError, OSError, ValueError) as error:
                 # 410: the resourceVersion was compacted. Anything else: the connection or the server failed.
                 stale = True
                 if not self._closed.is_set() and not (isinstance(error, ApiError) and error.status == 410):
                     time.sleep(_PAUSE)
 
-    def _take(self, one: _WatchedKind, event: dict[str, Any]) -> None:
+    def _take(self, watched: _WatchedKind, event: dict[str, Any]) -> None:
         item = event["object"]
-        one.version = item["metadata"]["resourceVersion"]
+        watched.version = item["metadata"]["resourceVersion"]
         if event["type"] == "DELETED":
             with self._changed:
-                one.objects.pop(_key(item), None)
+                watched.objects.pop(_key(item), None)
                 self._bump()
         elif event["type"] in ("ADDED", "MODIFIED"):
-            self._put(one, item)
+            self._put(watched, item)
 
-    def _put(self, one: _WatchedKind, item: dict[str, Any]) -> None:
+    def _put(self, watched: _WatchedKind, item: dict[str, Any]) -> None:
         with self._changed:
-            one.objects[_key(item)] = item
+            watched.objects[_key(item)] = item
             self._bump()
 
     def _bump(self) -> None:

@@ -133,10 +133,10 @@ class CloudAssignments:
         else:
             self.report(f"{error}; looking for its assignment for up to {times.about(self.spec.settle)}")
         sent = self.record.pending["sent"] if self.record.pending else at
-        found = self._look(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
-        if found is None:
+        assignment = self._look(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
+        if assignment is None:
             self.record.answered()
-        return found
+        return assignment
 
     def _look(self, part: int, at: float, patience: float) -> Assignment | None:
         """Return the assignment of one request, looked for during ``patience`` seconds, at least twice."""
@@ -223,23 +223,23 @@ class HostScheduling:
         need = self.spec.enough - len(lease.hosts)
         tried = {*self.rejected, *lease.hosts, *lease.lost_hosts, *self.spec.exclude}
         if self.spec.hosts:
-            found = [host for host in self.spec.hosts if host not in tried]
+            hosts = [host for host in self.spec.hosts if host not in tried]
             if not begun:
-                self._all_free(found)
+                self._all_free(hosts)
         else:
-            found = [host for host in self._available() if host not in tried]
-        if len(found) < need:
-            raise self.too_few(lease, len(found))
-        return found
+            hosts = [host for host in self._available() if host not in tried]
+        if len(hosts) < need:
+            raise self.too_few(lease, len(hosts))
+        return hosts
 
     def _available(self) -> list[str]:
         now = self.client.server_now()
         end = self.end or now + (self.spec.min_lifetime or USUAL)
-        found: dict[str, None] = {}
+        hosts: dict[str, None] = {}
         for conditions in self.spec.prefer:
             names = host_search.free(self.client, conditions, end)
-            found.update(dict.fromkeys(host_search.shuffled(names, self.spec.lease_id)))
-        return list(found)
+            hosts.update(dict.fromkeys(host_search.shuffled(names, self.spec.lease_id)))
+        return list(hosts)
 
     def _all_free(self, hosts: list[str]) -> None:
         """Raise NotEnoughHosts before the first request if one of the named hosts is not available."""

@@ -142,17 +142,17 @@ def _text(value: Any, kind: Type, what: str) -> str:
             raise wrong
         return number
     if kind.choices:
-        found = [choice for choice in kind.choices if choice.lower() == str(value).lower()]
-        if not found:
+        matching = [choice for choice in kind.choices if choice.lower() == str(value).lower()]
+        if not matching:
             raise wrong
-        return found[0]
+        return matching[0]
     return str(value)
 
 
 def _meant(value: Any, choices: Iterable[str]) -> str:
     lower = {choice.lower(): choice for choice in choices}
-    found = nearest(str(value).lower(), lower)
-    return next((f" (did you mean '{name}'?)" for small, name in lower.items() if f"'{small}'" in found), "")
+    hint = nearest(str(value).lower(), lower)
+    return next((f" (did you mean '{name}'?)" for small, name in lower.items() if f"'{small}'" in hint), "")
 
 
 def preferences(
@@ -160,20 +160,20 @@ def preferences(
 ) -> list[dict[str, str]]:
     """Return the conditions to try, best first: each preference combined with each model and with ``filters``."""
     common = dict(condition(key, value, "filters") for key, value in filters.items())
-    found = []
-    for one in prefer or ({},):
-        if not isinstance(one, Mapping):
-            raise InputError(f"prefer: '{one}' is not a dictionary of filters")
-        own = dict(condition(key, value, "prefer") for key, value in one.items())
+    combined = []
+    for preference in prefer or ({},):
+        if not isinstance(preference, Mapping):
+            raise InputError(f"prefer: '{preference}' is not a dictionary of filters")
+        own = dict(condition(key, value, "prefer") for key, value in preference.items())
         chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
-        found += [{**common, **own, **model} for model in chosen]
-    return found
+        combined += [{**common, **own, **model} for model in chosen]
+    return combined
 
 
 def free(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list[str]:
     """Return the hosts that meet the conditions and are free from now to ``end`` (epoch seconds, UTC)."""
-    found = [client.available(query) for query in queries(conditions, end, client.ahead or 0.0)]
-    return [name for name in found[0] if all(name in names for names in found[1:])]
+    answers = [client.available(query) for query in queries(conditions, end, client.ahead or 0.0)]
+    return [name for name in answers[0] if all(name in names for names in answers[1:])]
 
 
 def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
@@ -201,7 +201,12 @@ def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[lis
 
 def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) -> str:
     """Return a text on the models of these conditions that the lab does not have, "" if it has all."""
-    wanted = [name for one in preferred for key in ("model", "model__in") for name in one.get(key, "").split(",")]
+    wanted = [
+        name
+        for preference in preferred
+        for key in ("model", "model__in")
+        for name in preference.get(key, "").split(",")
+    ]
     if not any(wanted):
         return ""
     known = client.models()
@@ -241,10 +246,10 @@ def available(client: QuadsClient, search: HostSearch) -> dict[str, Any]:
     """Return free hosts, clouds and VLANs. Raises NotEnoughHosts."""
     version = client.version()
     now = client.server_now()
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for conditions in search.conditions:
-        found.update(dict.fromkeys(free(client, conditions, now + search.seconds)))
-    hosts = [name for name in found if name not in search.exclude]
+        names.update(dict.fromkeys(free(client, conditions, now + search.seconds)))
+    hosts = [name for name in names if name not in search.exclude]
     if not hosts and (unknown := unknown_models(client, search.conditions)):
         raise InputError(unknown)
     if len(hosts) < search.count:
@@ -271,16 +276,16 @@ def machine_types(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Hosts of one model may differ; the smallest counts. Models without hardware data are left out.
     """
-    found: dict[str, dict[str, Any]] = {}
+    sizes: dict[str, dict[str, Any]] = {}
     for host in hosts:
         processors = [
             processor for processor in host.get("processors") or () if processor.get("processor_type") in (None, "CPU")
         ]
         cpu = sum(processor.get("threads") or processor.get("cores") or 0 for processor in processors)
-        memory = sum(one.get("size_gb") or 0 for one in host.get("memory") or ())
+        memory = sum(module.get("size_gb") or 0 for module in host.get("memory") or ())
         if not cpu or not memory:
             continue
         model = str(host["model"])
-        known = found.get(model, {"cpu": cpu, "memory": memory})
-        found[model] = {"name": model, "cpu": min(cpu, known["cpu"]), "memory": min(memory, known["memory"])}
-    return list(found.values())
+        known = sizes.get(model, {"cpu": cpu, "memory": memory})
+        sizes[model] = {"name": model, "cpu": min(cpu, known["cpu"]), "memory": min(memory, known["memory"])}
+    return list(sizes.values())

@@ -49,13 +49,13 @@ class InventoryNode:
 
     def view(self, passwords: bool = False) -> dict[str, Any]:
         """Return the node as modules return it."""
-        found = {
+        host = {
             "name": self.name,
             "bmc_address": self.bmc_address,
             "bmc_user": self.bmc_user,
             "macs": list(self.macs),
         }
-        return {**found, "bmc_password": self.bmc_password} if passwords else found
+        return {**host, "bmc_password": self.bmc_password} if passwords else host
 
 
 def inventory_url(client: QuadsClient, cloud: str, template: str = "") -> str:
@@ -151,7 +151,7 @@ def _variables(
     host: str, about: Mapping[str, Any], part: Mapping[str, Any], node: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     interfaces = sorted(about.get("interfaces") or (), key=lambda interface: interface["name"])
-    found = {
+    values = {
         "ansible_host": host,
         "quads_assignment_id": part["assignment_id"],
         "quads_cloud": part["cloud"],
@@ -161,8 +161,8 @@ def _variables(
         "quads_vlan": part["vlan"],
     }
     if node:
-        found |= {"bmc_address": node["bmc_address"], "bmc_user": node["bmc_user"]}
-    return found
+        values |= {"bmc_address": node["bmc_address"], "bmc_user": node["bmc_user"]}
+    return values
 
 
 def expired(view: Mapping[str, Any], now: float) -> bool:
@@ -188,27 +188,27 @@ class GroupRule:
     count: int | None = None
 
     @classmethod
-    def from_option(cls, given: Mapping[str, Any]) -> GroupRule:
+    def from_option(cls, role: Mapping[str, Any]) -> GroupRule:
         """Check one entry of the option. Raises InputError."""
-        if not isinstance(given, Mapping):
-            raise InputError(f"roles: '{given}' is not a dictionary with name, hosts, where and count")
-        for key in given:
+        if not isinstance(role, Mapping):
+            raise InputError(f"roles: '{role}' is not a dictionary with name, hosts, where and count")
+        for key in role:
             if key not in _RULE_KEYS:
                 known = ", ".join(_RULE_KEYS)
                 raise InputError(f"roles: unknown key '{key}'{nearest(str(key), _RULE_KEYS)}; known: {known}")
-        name = str(given.get("name") or "")
+        name = str(role.get("name") or "")
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise InputError(f"roles: name '{name}' is not a group name: letters, digits and _ only")
-        count = given.get("count", "rest")
+        count = role.get("count", "rest")
         if count != "rest" and not re.fullmatch(r"\d+", str(count)):
             raise InputError(f"roles: {name}: count must be a number or rest, not '{count}'")
-        hosts = given.get("hosts") or ()
+        hosts = role.get("hosts") or ()
         return cls(
             name=name,
             hosts=(hosts,) if isinstance(hosts, str) else tuple(hosts),
             where=tuple(
                 host_search.condition(key, value, f"roles: {name}: where", LEASED_FIELDS)
-                for key, value in (given.get("where") or {}).items()
+                for key, value in (role.get("where") or {}).items()
             ),
             count=None if count == "rest" else int(count),
         )
@@ -300,7 +300,7 @@ def _compare(value: Any, key: str, wanted: str) -> bool:
         return False
     if comparison in ("like", "ilike"):
         flags = re.IGNORECASE if comparison == "ilike" else 0
-        pattern = "".join(".*" if one == "%" else "." if one == "_" else re.escape(one) for one in wanted)
+        pattern = "".join(".*" if char == "%" else "." if char == "_" else re.escape(char) for char in wanted)
         return re.fullmatch(pattern, str(value), flags) is not None
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if comparison == "in":

@@ -53,12 +53,12 @@ class Acquisition:
 
         Raises LeaseError, QuadsRefused by cause, after releasing what was acquired.
         """
-        found = (
+        assignments = (
             lease_lookup.tagged(self.client, self.spec.lease_id, active=True)
             if dry
             else self.clouds.existing().values()
         )
-        self.parts = {assignment.tag.part: assignment for assignment in found if assignment.tag}
+        self.parts = {assignment.tag.part: assignment for assignment in assignments if assignment.tag}
         used = any(part.provisioned or part.validated for part in self.parts.values())
         self.in_use = used or bool(self.parts) and self.record.known["state"] == "held"
         if dry:

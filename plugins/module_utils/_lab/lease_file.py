@@ -81,10 +81,10 @@ class LeaseFile:
         )
         self.write(state="asking", pending={"part": part, "at": int(at), "sent": round(sent, 1)}, **fresh)
 
-    def add_part(self, one: Assignment) -> None:
+    def add_part(self, assignment: Assignment) -> None:
         """Record an acquired cloud."""
-        known = [part for part in self.known["parts"] if part["assignment_id"] != one.id]
-        part = {"assignment_id": one.id, "cloud": one.cloud, "ticket": one.ticket}
+        known = [part for part in self.known["parts"] if part["assignment_id"] != assignment.id]
+        part = {"assignment_id": assignment.id, "cloud": assignment.cloud, "ticket": assignment.ticket}
         self.write(state="asking", pending=None, parts=[*known, part])
 
     def answered(self) -> None:

@@ -22,8 +22,8 @@ def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner
     """
     query = [("owner", owner or client.account.owner), ("is_self_schedule", "true")]
     query += [] if active is None else [("active", "true" if active else "false")]
-    found = client.assignments(*query, ("description__like", f"%lease={lease_id} %"))
-    same = [assignment for assignment in found if assignment.tag and assignment.tag.lease_id == lease_id]
+    assignments = client.assignments(*query, ("description__like", f"%lease={lease_id} %"))
+    same = [assignment for assignment in assignments if assignment.tag and assignment.tag.lease_id == lease_id]
     return sorted(
         (assignment for assignment in same if active is None or assignment.active == active),
         key=lambda assignment: assignment.id,
@@ -33,9 +33,9 @@ def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner
 def all_tagged(client: QuadsClient, owner: str) -> list[Assignment]:
     """Return all active assignments of an owner that have a tag of ours."""
     query = [("owner", owner), ("is_self_schedule", "true"), ("active", "true")]
-    found = client.assignments(*query, ("description__like", "%lease=%"))
+    assignments = client.assignments(*query, ("description__like", "%lease=%"))
     return sorted(
-        (assignment for assignment in found if assignment.tag and assignment.active),
+        (assignment for assignment in assignments if assignment.tag and assignment.active),
         key=lambda assignment: assignment.id,
     )
 
@@ -58,7 +58,9 @@ def lost(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> li
 def _learn_offset(client: QuadsClient, held: Iterable[tuple[Assignment, list[HostSchedule]]]) -> None:
     """Derive the server's offset from UTC from the request time of a lease and the start of its first schedules."""
     if client.ahead is None:
-        starts = ((row.start, assignment.tag.at) for assignment, found in held if assignment.tag for row in found)
+        starts = (
+            (row.start, assignment.tag.at) for assignment, schedules in held if assignment.tag for row in schedules
+        )
         client.learn_offset(times.offset_since(starts))
 
 
@@ -75,10 +77,10 @@ def read(
     asked: the requested hosts, None if unknown. Every user can add hosts to our cloud; such a host is listed in
     other_hosts and not counted. verify: look up the holder of each host.
     """
-    found = [(assignment, rows(client, assignment) if assignment.active else []) for assignment in assignments]
-    _learn_offset(client, found)
+    pairs = [(assignment, rows(client, assignment) if assignment.active else []) for assignment in assignments]
+    _learn_offset(client, pairs)
     parts, others = [], []
-    for assignment, held in found:
+    for assignment, held in pairs:
         others += [row.host for row in held if asked is not None and row.host not in asked]
         parts.append(LeasePart(assignment, tuple(row for row in held if asked is None or row.host in asked)))
     ours = {assignment.id for assignment in assignments}

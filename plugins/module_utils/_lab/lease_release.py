@@ -148,19 +148,19 @@ def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> li
     """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
     tagged = lease_lookup.all_tagged(client, client.account.owner)
     now = client.server_now()
-    found = [
+    leases = [
         ExpiredLease(assignment.tag.lease_id, assignment.id, assignment.cloud, now - assignment.tag.at)
         for assignment in tagged
         if assignment.tag
     ]
-    return [lease for lease in found if lease.age > seconds and lease.lease_id not in keep]
+    return [lease for lease in leases if lease.age > seconds and lease.lease_id not in keep]
 
 
 def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, report: Report) -> list[ExpiredLease]:
     """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
-    found = older(client, seconds, keep)
+    leases = older(client, seconds, keep)
     errors: list[str] = []
-    for lease in found:
+    for lease in leases:
         what = f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}), {times.about(lease.age)} old"
         report(f"would terminate {what}" if dry else f"terminate {what}")
         try:
@@ -168,5 +168,5 @@ def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, 
         except Exception as error:
             errors.append(str(error))
     if errors:
-        raise OwnershipError("; ".join(errors)) if len(errors) == len(found) else WaitTimeout("; ".join(errors))
-    return found
+        raise OwnershipError("; ".join(errors)) if len(errors) == len(leases) else WaitTimeout("; ".join(errors))
+    return leases

@@ -74,16 +74,16 @@ class MachineWait:
 
     def _read(self) -> Lease:
         """Return the lease. Raises LeaseLost if it has ended or has no host."""
-        found = self.find()
-        if not found:
+        assignments = self.find()
+        if not assignments:
             raise quads_errors.LeaseLost(f"lease {self.lease_id}: the server has no assignment of it")
-        ended = [f"{one.id} ({one.cloud})" for one in found if not one.active]
+        ended = [f"{assignment.id} ({assignment.cloud})" for assignment in assignments if not assignment.active]
         if ended:
             raise quads_errors.LeaseLost(
                 f"lease {self.lease_id}: assignment {', '.join(ended)} is no longer active: it was terminated or "
                 "has expired. Everything on its machines is lost"
             )
-        lease = lease_lookup.read(self.client, found, self.lease_id, self.asked, self.adopted)
+        lease = lease_lookup.read(self.client, assignments, self.lease_id, self.asked, self.adopted)
         if not lease.hosts:
             raise quads_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
         return lease
@@ -99,22 +99,22 @@ class MachineWait:
 
     def _reached(self, lease: Lease) -> list[str]:
         """Return the reached stages, in order; the inventory only after validated."""
-        found = []
+        reached = []
         if all(part.assignment.provisioned for part in lease.parts):
-            found.append("provisioned")
+            reached.append("provisioned")
         if all(part.assignment.validated for part in lease.parts):
-            found.append("validated")
+            reached.append("validated")
             if self.goal == "inventory" and not self._inventory_trouble(lease):
-                found.append("inventory")
-        return found
+                reached.append("inventory")
+        return reached
 
     def _inventory_trouble(self, lease: Lease) -> str:
         for part in lease.parts:
-            one = part.assignment
+            assignment = part.assignment
             hosts = [host for host in part.hosts if host not in lease.lost_hosts]
             try:
-                url = lab_inventory.inventory_url(self.client, one.cloud, self.url)
-                lab_inventory.read_published(self.client, url, hosts, one.ticket)
+                url = lab_inventory.inventory_url(self.client, assignment.cloud, self.url)
+                lab_inventory.read_published(self.client, url, hosts, assignment.ticket)
             except quads_errors.InventoryStale as error:
                 return str(error)
         return ""
@@ -131,22 +131,26 @@ class MachineWait:
         return "not validated: " + ", ".join(sorted(stuck)) if stuck else "no message from the lab yet"
 
     def _not_validated(self, lease: Lease, hosts: set[str]) -> list[str]:
-        found = []
+        unvalidated = []
         for part in lease.parts:
             cloud = part.assignment.cloud
-            steps = {one["host"]: one for one in self.client.progress(cloud)}
+            steps = {row["host"]: row for row in self.client.progress(cloud)}
             for host in self.client.hosts(("cloud", cloud), ("validated", "false")):
                 name = host["name"]
                 if name in hosts:
                     step = steps.get(name) or {}
                     text = step.get("error_message") or step.get("message") or step.get("status")
-                    found.append(f"{name} ({text})" if text else name)
-        return found
+                    unvalidated.append(f"{name} ({text})" if text else name)
+        return unvalidated
 
     def pending_hosts(self) -> list[str]:
         """Return the hosts that are not validated, for a module's result after a failure."""
         lease = lease_lookup.read(
-            self.client, [one for one in self.find() if one.active], self.lease_id, self.asked, verify=False
+            self.client,
+            [assignment for assignment in self.find() if assignment.active],
+            self.lease_id,
+            self.asked,
+            verify=False,
         )
         moving = {move["host"] for move in self.client.moves()}
         unready = {name.split(" ")[0] for name in self._not_validated(lease, set(lease.hosts))}

@@ -28,11 +28,11 @@ SLACK = 60.0
 
 def duration(text: str | float, name: str) -> float:
     """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
-    if not found:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
+    if not match:
         message = f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h"
         raise InputError(message, setting=name)
-    return float(found[1]) * UNITS[found[2] or "s"]
+    return float(match[1]) * UNITS[match[2] or "s"]
 
 
 def offset(written: str, date: float | None) -> float | None:
@@ -48,14 +48,14 @@ def offset_since(starts: Iterable[tuple[str, float]]) -> float | None:
     delay. None without a pair, and for a value outside all time zones: then the lease was completed much later.
     """
     distances = [start - asked for written, asked in starts if (start := http_date(written)) is not None]
-    found = (min(distances) + SLACK) // QUARTER * QUARTER if distances else None
-    return found if found is not None and WEST <= found <= EAST else None
+    rounded = (min(distances) + SLACK) // QUARTER * QUARTER if distances else None
+    return rounded if rounded is not None and WEST <= rounded <= EAST else None
 
 
 def moment(written: str, ahead: float) -> float:
     """Return a time of the server as epoch seconds, UTC; 0.0 if it is not a time."""
-    found = http_date(written)
-    return 0.0 if found is None else found - ahead
+    seconds = http_date(written)
+    return 0.0 if seconds is None else seconds - ahead
 
 
 def stamp(when: float) -> str:

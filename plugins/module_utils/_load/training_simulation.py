@@ -105,7 +105,7 @@ def lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus
     return [
         FIRST_LINE,
         f"fine-tuning of {model} on {dataset}: {_many(pods, 'pod')} with {_many(gpus, 'GPU')} each",
-        *(f"{{'loss': {one:.4f}, 'epoch': {epochs * share:g}}}" for share, one in losses),
+        *(f"{{'loss': {loss:.4f}, 'epoch': {epochs * share:g}}}" for share, loss in losses),
         f"{{{figures}}}",
         "training finished",
     ]

@@ -97,7 +97,7 @@ class NewProject:
             "my_namespace": namespace,
             "my_collection": collection,
         }
-        return re.sub("|".join(words), lambda found: words[found[0]], text)
+        return re.sub("|".join(words), lambda match: words[match[0]], text)
 
 
 def write(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, Any]:

@@ -22,9 +22,9 @@ Result = dict[str, Any]
 
 
 def each_point(
-    run: Run, numbers: Iterable[str], written: tuple[str, ...], one: Callable[[Point, list[str]], Result]
+    run: Run, numbers: Iterable[str], written: tuple[str, ...], action: Callable[[Point, list[str]], Result]
 ) -> Result:
-    """Call ``one`` for each point. An error becomes a warning, and the files ``written`` of that point are deleted."""
+    """Call ``action`` for each point. An error becomes a warning, and the files ``written`` of that point are deleted."""
     warnings: list[str] = []
     rows: list[Result] = []
     changed = False
@@ -34,7 +34,7 @@ def each_point(
         before = [digest_of(point.folder / name) for name in written]
         try:
             with without_gc():
-                rows.append(one(point, warnings))
+                rows.append(action(point, warnings))
         except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
             text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
             warnings.append(f"point {point.number}: no {written[0]}: {text}")
@@ -71,15 +71,15 @@ def digest_of(path: Path) -> str | None:
 
 def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
     """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
-    found: dict[str, Table | None] = {}
+    tables: dict[str, Table | None] = {}
     for point in run.points:
         if _nothing(point):
-            found[point.number] = None
+            tables[point.number] = None
             continue
         try:
             with without_gc():
-                found[point.number] = timeline_table.read(point.folder / "timeline.jsonl")
+                tables[point.number] = timeline_table.read(point.folder / "timeline.jsonl")
         except DataError as error:
-            found[point.number] = None
+            tables[point.number] = None
             warnings.append(f"point {point.number}: {error}")
-    return found
+    return tables

@@ -77,12 +77,12 @@ def fetch(
     """
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".source-", dir=parent) as scratch:
-        found = _there(source, Path(scratch), download, authority)
-        name = name_of(source, found)
+        path = _there(source, Path(scratch), download, authority)
+        name = name_of(source, path)
         target = _free(parent, f"{name}{suffix}")
         half = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
         try:
-            _take(found, half)
+            _take(path, half)
             done = schema_migration.migrate(half)
             half.chmod(0o755)
             os.rename(half, target)
@@ -95,14 +95,14 @@ def fetch(
 def with_timelines(source: str) -> FetchedRun | None:
     """Return a directory unchanged if all of its points have timelines, None otherwise."""
     path = Path(source).expanduser()
-    points = [one for one in (path / "points").glob("[0-9]*") if one.is_dir()] if path.is_dir() else []
+    points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
-def name_of(source: str, found: Path) -> str:
+def name_of(source: str, path: Path) -> str:
     """Return the name of the run directory without archive suffixes."""
-    name = found.name if Path(source).is_dir() or not found.name.startswith(".") else ""
+    name = path.name if Path(source).is_dir() or not path.name.startswith(".") else ""
     if source.startswith("s3://") or name in ("", "unpacked"):
         name = source.rstrip("/").rpartition("/")[2]
     for end in sorted(ARCHIVES, key=len, reverse=True):
@@ -163,7 +163,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
-                _check_size(archive, (one.file_size for one in packed.infolist()))
+                _check_size(archive, (member.file_size for member in packed.infolist()))
                 packed.extractall(folder)  # drops drives, roots and .. of names
         else:
             with tarfile.open(archive) as tar:

@@ -321,7 +321,10 @@ def rows(inputs: PointInputs) -> list[WorkloadRow]:
     Of a load that others submitted: each workload that was seen, with its uid.
     """
     if inputs.follows is not None:
-        return [WorkloadRow(one["index"], one["name"], one["kind"], "", None, one["uid"]) for one in inputs.adopted]
+        return [
+            WorkloadRow(workload["index"], workload["name"], workload["kind"], "", None, workload["uid"])
+            for workload in inputs.adopted
+        ]
     kinds = {
         str(template.get("name", "")): str(template.get("kind", "")) for template in inputs.plan.get("templates", [])
     }
@@ -331,5 +334,5 @@ def rows(inputs: PointInputs) -> list[WorkloadRow]:
         row.kind = (sent.kind if sent else "") or kinds.get(row.template) or usual
     return inputs.planned or [
         WorkloadRow(index, sent.name, sent.kind, "", None)
-        for index, sent in sorted(inputs.sent.items(), key=lambda one: one[0])
+        for index, sent in sorted(inputs.sent.items(), key=lambda pair: pair[0])
     ]

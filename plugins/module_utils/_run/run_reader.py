@@ -185,9 +185,9 @@ def read(top: Path) -> Run:
         point.all_settings = _document(run, folder / "settings.yml", needed=False) or None
         point.ran = _document(run, folder / "ran.json", needed=False)
         if (folder / "kpis.json").exists():
-            found = _document(run, folder / "kpis.json")
-            point.kpis = found.get("kpis")
-            point.labels = None if found.get("schema") == "kpis/1" else found.get("labels")
+            document = _document(run, folder / "kpis.json")
+            point.kpis = document.get("kpis")
+            point.labels = None if document.get("schema") == "kpis/1" else document.get("labels")
         point.attribution = _document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
@@ -196,7 +196,7 @@ def read(top: Path) -> Run:
 
 def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Return a word of the last session. schedule: lines of schedule.jsonl."""
-    words = [one.get(name) for one in schedule if one.get("type") == "session"]
+    words = [line.get(name) for line in schedule if line.get("type") == "session"]
     return (words[-1] if words else None) or {}
 
 
@@ -207,24 +207,24 @@ def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
             run.missing.append(f"{where} is missing")
         return {}
     try:
-        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+        document = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
     except (DataError, OSError, UnicodeDecodeError) as error:
         run.missing.append(f"{where} cannot be read: {error}")
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         run.missing.append(f"{where} is empty or not a mapping")
         return {}
-    return found
+    return document
 
 
 def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
     """Return the points with these numbers, all without numbers. Raises InputError for an unknown number."""
     wanted = [str(number) for number in numbers]
     known = {point.number: point for point in run.points}
-    for one in wanted:
-        if one not in known:
-            raise InputError(f"{run.top} has no test point '{one}'; it has {', '.join(known) or 'none'}")
-    return [known[one] for one in wanted] if wanted else run.points
+    for number in wanted:
+        if number not in known:
+            raise InputError(f"{run.top} has no test point '{number}'; it has {', '.join(known) or 'none'}")
+    return [known[number] for number in wanted] if wanted else run.points
 
 
 class AttemptAtPoint(Protocol):
@@ -248,11 +248,11 @@ def counted_attempts(attempts: Iterable[One]) -> list[One]:
 
     It is the last one that passed. If none did, it is the last one that was begun, else the first.
     """
-    found: dict[str, One] = {}
-    for attempt in sorted(attempts, key=lambda one: attempt_order(one.of, one.attempt)):
-        if attempt.of not in found or _rank(attempt) >= max(_rank(found[attempt.of]), 1):
-            found[attempt.of] = attempt
-    return list(found.values())
+    attempt_by_point: dict[str, One] = {}
+    for attempt in sorted(attempts, key=lambda candidate: attempt_order(candidate.of, candidate.attempt)):
+        if attempt.of not in attempt_by_point or _rank(attempt) >= max(_rank(attempt_by_point[attempt.of]), 1):
+            attempt_by_point[attempt.of] = attempt
+    return list(attempt_by_point.values())
 
 
 def counted_points(run: Run) -> Run:
@@ -267,8 +267,8 @@ def counted_points(run: Run) -> Run:
     return replace(run, points=kept)
 
 
-def _rank(one: AttemptAtPoint) -> int:
-    return 2 if one.status == "passed" else 0 if one.status in NOT_BEGUN else 1
+def _rank(attempt: AttemptAtPoint) -> int:
+    return 2 if attempt.status == "passed" else 0 if attempt.status in NOT_BEGUN else 1
 
 
 def point_label(point: Point, project: str = "") -> str:

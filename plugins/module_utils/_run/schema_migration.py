@@ -62,7 +62,7 @@ MIGRATIONS: dict[tuple[str, int], Change] = {
 
 def current(name: str) -> int:
     """Return the version of a schema that this collection reads and writes."""
-    return max(int(one.partition("/")[2]) for one in schemas.SCHEMAS if one.partition("/")[0] == name)
+    return max(int(schema.partition("/")[2]) for schema in schemas.SCHEMAS if schema.partition("/")[0] == name)
 
 
 def migrate(top: Path) -> list[str]:
@@ -87,36 +87,36 @@ def upgraded(path: Path, name: str) -> dict[str, Any]:
     A document without a schema is returned unchanged. Raises DataError for an unreadable file and, as migrate() does,
     for another schema or version.
     """
-    found = files.read_json(path)
-    if not isinstance(found, dict):
+    document = files.read_json(path)
+    if not isinstance(document, dict):
         raise DataError(f"{path}: not a JSON object")
-    if "schema" not in found:
-        return found
-    version = version_of(path, name, str(found["schema"]))
+    if "schema" not in document:
+        return document
+    version = version_of(path, name, str(document["schema"]))
     for change in _chain(path, name, version):
-        found = change(found)
-    return {**found, "schema": f"{name}/{current(name)}"}
+        document = change(document)
+    return {**document, "schema": f"{name}/{current(name)}"}
 
 
 def _document(path: Path, name: str) -> list[str]:
     try:
-        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+        document = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
     except (DataError, OSError, UnicodeDecodeError):
         return []
-    if not isinstance(found, dict) or "schema" not in found:
+    if not isinstance(document, dict) or "schema" not in document:
         return []
-    version = version_of(path, name, str(found["schema"]))
+    version = version_of(path, name, str(document["schema"]))
     if version == current(name):
         return []
     for change in _chain(path, name, version):
-        found = change(found)
+        document = change(document)
     write = files.write_json if path.suffix == ".json" else files.write_yaml
-    write(path, {**found, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
+    write(path, {**document, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
     return [f"{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
 
 
 def _lines(path: Path, name: str) -> list[str]:
-    version = next((version_of(path, name, found) for found in _schemas_of(path)), current(name))
+    version = next((version_of(path, name, schema) for schema in _schemas_of(path)), current(name))
     if version == current(name):
         return []
     chain = _chain(path, name, version)
@@ -143,15 +143,15 @@ def _schemas_of(path: Path) -> Iterator[str]:
                 yield str(record["schema"])
 
 
-def version_of(path: Path, name: str, found: str) -> int:
+def version_of(path: Path, name: str, schema: str) -> int:
     """Return the version in a schema's name, such as ``kpis/2``. Raises DataError for another or a newer schema."""
-    kind, _slash, version = found.partition("/")
+    kind, _slash, version = schema.partition("/")
     newest = current(name)
     if kind != name or not version.isdecimal():
-        raise DataError(f"{path}: schema '{found}', expected {name}/{newest}; this is not a file of a run")
+        raise DataError(f"{path}: schema '{schema}', expected {name}/{newest}; this is not a file of a run")
     if int(version) > newest:
         raise DataError(
-            f"{path}: written by a newer version of perfscale.seatrial: {found}; this version reads up to "
+            f"{path}: written by a newer version of perfscale.seatrial: {schema}; this version reads up to "
             f"{name}/{newest}. Update the collection"
         )
     return int(version)

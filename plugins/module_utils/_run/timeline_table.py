@@ -160,7 +160,7 @@ def write_csv(table: Table, path: Path) -> None:
     columns = [table.moments[name] for name in MOMENTS]
     for name in names:
         columns += [table.earliest[name], table.latest[name]]
-    views = [numpy.frombuffer(one) for one in columns] if len(table) else []
+    views = [numpy.frombuffer(moments) for moments in columns] if len(table) else []
     epoch = f"{start:.6f}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -174,7 +174,7 @@ def write_csv(table: Table, path: Path) -> None:
                 contradictions = table.contradictions.get(row)
                 if contradictions is None and before is not None:
                     if missing not in formats:
-                        formats[missing] = ",".join("" if one else "%.6f" for one in missing)
+                        formats[missing] = ",".join("" if flag else "%.6f" for flag in missing)
                     known = tuple([value for value in values if not isnan(value)])
                     stream.write(f"{before}{formats[missing] % known},\n")
                     continue
@@ -194,7 +194,7 @@ def _times(columns: list[Any], start: float) -> Iterator[tuple[bytes, list[float
     import numpy
 
     for begin in range(0, len(columns[0]) if columns else 0, CHUNK):
-        times = numpy.column_stack([one[begin : begin + CHUNK] - start for one in columns])
+        times = numpy.column_stack([moments[begin : begin + CHUNK] - start for moments in columns])
         yield from zip((row.tobytes() for row in numpy.isnan(times)), times.tolist(), strict=True)
 
 
@@ -254,10 +254,10 @@ def _header(path: Path, raw: bytes) -> dict[str, Any]:
         header = json.loads(raw)
     except ValueError as error:
         raise DataError(f"{path}:1: not a JSON record; write the timeline again") from error
-    found = header.pop("schema", None)
-    if header.pop("type", None) != "header" or found != "timeline/1":
-        raise DataError(f"{path}: schema '{found}', expected timeline/1; write the timeline again")
-    return {"schema": found, **header}
+    schema = header.pop("schema", None)
+    if header.pop("type", None) != "header" or schema != "timeline/1":
+        raise DataError(f"{path}: schema '{schema}', expected timeline/1; write the timeline again")
+    return {"schema": schema, **header}
 
 
 def _take(table: Table, spans: dict[str, Any], row: int, record: dict[str, Any]) -> None:

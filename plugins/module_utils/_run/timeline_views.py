@@ -23,10 +23,10 @@ _BY_BITS = (None, REAL, SIMULATED, MIXED)
 def rows_by_client(table: Table) -> dict[int, list[int]]:
     """Return client -> numbers of its rows, also of clients without any; empty for a load by one client."""
     clients = int(table.header.get("clients") or 0)
-    found: dict[int, list[int]] = {client: [] for client in range(clients)}
+    rows: dict[int, list[int]] = {client: [] for client in range(clients)}
     for row, index in enumerate(table.index if clients else ()):
-        found[index % clients].append(row)
-    return found
+        rows[index % clients].append(row)
+    return rows
 
 
 def narrowed_spans(table: Table) -> Spans:

@@ -79,9 +79,9 @@ class FetchSpec:
 
 def check_fetch(spec: FetchSpec) -> None:
     """Raise InputError for a pattern that leads out of a folder, and for a missing image."""
-    for one in spec.patterns:
-        if not one or one.startswith("/") or ".." in PurePosixPath(one).parts:
-            raise InputError(f"'{one}' is no path below the folder of a training: it is relative, without '..'")
+    for pattern in spec.patterns:
+        if not pattern or pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
+            raise InputError(f"'{pattern}' is no path below the folder of a training: it is relative, without '..'")
     if not spec.image:
         raise InputError("storage_image is empty: set an image with Python 3.9 or later, such as that of the training")
 
@@ -103,45 +103,45 @@ def receive_files(printed: Print, to: Path) -> dict[str, Any]:
     pieces: dict[int, bytes] = {}
     while True:
         events = printed(len(pieces))
-        new = {one["number"]: base64.b64decode(one["data"]) for one in events if one["event"] == "piece"}
+        new = {event["number"]: base64.b64decode(event["data"]) for event in events if event["event"] == "piece"}
         pieces.update(new)
-        total = next((one["pieces"] for one in events if one["event"] == "end"), None)
+        total = next((event["pieces"] for event in events if event["event"] == "end"), None)
         if total is None or (len(pieces) < total and not new):
             raise DataError(
                 "the log of the pod that prints the files lacks a part of them: its node keeps too little of a log"
             )
         if len(pieces) >= total:
             break
-    printed_files = [one for one in events if one["event"] == "file"]
-    changed = [_write(one, pieces, to) for one in printed_files]
-    files = [{key: one[key] for key in ("name", "bytes", "sha256")} for one in printed_files]
-    left_out = [{"name": one["name"], "bytes": one["bytes"]} for one in events if one["event"] == "left_out"]
-    unmatched = [one["pattern"] for one in events if one["event"] == "unmatched"]
+    printed_files = [event for event in events if event["event"] == "file"]
+    changed = [_write(file, pieces, to) for file in printed_files]
+    files = [{key: file[key] for key in ("name", "bytes", "sha256")} for file in printed_files]
+    left_out = [{"name": event["name"], "bytes": event["bytes"]} for event in events if event["event"] == "left_out"]
+    unmatched = [event["pattern"] for event in events if event["event"] == "unmatched"]
     return {"changed": any(changed), "files": files, "left_out": left_out, "unmatched": unmatched}
 
 
-def _write(one: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
+def _write(event: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
     """Write a file unless it is there; return whether it was written."""
-    name = one["name"]
+    name = event["name"]
     path = to / name
     if not path.resolve().is_relative_to(to.resolve()):
         raise DataError(f"{name}: the pod names a file outside of its volume")
     try:
-        content = zlib.decompress(b"".join(pieces[one["first"] + number] for number in range(one["pieces"])))
+        content = zlib.decompress(b"".join(pieces[event["first"] + number] for number in range(event["pieces"])))
     except (KeyError, zlib.error) as error:
         raise DataError(f"{name}: a part of it is missing in the log of the pod that printed it") from error
-    if hashlib.sha256(content).hexdigest() != one["sha256"]:
+    if hashlib.sha256(content).hexdigest() != event["sha256"]:
         raise DataError(f"{name}: its checksum differs after the transfer")
     return files.replace_bytes(path, content)
 
 
-def format_files(found: Mapping[str, Any]) -> str:
+def format_files(result: Mapping[str, Any]) -> str:
     """Return what was fetched in one sentence."""
-    files, left_out = found["files"], found["left_out"]
-    size = sum(one["bytes"] for one in files)
+    files, left_out = result["files"], result["left_out"]
+    size = sum(file["bytes"] for file in files)
     parts = [f"{formats.count(len(files), 'file')}, {size / 2**20:,.1f} MiB"]
-    if found["unmatched"]:
-        parts.append(f"no file is called {', '.join(found['unmatched'])}")
+    if result["unmatched"]:
+        parts.append(f"no file is called {', '.join(result['unmatched'])}")
     if left_out:
         parts.append(f"{len(left_out)} beyond the limit, first: {left_out[0]['name']}")
     return "; ".join(parts)

@@ -55,7 +55,7 @@ class Burn:
         container = {
             "name": "burn",
             "image": self.image,
-            "command": [one.replace("{seconds}", str(self.seconds)) for one in self.command],
+            "command": [argument.replace("{seconds}", str(self.seconds)) for argument in self.command],
             "resources": {"limits": {RESOURCE: str(gpus)}},
         }
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
@@ -87,28 +87,28 @@ def run(client: Client, burn: Burn, say: Say) -> list[dict[str, Any]]:
     Raises InputError without a GPU or an image, WaitTimeout naming the nodes that have not ended.
     """
     nodes = gpu_nodes(client)
-    real = [one for one in nodes if not is_simulated(one)]
+    real = [node for node in nodes if not is_simulated(node)]
     if real and not burn.image:
-        names = formats.format_list(one["metadata"]["name"] for one in real)
+        names = formats.format_list(node["metadata"]["name"] for node in real)
         raise InputError(f"gpu_operator_burn_image is not set, and {names} have GPUs that are not simulated")
     logs: dict[str, str] = {}
     if real:
         remove(client, burn)  # of an interrupted session
         try:
-            for number, one in enumerate(real):
-                client.create(burn.manifest(number, one["metadata"]["name"], gpus_of(one)))
+            for number, node in enumerate(real):
+                client.create(burn.manifest(number, node["metadata"]["name"], gpus_of(node)))
             logs = _follow(client, burn, len(real), say)
         finally:
             remove(client, burn)
-    return [row for one in nodes for row in gpu_rows(one, logs.get(one["metadata"]["name"], ""))]
+    return [row for node in nodes for row in gpu_rows(node, logs.get(node["metadata"]["name"], ""))]
 
 
 def gpu_nodes(client: Client) -> list[dict[str, Any]]:
     """Return the nodes with GPUs, by name. Raises InputError if there are none."""
-    found = [one for one in client.list(client.kind("v1", "Node"))[0] if gpus_of(one)]
-    if not found:
+    nodes = [node for node in client.list(client.kind("v1", "Node"))[0] if gpus_of(node)]
+    if not nodes:
         raise InputError(f"gpu_operator_burn: no node of {client.access.server} has {RESOURCE}")
-    return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+    return sorted(nodes, key=lambda gpu_node: str(gpu_node["metadata"]["name"]))
 
 
 def gpus_of(node: Mapping[str, Any]) -> int:
@@ -118,33 +118,36 @@ def gpus_of(node: Mapping[str, Any]) -> int:
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
     """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
-    marked = any(label(node, one) for one in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR))
+    marked = any(label(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR))
     return marked or label(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
 
 
 def gpu_rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
     """Return the result of each GPU of a node. log: what the program has printed there."""
-    found = {int(one["gpu"]): one["result"].lower() for one in _RESULT.finditer(log)}
+    result_by_gpu = {int(match["gpu"]): match["result"].lower() for match in _RESULT.finditer(log)}
     # With time-slicing, the label has the number of devices.
     number = int(label(node, COUNT) or gpus_of(node))
     otherwise = SIMULATED if is_simulated(node) else MISSING
     same = {"node": str(node["metadata"]["name"]), "product": label(node, PRODUCT)}
-    return [{**same, "gpu": one, "result": found.get(one, otherwise)} for one in sorted({*found, *range(number)})]
+    return [
+        {**same, "gpu": gpu, "result": result_by_gpu.get(gpu, otherwise)}
+        for gpu in sorted({*result_by_gpu, *range(number)})
+    ]
 
 
-def check_results(found: Sequence[Mapping[str, Any]]) -> None:
+def check_results(rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise ProcessError naming the GPUs that did not pass."""
-    bad = [f"{one['node']} GPU {one['gpu']}: {one['result']}" for one in found if one["result"] in (FAULTY, MISSING)]
+    bad = [f"{row['node']} GPU {row['gpu']}: {row['result']}" for row in rows if row["result"] in (FAULTY, MISSING)]
     if bad:
-        raise ProcessError(f"burn-in: {len(bad)} of {formats.count(len(found), 'GPU')} failed: {'; '.join(bad)}")
+        raise ProcessError(f"burn-in: {len(bad)} of {formats.count(len(rows), 'GPU')} failed: {'; '.join(bad)}")
 
 
-def summary(found: Sequence[Mapping[str, Any]], seconds: int) -> str:
+def summary(rows: Sequence[Mapping[str, Any]], seconds: int) -> str:
     """Return the result in one sentence."""
-    number = sum(one["result"] == SIMULATED for one in found)
-    burnt = f"{formats.count(len(found) - number, 'GPU')} burnt in for {seconds} s" if number < len(found) else ""
+    number = sum(row["result"] == SIMULATED for row in rows)
+    burnt = f"{formats.count(len(rows) - number, 'GPU')} burnt in for {seconds} s" if number < len(rows) else ""
     simulated = f"{formats.count(number, 'GPU')} simulated, without a burn-in" if number else ""
-    return "; ".join(one for one in (burnt, simulated) if one)
+    return "; ".join(part for part in (burnt, simulated) if part)
 
 
 def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]:
@@ -153,10 +156,10 @@ def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]
 
     def look() -> tuple[dict[str, str] | None, str]:
         pods = client.list(kind, burn.namespace, burn.selector)[0]
-        ended = [one for one in pods if field_at(one, "status.phase") in ("Succeeded", "Failed")]
+        ended = [pod for pod in pods if field_at(pod, "status.phase") in ("Succeeded", "Failed")]
         if len(ended) >= number:
-            return {one["spec"]["nodeName"]: _log(client, one) for one in ended}, ""
-        others = [f"{one['metadata']['name']} ({why_waiting(one)})" for one in pods if one not in ended]
+            return {pod["spec"]["nodeName"]: _log(client, pod) for pod in ended}, ""
+        others = [f"{pod['metadata']['name']} ({why_waiting(pod)})" for pod in pods if pod not in ended]
         return (
             None,
             f"burn-in ended on {len(ended)} of {formats.count(number, 'node')}; {formats.format_list(others, 3)}",
@@ -176,11 +179,11 @@ def _log(client: Client, pod: Mapping[str, Any]) -> str:
 def remove(client: Client, burn: Burn) -> None:
     """Delete the Jobs and wait until their pods are gone. Raises WaitTimeout."""
     jobs, pods = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
-    for one in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:
-        client.delete(jobs, one["metadata"]["name"], burn.namespace, {"propagationPolicy": "Background"})
+    for job in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:
+        client.delete(jobs, job["metadata"]["name"], burn.namespace, {"propagationPolicy": "Background"})
 
     def left() -> list[str]:
-        found = [client.list(kind, burn.namespace, burn.selector, metadata_only=True)[0] for kind in (jobs, pods)]
-        return [f"{burn.namespace}/{one['metadata']['name']}" for each in found for one in each]
+        lists = [client.list(kind, burn.namespace, burn.selector, metadata_only=True)[0] for kind in (jobs, pods)]
+        return [f"{burn.namespace}/{obj['metadata']['name']}" for each in lists for obj in each]
 
     wait_until_gone(left, DELETION, POLL_INTERVAL)

@@ -76,13 +76,13 @@ class Preload:
                 "limits": {"cpu": "100m", "memory": "128Mi"},
             },
         }
-        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in nodes]
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         pod = {
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
             "nodeSelector": dict(self.node_selector),
-            "tolerations": [dict(one) for one in self.tolerations],
+            "tolerations": [dict(toleration) for toleration in self.tolerations],
             "containers": [container],
             **({"affinity": {"nodeAffinity": required}} if terms else {}),
             **({"serviceAccountName": self.service_account} if self.service_account else {}),
@@ -107,20 +107,20 @@ def run(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
     Raises InputError if no node matches, WaitTimeout naming the nodes that lack the image.
     """
     nodes = _nodes(client, wanted)
-    simulated = {one["metadata"]["name"] for one in nodes if label(one, run_labels.SIMULATED)}
-    chosen = [one["metadata"]["name"] for one in nodes] if wanted.resources else []
+    simulated = {node["metadata"]["name"] for node in nodes if label(node, run_labels.SIMULATED)}
+    chosen = [node["metadata"]["name"] for node in nodes] if wanted.resources else []
     remove(client, wanted)  # of an interrupted session
     client.create(wanted.manifest(chosen))
     try:
         rows = _follow(client, wanted, say)
     finally:
         remove(client, wanted)
-    return [{**one, "simulated": one["node"] in simulated} for one in rows]
+    return [{**row, "simulated": row["node"] in simulated} for row in rows]
 
 
 def nodes_of(client: Client, wanted: Preload) -> list[str]:
     """Return the names of the nodes with these labels and resources. Raises InputError if there are none."""
-    return [str(one["metadata"]["name"]) for one in _nodes(client, wanted)]
+    return [str(node["metadata"]["name"]) for node in _nodes(client, wanted)]
 
 
 def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
@@ -130,12 +130,12 @@ def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
     def has(node: Mapping[str, Any]) -> bool:
         return all(allocatable(node, name) >= number for name, number in wanted.resources.items())
 
-    found = [one for one in labelled if has(one)]
-    if not found:
+    nodes = [node for node in labelled if has(node)]
+    if not nodes:
         needs = formats.format_list(f"{number:g} {name}" for name, number in wanted.resources.items())
         lacks = f", and none of {formats.count(len(labelled), 'node')} with them has {needs}" if labelled else ""
         raise InputError(f"image_preload: no node has the labels '{selector}'{lacks}: nothing would be pulled")
-    return found
+    return nodes
 
 
 def remove(client: Client, wanted: Preload) -> None:
@@ -146,7 +146,7 @@ def remove(client: Client, wanted: Preload) -> None:
     def left() -> list[str]:
         there = client.get(kind, wanted.name, wanted.namespace, metadata_only=True)
         pods = client.list(pod, wanted.namespace, wanted.selector, metadata_only=True)[0]
-        names = [f"Pod {wanted.namespace}/{one['metadata']['name']}" for one in pods]
+        names = [f"Pod {wanted.namespace}/{obj['metadata']['name']}" for obj in pods]
         return names + ([f"DaemonSet {wanted.namespace}/{wanted.name}"] if there else [])
 
     waiting.wait_until_gone(left, _DELETION)
@@ -156,22 +156,22 @@ def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
     kind = client.kind("apps/v1", "DaemonSet")
 
     def look() -> tuple[list[dict[str, Any]] | None, str]:
-        found = client.get(kind, wanted.name, wanted.namespace) or {}
-        if field_at(found, "status.observedGeneration", 0) < field_at(found, "metadata.generation", 1):
+        daemon_set = client.get(kind, wanted.name, wanted.namespace) or {}
+        if field_at(daemon_set, "status.observedGeneration", 0) < field_at(daemon_set, "metadata.generation", 1):
             return None, "waits for the DaemonSet controller"
-        number = field_at(found, "status.desiredNumberScheduled", 0)
+        number = field_at(daemon_set, "status.desiredNumberScheduled", 0)
         if not number:
             raise InputError(
                 "image_preload: each node with these labels has a taint that image_preload_tolerations lacks"
             )
         pods = _pods(client, wanted)
-        done = [one for one in pods if _has_image(one)]
+        done = [pod for pod in pods if _has_image(pod)]
         if len(done) >= number:
             return _figures(client, wanted, done), ""
-        for one in pods:
-            if (reason := _waiting(one)) in _TERMINAL_REASONS:
-                raise InputError(f"image_preload: {wanted.image}: {why_waiting(one) or reason}")
-        lacking = [f"{field_at(one, 'spec.nodeName', '?')} ({why_waiting(one)})" for one in pods if one not in done]
+        for pod in pods:
+            if (reason := _waiting(pod)) in _TERMINAL_REASONS:
+                raise InputError(f"image_preload: {wanted.image}: {why_waiting(pod) or reason}")
+        lacking = [f"{field_at(pod, 'spec.nodeName', '?')} ({why_waiting(pod)})" for pod in pods if pod not in done]
         return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.format_list(lacking, _SOME)}"
 
     def late(text: str) -> str:
@@ -204,10 +204,10 @@ def _figures(client: Client, wanted: Preload, pods: list[dict[str, Any]]) -> lis
         said = client.list(client.kind("v1", "Event"), wanted.namespace, field_selector="reason=Pulled")[0]
     except ApiError:  # without permission, the states of the containers have to do
         said = []
-    for one in said:
-        events.setdefault(field_at(one, "involvedObject.uid", ""), []).append(str(one.get("message") or ""))
-    found = [_figure(one, events.get(one["metadata"]["uid"], [])) for one in pods]
-    return sorted(found, key=lambda one: str(one["node"]))
+    for event in said:
+        events.setdefault(field_at(event, "involvedObject.uid", ""), []).append(str(event.get("message") or ""))
+    rows = [_figure(pod, events.get(pod["metadata"]["uid"], [])) for pod in pods]
+    return sorted(rows, key=lambda row: str(row["node"]))
 
 
 def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
         "waited": None,
         "bytes": None,
     }
-    pulled = next((found for text in messages if (found := _PULLED.search(text))), None)
+    pulled = next((match for text in messages if (match := _PULLED.search(text))), None)
     if pulled:
         row["seconds"] = formats.parse_go_duration(pulled["duration"])
         row["waited"] = formats.parse_go_duration(pulled["waited"]) if pulled["waited"] else row["seconds"]
@@ -236,15 +236,15 @@ def _from_states(pod: Mapping[str, Any]) -> float | None:
     started = (state.get("terminated") or state.get("running") or {}).get("startedAt")
     if not begun or not started:
         return None
-    first, last = (datetime.fromisoformat(one.replace("Z", "+00:00")) for one in (begun, started))
+    first, last = (datetime.fromisoformat(stamp.replace("Z", "+00:00")) for stamp in (begun, started))
     return max((last - first).total_seconds(), 0.0)
 
 
 def format_pulls(image: str, rows: list[dict[str, Any]]) -> str:
     """Return the pulls in one sentence."""
-    measured = [one for one in rows if not one["simulated"]]
-    pulled = sorted(one["seconds"] for one in measured if not one["there"] and one["seconds"] is not None)
-    there = sum(1 for one in measured if one["there"])
+    measured = [row for row in rows if not row["simulated"]]
+    pulled = sorted(row["seconds"] for row in measured if not row["there"] and row["seconds"] is not None)
+    there = sum(1 for row in measured if row["there"])
     parts = []
     if pulled:
         parts.append(
@@ -253,7 +253,7 @@ def format_pulls(image: str, rows: list[dict[str, Any]]) -> str:
         )
     if there:
         parts.append(f"there on {formats.count(there, 'node')}")
-    simulated = sum(1 for one in rows if one["simulated"])
+    simulated = sum(1 for row in rows if row["simulated"])
     if simulated:
         parts.append(f"{formats.count(simulated, 'simulated node')} pulled nothing")
     return f"{image}: {', '.join(parts) or f'on {len(rows)} nodes'}"

@@ -89,31 +89,32 @@ def taint_of(text: str) -> dict[str, str] | None:
     """Parse a taint ``key=value:Effect``; None for an empty text. Raises InputError."""
     if not text:
         return None
-    found = _TAINT.fullmatch(text)
-    if not found:
+    match = _TAINT.fullmatch(text)
+    if not match:
         raise InputError(
             f"node_scaling_taint '{text}' is not a taint: <key>[=<value>]:NoSchedule, :PreferNoSchedule or :NoExecute"
         )
-    taint = {"key": found["key"], "effect": found["effect"]}
-    return {**taint, "value": found["value"]} if found["value"] else taint
+    taint = {"key": match["key"], "effect": match["effect"]}
+    return {**taint, "value": match["value"]} if match["value"] else taint
 
 
-def provider_of(one: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
+def provider_of(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
     """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
-    value = one["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
+    value = machine_set["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
     kind = str(value.get("kind", ""))
     if kind not in PROVIDERS:
         raise InputError(
-            f"MachineSet {one['metadata']['name']}: unknown kind of providerSpec '{kind}'; instance types are known "
+            f"MachineSet {machine_set['metadata']['name']}: unknown kind of providerSpec '{kind}'; instance"
+            " types are known "
             f"for {', '.join(sorted(PROVIDERS))}: set node_scaling_name instead"
         )
     return PROVIDERS[kind], value
 
 
-def instance_type(one: Mapping[str, Any]) -> str:
+def instance_type(machine_set: Mapping[str, Any]) -> str:
     """Return a set's instance type; empty if it is unknown."""
     try:
-        provider, value = provider_of(one)
+        provider, value = provider_of(machine_set)
     except InputError:
         return ""
     return str(value.get(provider.instance_type, ""))
@@ -152,41 +153,41 @@ def size_set(
 
 def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:
     if spec.name:
-        named = next((one for one in sets if one["metadata"]["name"] == spec.name), None)
+        named = next((machine_set for machine_set in sets if machine_set["metadata"]["name"] == spec.name), None)
         if named is not None and spec.instance_type and instance_type(named) not in ("", spec.instance_type):
             raise InputError(
                 f"MachineSet {spec.name} has machines of type {instance_type(named)}, not {spec.instance_type}"
             )
         if named is not None or spec.instance_type:
             return named
-        names = [one["metadata"]["name"] for one in sets]
+        names = [machine_set["metadata"]["name"] for machine_set in sets]
         raise InputError(
             f"there is no MachineSet '{spec.name}'{nearest(spec.name, names)}; there are {', '.join(names) or 'none'}. "
             "With node_scaling_instance_type it would be created"
         )
     taint = taint_of(spec.taint)
-    for one in sorted(sets, key=lambda each: each["metadata"]["name"]):
-        same = instance_type(one) == spec.instance_type
-        if same and (taint is None or taint in (one["spec"]["template"]["spec"].get("taints") or [])):
-            return one
+    for machine_set in sorted(sets, key=lambda each: each["metadata"]["name"]):
+        same = instance_type(machine_set) == spec.instance_type
+        if same and (taint is None or taint in (machine_set["spec"]["template"]["spec"].get("taints") or [])):
+            return machine_set
     return None
 
 
 def _base(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any]:
-    names = sorted(one["metadata"]["name"] for one in sets)
+    names = sorted(machine_set["metadata"]["name"] for machine_set in sets)
     if spec.base:
-        found = next((one for one in sets if one["metadata"]["name"] == spec.base), None)
-        if found is None:
+        base_set = next((machine_set for machine_set in sets if machine_set["metadata"]["name"] == spec.base), None)
+        if base_set is None:
             raise InputError(f"node_scaling_base: there is no MachineSet '{spec.base}'{nearest(spec.base, names)}")
-        return found
-    workers = [one for one in sets if _role(one) == "worker"] or list(sets)
+        return base_set
+    workers = [machine_set for machine_set in sets if _role(machine_set) == "worker"] or list(sets)
     if not workers:
         raise InputError("there is no MachineSet to derive one from: this cluster does not create its machines")
-    return min(workers, key=lambda one: one["metadata"]["name"])
+    return min(workers, key=lambda worker: worker["metadata"]["name"])
 
 
-def _role(one: Mapping[str, Any]) -> str:
-    return str((one["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
+def _role(machine_set: Mapping[str, Any]) -> str:
+    return str((machine_set["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
 
 
 def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
@@ -213,7 +214,9 @@ def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
         _set_disk(value, provider, spec.disk)
     taint = taint_of(spec.taint)
     if taint is not None:
-        inner["taints"] = [one for one in inner.get("taints") or [] if one.get("key") != taint["key"]] + [taint]
+        inner["taints"] = [
+            old_taint for old_taint in inner.get("taints") or [] if old_taint.get("key") != taint["key"]
+        ] + [taint]
         # Pods that are dedicated to the tainted nodes select them by a label with the taint's key and value.
         spec = replace(spec, labels={taint["key"]: taint.get("value", ""), **spec.labels})
     if spec.labels:

@@ -39,8 +39,8 @@ def read_snapshot(path: str | Path) -> dict[str, Any]:
 def record_change(path: str | Path, where: str, entry: dict[str, Any]) -> None:
     """Add or replace an entry of ``sets`` or ``namespaces``; the state before the first change is kept."""
     snapshot = read_snapshot(path)
-    others = [one for one in snapshot[where] if one["name"] != entry["name"]]
-    earlier = next((one for one in snapshot[where] if one["name"] == entry["name"]), None)
+    others = [change for change in snapshot[where] if change["name"] != entry["name"]]
+    earlier = next((change for change in snapshot[where] if change["name"] == entry["name"]), None)
     if earlier is not None:
         entry = {**entry, **{key: earlier[key] for key in ("created", "before") if key in earlier}}
     files.write_json(path, {**snapshot, where: [*others, entry]}, SCHEMA)
@@ -49,7 +49,9 @@ def record_change(path: str | Path, where: str, entry: dict[str, Any]) -> None:
 def forget_change(path: str | Path, where: str, name: str) -> None:
     """Remove an entry that was restored."""
     snapshot = read_snapshot(path)
-    files.write_json(path, {**snapshot, where: [one for one in snapshot[where] if one["name"] != name]}, SCHEMA)
+    files.write_json(
+        path, {**snapshot, where: [change for change in snapshot[where] if change["name"] != name]}, SCHEMA
+    )
 
 
 #: Annotations of a namespace that select the nodes of its pods.
@@ -70,8 +72,8 @@ def dedicate_namespaces(
 
     Returns whether an annotation changes. Raises InputError for a missing namespace, before any is changed.
     """
-    found = {name: _namespace(client, name) for name in namespaces}
-    missing = [name for name, one in found.items() if one is None]
+    namespace_by_name = {name: _namespace(client, name) for name in namespaces}
+    missing = [name for name, namespace in namespace_by_name.items() if namespace is None]
     if missing:
         raise InputError(f"node_scaling_dedicated: missing namespace {', '.join(missing)}")
     wanted: dict[str, str] = {SELECTOR_ANNOTATION: selector}
@@ -80,12 +82,12 @@ def dedicate_namespaces(
         toleration = {**tolerated, "operator": "Equal" if "value" in tolerated else "Exists"}
         wanted[TOLERATIONS_ANNOTATION] = json.dumps([toleration], sort_keys=True)
     changed = False
-    for name, one in found.items():
-        annotations = (one or {})["metadata"].get("annotations") or {}
+    for name, namespace in namespace_by_name.items():
+        annotations = (namespace or {})["metadata"].get("annotations") or {}
         if all(annotations.get(key) == value for key, value in wanted.items()):
             continue
         changed = True
-        diff.patched(one or {}, _annotations(wanted))
+        diff.patched(namespace or {}, _annotations(wanted))
         if not check:
             before = {key: annotations.get(key) for key in wanted}
             record_change(path, "namespaces", {"name": name, "before": before, "wanted": wanted})
@@ -96,24 +98,24 @@ def dedicate_namespaces(
 def restore_namespaces(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
     """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
     entries = read_snapshot(path)["namespaces"]
-    for one in entries:
-        found = _namespace(client, one["name"])
-        annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
-        ours = {key: one["before"][key] for key, value in one["wanted"].items() if annotations.get(key) == value}
+    for entry in entries:
+        namespace = _namespace(client, entry["name"])
+        annotations = ((namespace or {}).get("metadata") or {}).get("annotations") or {}
+        ours = {key: entry["before"][key] for key, value in entry["wanted"].items() if annotations.get(key) == value}
         if ours:
-            diff.patched(found or {}, _annotations(ours))
+            diff.patched(namespace or {}, _annotations(ours))
         if check:
             continue
         if ours:
-            _annotate(client, one["name"], ours)
-        forget_change(path, "namespaces", one["name"])
+            _annotate(client, entry["name"], ours)
+        forget_change(path, "namespaces", entry["name"])
     return bool(entries)
 
 
 def _namespace(client: Client, name: str) -> dict[str, Any] | None:
-    found = client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
+    namespace = client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
     # Metadata alone has the kind PartialObjectMetadata.
-    return None if found is None else {**found, "kind": "Namespace"}
+    return None if namespace is None else {**namespace, "kind": "Namespace"}
 
 
 def _annotations(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,9 +172,9 @@ class NodeScaler:
             if not check:
                 result.update(self._wait(wanted, timeout, max(deadline - time.monotonic(), 0.0)))
         return {
-            "changed": any(one["changed"] for one in results),
+            "changed": any(result["changed"] for result in results),
             "sets": results,
-            "nodes": [node for one in results for node in one["nodes"]],
+            "nodes": [node for result in results for node in result["nodes"]],
         }
 
     def _change(
@@ -222,8 +224,8 @@ class NodeScaler:
 
     def _ready_nodes(self, name: str, replicas: int) -> tuple[list[str], str]:
         """Return the Ready nodes of a set, and what is missing as text. Raises ProcessError."""
-        found = self._machines(name)
-        failed = [one for one in found if (one.get("status") or {}).get("phase") == "Failed"]
+        machines = self._machines(name)
+        failed = [machine for machine in machines if (machine.get("status") or {}).get("phase") == "Failed"]
         if failed:
             status = failed[0]["status"]
             why = status.get("errorMessage") or status.get("errorReason") or "no reason given"
@@ -232,16 +234,16 @@ class NodeScaler:
                 + (f" ({len(failed)} failed)" if len(failed) > 1 else "")
             )
         of_machine = {
-            ((one.get("status") or {}).get("nodeRef") or {}).get("name", ""): one
-            for one in found
-            if not one["metadata"].get("deletionTimestamp")
+            ((machine.get("status") or {}).get("nodeRef") or {}).get("name", ""): machine
+            for machine in machines
+            if not machine["metadata"].get("deletionTimestamp")
         }
         ready = [name for name in of_machine if name and self._is_ready(name)]
-        if len(ready) == replicas and len(found) == replicas:
+        if len(ready) == replicas and len(machines) == replicas:
             return ready, ""
         phases: dict[str, int] = {}
-        for one in found:
-            phase = (one.get("status") or {}).get("phase") or "new"
+        for machine in machines:
+            phase = (machine.get("status") or {}).get("phase") or "new"
             phases[phase] = phases.get(phase, 0) + 1
         states = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none yet"
         return ready, f"{len(ready)} of {replicas} nodes are Ready (machines: {states})"
@@ -259,21 +261,21 @@ class NodeScaler:
         """
         entries = read_snapshot(self.path)["sets"]
         left: list[str] = []
-        for one in entries:
-            name = one["name"]
+        for entry in entries:
+            name = entry["name"]
             existing = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
-            if existing is not None and one["created"]:
+            if existing is not None and entry["created"]:
                 if (existing["metadata"].get("annotations") or {}).get(RUN) == self.run:
                     self._delete(existing, timeout, check)
                 else:
                     left.append(f"MachineSet {name} is not the one that this run created")
-            elif existing is not None and existing["spec"].get("replicas") == one["wanted"]:
-                self._scale_back(existing, one["before"], check)
-            elif existing is not None and existing["spec"].get("replicas") != one["before"]:
+            elif existing is not None and existing["spec"].get("replicas") == entry["wanted"]:
+                self._scale_back(existing, entry["before"], check)
+            elif existing is not None and existing["spec"].get("replicas") != entry["before"]:
                 left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
             if not check:
                 forget_change(self.path, "sets", name)
-        return {"changed": bool(entries), "names": [one["name"] for one in entries], "left": left}
+        return {"changed": bool(entries), "names": [entry["name"] for entry in entries], "left": left}
 
     def _delete(self, existing: dict[str, Any], timeout: float, check: bool) -> None:
         self.diff.deleted(existing)
@@ -293,7 +295,7 @@ class NodeScaler:
     def _wait_deleted(self, name: str, timeout: float) -> None:
         def left() -> list[str]:
             there = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
-            machines = [f"Machine {one['metadata']['name']}" for one in self._machines(name)]
+            machines = [f"Machine {machine['metadata']['name']}" for machine in self._machines(name)]
             return machines + ([f"MachineSet {name}"] if there else [])
 
         wait_until_gone(left, timeout, 0.5)

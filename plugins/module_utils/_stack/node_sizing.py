@@ -46,16 +46,16 @@ Fields = TypeVar("Fields")
 COUNTS = ("pods", "reserved_pods", "volumes")
 
 
-def read_fields(of: type[Fields], name: str, given: Mapping[str, Any] | None) -> Fields | None:
-    """Return ``given`` as NodeSize or UserDemand, None without it. Raises InputError naming ``name``."""
-    if given is None:
+def read_fields(of: type[Fields], name: str, values_by_field: Mapping[str, Any] | None) -> Fields | None:
+    """Return ``values_by_field`` as NodeSize or UserDemand, None without it. Raises InputError naming ``name``."""
+    if values_by_field is None:
         return None
-    known = [one.name for one in fields(of)]  # type: ignore[arg-type]  # both are dataclasses
-    wrong = next((key for key in given if key not in known), None)
+    known = [field.name for field in fields(of)]  # type: ignore[arg-type]  # both are dataclasses
+    wrong = next((key for key in values_by_field if key not in known), None)
     if wrong is not None:
         raise InputError(f"{name}: unknown field '{wrong}'{nearest(wrong, known)}")
     try:
-        values = {key: (int if key in COUNTS else float)(value) for key, value in given.items()}
+        values = {key: (int if key in COUNTS else float)(value) for key, value in values_by_field.items()}
         return of(**values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: {error}") from error
@@ -135,12 +135,12 @@ _IBM = re.compile(r"[a-z]+[0-9][a-z]*-(?P<cpu>[0-9]+)x(?P<memory>[0-9]+)(x[0-9]+
 
 
 def _of_aws() -> dict[str, NodeSize]:
-    found = {}
+    node_sizes = {}
     for family, (per_cpu, sizes) in AWS_FAMILIES.items():
         for size in sizes.split():
             cpu = 2 if size == "large" else 4 * int(size.removesuffix("xlarge") or 1)
-            found[f"{family}.{size}"] = NodeSize(cpu, cpu * per_cpu, volumes=AWS_VOLUMES)
-    return {**found, **{name: NodeSize(*both, volumes=AWS_VOLUMES) for name, both in AWS_OTHERS.items()}}
+            node_sizes[f"{family}.{size}"] = NodeSize(cpu, cpu * per_cpu, volumes=AWS_VOLUMES)
+    return {**node_sizes, **{name: NodeSize(*both, volumes=AWS_VOLUMES) for name, both in AWS_OTHERS.items()}}
 
 
 AWS = _of_aws()
@@ -151,7 +151,7 @@ def size_of(name: str, more: Iterable[Mapping[str, Any]] = ()) -> NodeSize:
 
     Raises InputError for an unknown type, or one with wrong fields.
     """
-    given: dict[str, NodeSize] = {}
+    extra_sizes: dict[str, NodeSize] = {}
     for entry in more:
         if "name" not in entry:
             raise InputError(f"node_scaling_machine_types: {dict(entry)} has no name")
@@ -159,15 +159,15 @@ def size_of(name: str, more: Iterable[Mapping[str, Any]] = ()) -> NodeSize:
         values = {key: value for key, value in entry.items() if key != "name"}
         size = read_fields(NodeSize, f"machine type {called}", values)
         if size is not None:
-            given[called] = size
-    if name in given:
-        return given[name]
+            extra_sizes[called] = size
+    if name in extra_sizes:
+        return extra_sizes[name]
     if name in AWS:
         return AWS[name]
     ibm = _IBM.fullmatch(name)
     if ibm:
         return NodeSize(float(ibm["cpu"]), float(ibm["memory"]), volumes=IBM_VOLUMES)
     raise InputError(
-        f"machine type '{name}' is not known{nearest(name, [*given, *AWS])}; give its CPU and memory in "
+        f"machine type '{name}' is not known{nearest(name, [*extra_sizes, *AWS])}; give its CPU and memory in "
         "node_scaling_machine_types"
     )

@@ -18,12 +18,12 @@ _SPACE = " \t\r\n"
 def auths(text: str, what: str) -> dict[str, Any]:
     """Return the credentials by registry. what: named in errors, which never quote the text. Raises InputError."""
     try:
-        found = json.loads(text)["auths"]
+        credentials = json.loads(text)["auths"]
     except (ValueError, TypeError, KeyError):
-        found = None
-    if not isinstance(found, dict):
+        credentials = None
+    if not isinstance(credentials, dict):
         raise InputError(f"{what} is not a dockerconfigjson: it must be JSON with a dictionary auths")
-    return found
+    return credentials
 
 
 def added(text: str, wanted: Mapping[str, Any]) -> list[str]:

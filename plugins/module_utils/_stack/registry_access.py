@@ -42,10 +42,10 @@ _POLL_INTERVAL = 5.0
 
 def refuse_unable_pools(client: Client) -> None:
     """Raise ProcessError if a pool could not take over a change, InputError on a cluster without pools."""
-    for one in _pools(client):
-        _refuse_degraded(one)
-        if field_at(one, "spec.paused", False):
-            raise ProcessError(f"{title(one)} is paused: its machines would not take over a changed configuration")
+    for pool in _pools(client):
+        _refuse_degraded(pool)
+        if field_at(pool, "spec.paused", False):
+            raise ProcessError(f"{title(pool)} is paused: its machines would not take over a changed configuration")
 
 
 def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.Say) -> None:
@@ -60,9 +60,9 @@ def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.S
         pools = _pools(client)
         if time.monotonic() - began < settle:
             return None, "waiting for new configurations of the MachineConfigPools"
-        for one in pools:
-            _refuse_degraded(one)
-        late = [_progress(one) for one in pools if not _updated(one)]
+        for pool in pools:
+            _refuse_degraded(pool)
+        late = [_progress(pool) for pool in pools if not _updated(pool)]
         return (None, f"waiting for {formats.format_list(late)}") if late else (True, "")
 
     limit = settle + timeout
@@ -71,7 +71,7 @@ def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.S
 
 def _pools(client: Client) -> list[dict[str, Any]]:
     try:
-        return [{**one, "kind": POOL_KIND} for one in client.list(client.kind(POOL_VERSION, POOL_KIND))[0]]
+        return [{**pool, "kind": POOL_KIND} for pool in client.list(client.kind(POOL_VERSION, POOL_KIND))[0]]
     except InputError as error:
         raise InputError(f"credentials and mirrors can only be added to a cluster of OpenShift: {error}") from error
 
@@ -115,7 +115,7 @@ def mirror_kinds(client: Client) -> MirrorKinds:
     While policies exist, releases of the transition refuse mirror sets: a policy joins the others.
     """
     older = _served(client, OLDER)
-    if older and any(client.list(client.kind(*one[:2]))[0] for one in OLDER.values()):
+    if older and any(client.list(client.kind(*mirror_kind[:2]))[0] for mirror_kind in OLDER.values()):
         return OLDER
     if _served(client, CURRENT):
         return CURRENT
@@ -135,9 +135,11 @@ def _served(client: Client, wanted: MirrorKinds) -> bool:
 
 def mirror_manifests(mirrors: Sequence[Mapping[str, Any]], run_id: str, known: MirrorKinds) -> list[dict[str, Any]]:
     """Return the objects for the mirrors. Raises InputError for tags on a cluster that only knows digests."""
-    found = []
+    manifests = []
     for by in (DIGEST, TAG):
-        entries = [{"source": one["source"], "mirrors": list(one["mirrors"])} for one in mirrors if one["by"] == by]
+        entries = [
+            {"source": mirror["source"], "mirrors": list(mirror["mirrors"])} for mirror in mirrors if mirror["by"] == by
+        ]
         if not entries:
             continue
         if by not in known:
@@ -147,8 +149,8 @@ def mirror_manifests(mirrors: Sequence[Mapping[str, Any]], run_id: str, known: M
             )
         version, kind, name = known[by]
         metadata = {"name": f"seatrial-{run_id}", "annotations": {RUN_ANNOTATION: run_id}}
-        found.append({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {name: entries}})
-    return found
+        manifests.append({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {name: entries}})
+    return manifests
 
 
 FILE, SCHEMA = "registry.json", "registry/1"
@@ -175,7 +177,7 @@ class RegistryAccess:
         inventory = self._read()
         wanted = pull_secret.auths(credentials, "the pull secret for the registry") if credentials else {}
         sets = mirror_manifests(mirrors, self.run_id, mirror_kinds(self.client)) if mirrors else []
-        missing = [one for one in sets if not self._is_there(one)]
+        missing = [mirror_set for mirror_set in sets if not self._is_there(mirror_set)]
         secret, text = self._secret() if wanted else ({}, "")
         result = pull_secret.merged(text, wanted) if wanted else ""
         changes = bool(missing) or result != text
@@ -183,15 +185,15 @@ class RegistryAccess:
             return changes
         if result != text:
             inventory["secret"] = _noted(inventory.get("secret"), text, result, pull_secret.added(text, wanted))
-        known = [one["manifest"] for one in inventory["mirrors"]]
-        inventory["mirrors"] += [{"manifest": one} for one in missing if one not in known]
+        known = [mirror["manifest"] for mirror in inventory["mirrors"]]
+        inventory["mirrors"] += [{"manifest": manifest} for manifest in missing if manifest not in known]
         files.write_json(self.path, {**inventory, "pending": True}, SCHEMA)
         if result != text:
             self._write(secret, result)
             self.say(f"credentials for {', '.join(inventory['secret']['registries'])} are in the pull secret")
-        for one in missing:
-            self.client.create(one)
-            self.say(f"created {title(one)}")
+        for mirror_set in missing:
+            self.client.create(mirror_set)
+            self.say(f"created {title(mirror_set)}")
         wait_for_pools(self.client, self.timeout, self.settle, self.say)
         files.write_json(self.path, {**inventory, "pending": False}, SCHEMA)
         return changes
@@ -206,7 +208,7 @@ class RegistryAccess:
         if check or not noted:
             return noted
         left: list[str] = []
-        changed = [self._remove_mirrors(one, left) for one in inventory["mirrors"]]
+        changed = [self._remove_mirrors(mirror, left) for mirror in inventory["mirrors"]]
         if inventory.get("secret"):
             changed.append(self._restore_secret(inventory["secret"], left))
         wait_for_pools(self.client, self.timeout, self.settle, self.say)
@@ -222,11 +224,11 @@ class RegistryAccess:
         return dict(files.read_json(self.path)) if self.path.exists() else {"schema": SCHEMA, "mirrors": []}
 
     def _secret(self) -> tuple[dict[str, Any], str]:
-        found = self.client.get(self.client.kind("v1", "Secret"), NAME, NAMESPACE)
-        data = ((found or {}).get("data") or {}).get(KEY)
-        if found is None or data is None:
+        secret = self.client.get(self.client.kind("v1", "Secret"), NAME, NAMESPACE)
+        data = ((secret or {}).get("data") or {}).get(KEY)
+        if secret is None or data is None:
             raise InputError(f"the cluster has no Secret {NAMESPACE}/{NAME} with {KEY}")
-        return found, base64.b64decode(data).decode()
+        return secret, base64.b64decode(data).decode()
 
     def _write(self, secret: Mapping[str, Any], text: str) -> None:
         """Replace the content, unless somebody has changed the Secret since it was read. Raises OwnershipError."""
@@ -241,10 +243,10 @@ class RegistryAccess:
             raise OwnershipError(f"somebody changed Secret {NAMESPACE}/{NAME} at the same moment: run again") from error
 
     def _is_there(self, wanted: Mapping[str, Any]) -> bool:
-        found = self._mirror_set(wanted)
-        if found is not None and not _same(found, wanted):
-            raise OwnershipError(f"{title(found)} exists and is another one: remove it first")
-        return found is not None
+        existing = self._mirror_set(wanted)
+        if existing is not None and not _same(existing, wanted):
+            raise OwnershipError(f"{title(existing)} exists and is another one: remove it first")
+        return existing is not None
 
     def _mirror_set(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
@@ -252,16 +254,16 @@ class RegistryAccess:
 
     def _remove_mirrors(self, entry: Mapping[str, Any], left: list[str]) -> bool:
         wanted = entry["manifest"]
-        found = self._mirror_set(wanted)
-        if found is None:
+        existing = self._mirror_set(wanted)
+        if existing is None:
             return False
-        if not _same(found, wanted):
-            left.append(f"somebody changed {title(found)} since this run created it")
+        if not _same(existing, wanted):
+            left.append(f"somebody changed {title(existing)} since this run created it")
             return False
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
-        self.client.delete_seen(kind, wanted["metadata"]["name"], "", found["metadata"]["uid"])
-        waiting.wait_until_gone(lambda: [title(found)] if self._mirror_set(wanted) else [], _DELETION)
-        self.say(f"removed {title(found)}")
+        self.client.delete_seen(kind, wanted["metadata"]["name"], "", existing["metadata"]["uid"])
+        waiting.wait_until_gone(lambda: [title(existing)] if self._mirror_set(wanted) else [], _DELETION)
+        self.say(f"removed {title(existing)}")
         return True
 
     def _restore_secret(self, entry: Mapping[str, Any], left: list[str]) -> bool:
@@ -269,7 +271,7 @@ class RegistryAccess:
         now = _hashed(entry["salt"], text)
         if now == entry["before"] or not _ours(entry) & set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}")):
             return False
-        names = next((one["registries"] for one in entry["states"] if one["after"] == now), None)
+        names = next((state["registries"] for state in entry["states"] if state["after"] == now), None)
         if names is None:
             left.append(_changed_since(entry, text))
             return False
@@ -293,12 +295,12 @@ def _noted(earlier: Mapping[str, Any] | None, text: str, result: str, names: lis
     if earlier:
         entry = {**entry, "before": earlier["before"], "known": earlier["known"], "states": list(earlier["states"])}
         now = _hashed(salt, text)
-        ours = next((one["registries"] for one in entry["states"] if one["after"] == now), None)
+        ours = next((state["registries"] for state in entry["states"] if state["after"] == now), None)
         if now != entry["before"] and ours is None:
             raise OwnershipError(_changed_since(earlier, text))
         names = [*names, *(ours or [])]
     state = {"after": _hashed(salt, result), "registries": names}
-    return {**entry, "registries": names, "states": [*(one for one in entry["states"] if one != state), state]}
+    return {**entry, "registries": names, "states": [*(other for other in entry["states"] if other != state), state]}
 
 
 def _changed_since(entry: Mapping[str, Any], text: str) -> str:
@@ -312,15 +314,15 @@ def _changed_since(entry: Mapping[str, Any], text: str) -> str:
 
 def _ours(entry: Mapping[str, Any]) -> set[str]:
     """Return the registries whose credentials the run added."""
-    return {name for one in entry["states"] for name in one["registries"]}
+    return {name for state in entry["states"] for name in state["registries"]}
 
 
 def _hashed(salt: str, text: str) -> str:
     return hashlib.sha256(f"{salt}{text}".encode()).hexdigest()
 
 
-def _same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _same(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether an object is ours and unchanged: its first generation may have defaults of the server."""
-    owner = (found["metadata"].get("annotations") or {}).get(RUN_ANNOTATION)
-    unchanged = found["metadata"].get("generation") == 1 or found.get("spec") == wanted["spec"]
+    owner = (existing["metadata"].get("annotations") or {}).get(RUN_ANNOTATION)
+    unchanged = existing["metadata"].get("generation") == 1 or existing.get("spec") == wanted["spec"]
     return unchanged and owner == wanted["metadata"]["annotations"][RUN_ANNOTATION]

@@ -49,7 +49,7 @@ class Source:
         return {**asdict(self), "files": list(self.files), "key": self.key}
 
 
-def read_sources(given: Iterable[Any], registries: Mapping[str, str]) -> list[Source]:
+def read_sources(entries: Iterable[Any], registries: Mapping[str, str]) -> list[Source]:
     """Return the sources that setting ``storage_sources`` names. Raises InputError naming the entry.
 
     registries: name -> beginning of the addresses, in addition to the hub's.
@@ -57,21 +57,21 @@ def read_sources(given: Iterable[Any], registries: Mapping[str, str]) -> list[So
     known = {**REGISTRIES, **registries}
     for name, address in registries.items():
         _check_address(str(address), f"storage_registries.{name}")
-    found = [_source(one, known, f"storage_sources, entry {number}") for number, one in enumerate(given, 1)]
-    for number, one in enumerate(found):
-        for other in found[:number]:
-            if f"{one.name}/".startswith(f"{other.name}/") or f"{other.name}/".startswith(f"{one.name}/"):
+    sources = [_source(entry, known, f"storage_sources, entry {number}") for number, entry in enumerate(entries, 1)]
+    for number, source in enumerate(sources):
+        for other in sources[:number]:
+            if f"{source.name}/".startswith(f"{other.name}/") or f"{other.name}/".startswith(f"{source.name}/"):
                 raise InputError(
-                    f"storage_sources: '{one.name}' and '{other.name}' would be at the same place in the volume; "
+                    f"storage_sources: '{source.name}' and '{other.name}' would be at the same place in the volume; "
                     "give one of them another 'name'"
                 )
-    return found
+    return sources
 
 
-def _source(given: Any, registries: Mapping[str, str], where: str) -> Source:
-    entry = {"source": given} if isinstance(given, str) else given
+def _source(setting: Any, registries: Mapping[str, str], where: str) -> Source:
+    entry = {"source": setting} if isinstance(setting, str) else setting
     if not isinstance(entry, Mapping) or not entry.get("source"):
-        raise InputError(f"{where}: '{given}' is neither name@registry, an address, nor a dictionary with 'source'")
+        raise InputError(f"{where}: '{setting}' is neither name@registry, an address, nor a dictionary with 'source'")
     for key in entry:
         if key not in _KEYS:
             raise InputError(f"{where}: unknown key '{key}'{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
@@ -96,12 +96,12 @@ def _source(given: Any, registries: Mapping[str, str], where: str) -> Source:
     sha256 = str(entry.get("sha256") or "").lower()
     if sha256 and not _SHA256.fullmatch(sha256):
         raise InputError(f"{where}: sha256 '{sha256}' is not 64 hexadecimal digits")
-    revision, files = str(entry.get("revision") or ""), tuple(str(one) for one in entry.get("files") or ())
+    revision, files = str(entry.get("revision") or ""), tuple(str(file) for file in entry.get("files") or ())
     if revision and not address.startswith("hf://"):
         raise InputError(f"{where}: only sources of a model hub (hf://) have a revision, and this is {address}")
-    for one in files if address.startswith("http") else ():
-        if not _NAME.fullmatch(one):
-            raise InputError(f"{where}: '{one}' is no name of a file, and {address} lists none to choose from")
+    for file in files if address.startswith("http") else ():
+        if not _NAME.fullmatch(file):
+            raise InputError(f"{where}: '{file}' is no name of a file, and {address} lists none to choose from")
 
     return Source(name, address, revision, files, sha256)
 
@@ -111,9 +111,9 @@ def _joined(beginning: str, name: str) -> str:
 
 
 def _check_address(address: str, where: str) -> None:
-    scheme, found, rest = address.partition("://")
-    if not found or scheme not in SCHEMES:
-        choices = ", ".join(f"{one}://" for one in SCHEMES)
+    scheme, separator, rest = address.partition("://")
+    if not separator or scheme not in SCHEMES:
+        choices = ", ".join(f"{choice}://" for choice in SCHEMES)
         raise InputError(f"{where}: '{address}' begins with none of {choices}{nearest(scheme, SCHEMES)}")
     if not rest and scheme != "hf":
         raise InputError(f"{where}: '{address}' names no {'bucket' if scheme == 's3' else 'server'}")

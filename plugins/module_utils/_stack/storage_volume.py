@@ -105,20 +105,20 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     annotations = claim["metadata"].get("annotations") or {}
     labels = claim["metadata"].get("labels") or {}
     try:
-        found = dict(json.loads(annotations.get(CONTENT, "{}")))
+        content = dict(json.loads(annotations.get(CONTENT, "{}")))
     except ValueError:
         return {}
     return {
-        name: dict(one)
-        for name, one in found.items()
-        if isinstance(one, Mapping) and labels.get(label_of(name)) == str(one.get("sha256"))[:_CHECKSUM]
+        name: dict(record)
+        for name, record in content.items()
+        if isinstance(record, Mapping) and labels.get(label_of(name)) == str(record.get("sha256"))[:_CHECKSUM]
     }
 
 
 def missing_sources(claim: Mapping[str, Any] | None, sources: Iterable[Source]) -> list[Source]:
     """Return the sources that the volume of a claim does not hold, as its labels and annotation say."""
     there = recorded_content(claim)
-    return [one for one in sources if there.get(one.name, {}).get("key") != one.key]
+    return [source for source in sources if there.get(source.name, {}).get("key") != source.key]
 
 
 def label_of(name: str) -> str:
@@ -129,9 +129,12 @@ def label_of(name: str) -> str:
 
 def record_downloads(client: Client, namespace: str, name: str, downloaded: Iterable[Mapping[str, Any]]) -> None:
     """Write what was downloaded into labels and annotation of a claim."""
-    found = {**recorded_content(find_claim(client, namespace, name)), **{one["name"]: dict(one) for one in downloaded}}
-    labels = {label_of(one): record["sha256"][:_CHECKSUM] for one, record in found.items()}
-    patch = {"metadata": {"labels": labels, "annotations": {CONTENT: json.dumps(found, sort_keys=True)}}}
+    records = {
+        **recorded_content(find_claim(client, namespace, name)),
+        **{download["name"]: dict(download) for download in downloaded},
+    }
+    labels = {label_of(source_name): record["sha256"][:_CHECKSUM] for source_name, record in records.items()}
+    patch = {"metadata": {"labels": labels, "annotations": {CONTENT: json.dumps(records, sort_keys=True)}}}
     path = client.kind("v1", "PersistentVolumeClaim").path(namespace, name)
     client.request("PATCH", path, patch, content_type=MERGE_PATCH)
 
@@ -169,7 +172,7 @@ class DownloadSpec:
             "region": self.region,
             "authority": f"{volume_job.PLACE}/ca.crt" if self.authority else "",
             "parallel": self.parallel,
-            "sources": [one.document() for one in sources],
+            "sources": [source.document() for source in sources],
         }
         return VolumeJob(
             f"download to claim {self.claim}",
@@ -195,18 +198,18 @@ def run_download(client: Client, spec: DownloadSpec, sources: list[Source], say:
     Raises AccessError with the reason if something could not be downloaded, and the errors of volume_job.run().
     """
     number = len(sources)
-    events = volume_job.run_job(client, spec.job(sources), say, lambda found: _progress(found, number))
-    found = [one for one in events if one["event"] == "source"]
-    if len(found) < number:
-        raise AccessError(f"download to claim {spec.claim}: its log has {len(found)} of {number} sources")
-    return found
+    events = volume_job.run_job(client, spec.job(sources), say, lambda log_events: _progress(log_events, number))
+    records = [event for event in events if event["event"] == "source"]
+    if len(records) < number:
+        raise AccessError(f"download to claim {spec.claim}: its log has {len(records)} of {number} sources")
+    return records
 
 
 def _progress(events: list[Event], number: int) -> str:
-    last = next((one for one in reversed(events) if one["event"] == "progress"), None)
+    last = next((event for event in reversed(events) if event["event"] == "progress"), None)
     if last is None:
         return ""
-    done = sum(1 for one in events if one["event"] == "source")
+    done = sum(1 for event in events if event["event"] == "source")
     return f"{last['done'] / 2**20:,.0f} of {last['total'] / 2**20:,.0f} MiB, {done} of {number} sources"
 
 
@@ -250,8 +253,8 @@ def ensure_volume(
     if check or (there is not None and not wanted):
         return {**result, "downloads": _known(there, sources), "summary": _there(volume, len(sources))}
     if there is None:
-        for one in volume.manifests():
-            client.create(one)
+        for manifest in volume.manifests():
+            client.create(manifest)
         say(f"claim {volume.namespace}/{volume.name}: {volume.size}, {volume.access_mode}")
     if volume.simulated:
         return {**result, "downloads": [], "summary": SIMULATED}
@@ -259,23 +262,23 @@ def ensure_volume(
         return {**result, "downloads": [], "summary": f"claim {volume.namespace}/{volume.name} was created"}
     if not spec.image:
         raise InputError("storage_image is empty: set an image with Python 3.9 or later, such as that of the training")
-    names = ", ".join(one.name for one in wanted)
+    names = ", ".join(source.name for source in wanted)
     say(f"{'verifying' if verify else 'downloading'} {names}")
-    found = run_download(client, spec, wanted, say)
-    records = [{key: one[key] for key in RECORDED} for one in found]
+    fetched = run_download(client, spec, wanted, say)
+    records = [{key: record[key] for key in RECORDED} for record in fetched]
     record_downloads(client, volume.namespace, volume.name, records)
-    downloads = [{key: one[key] for key in SHOWN} for one in found]
-    result["changed"] = result["changed"] or any(one["downloaded"] for one in downloads)
-    others = [one for one in _known(there, sources) if one["name"] not in {each["name"] for each in downloads}]
+    downloads = [{key: record[key] for key in SHOWN} for record in fetched]
+    result["changed"] = result["changed"] or any(download["downloaded"] for download in downloads)
+    others = [record for record in _known(there, sources) if record["name"] not in {each["name"] for each in downloads}]
     return {**result, "downloads": [*downloads, *others], "summary": format_downloads(downloads)}
 
 
 def _known(there: Mapping[str, Any] | None, sources: list[Source]) -> list[dict[str, Any]]:
     known = recorded_content(there)
     return [
-        {**{key: known[one.name].get(key) for key in SHOWN}, "downloaded": 0, "seconds": 0.0}
-        for one in sources
-        if known.get(one.name, {}).get("key") == one.key
+        {**{key: known[source.name].get(key) for key in SHOWN}, "downloaded": 0, "seconds": 0.0}
+        for source in sources
+        if known.get(source.name, {}).get("key") == source.key
     ]
 
 
@@ -286,13 +289,13 @@ def _there(volume: VolumeClaim, number: int) -> str:
 def format_downloads(downloads: list[dict[str, Any]]) -> str:
     """Return what was downloaded in one sentence."""
     parts = []
-    for one in downloads:
-        size = f"{one['bytes'] / 2**20:,.1f} MiB"
-        if one["downloaded"]:
-            rate = f", {one['downloaded'] / 2**20 / one['seconds']:,.1f} MiB/s" if one["seconds"] else ""
-            parts.append(f"{one['name']} {size} in {one['seconds']:.1f} s{rate}")
+    for download in downloads:
+        size = f"{download['bytes'] / 2**20:,.1f} MiB"
+        if download["downloaded"]:
+            rate = f", {download['downloaded'] / 2**20 / download['seconds']:,.1f} MiB/s" if download["seconds"] else ""
+            parts.append(f"{download['name']} {size} in {download['seconds']:.1f} s{rate}")
         else:
-            parts.append(f"{one['name']} {size} verified")
+            parts.append(f"{download['name']} {size} verified")
     return "; ".join(parts)
 
 

@@ -70,10 +70,10 @@ def job_manifests(job: VolumeJob) -> list[dict[str, Any]]:
     meta = secret["metadata"]
     data = {_PROGRAM: job.script, "specification.json": json.dumps(job.specification, indent=1), **job.files}
     secrets = {name: value for name, value in job.credentials.items() if value}
-    found = [{**secret, "stringData": secrets}] if secrets else []
-    found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
-    found.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": _job(job, bool(secrets))})
-    return found
+    manifests = [{**secret, "stringData": secrets}] if secrets else []
+    manifests.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+    manifests.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": _job(job, bool(secrets))})
+    return manifests
 
 
 def empty_secret(job: VolumeJob) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _job(job: VolumeJob, secrets: bool) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "nodeSelector": dict(job.node_selector),
-        "tolerations": [dict(one) for one in job.tolerations],
+        "tolerations": [dict(toleration) for toleration in job.tolerations],
         "containers": [container],
         "volumes": volumes,
         **({"serviceAccountName": job.service_account} if job.service_account else {}),
@@ -129,8 +129,8 @@ def run_job(
     objects = job_manifests(job)
     remove_job(client, job)  # of an interrupted session
     try:
-        for one in objects:
-            client.create(one)
+        for manifest in objects:
+            client.create(manifest)
         return _follow(client, job, say, progress)
     finally:
         remove_job(client, job)
@@ -143,8 +143,8 @@ def remove_job(client: Client, job: VolumeJob) -> None:
         client.delete(kind, job.name, job.namespace, {"propagationPolicy": "Foreground"})
 
     def left() -> list[str]:
-        there = [one.kind for one in kinds if client.get(one, job.name, job.namespace, metadata_only=True)]
-        return [f"{one} {job.namespace}/{job.name}" for one in there]
+        there = [kind.kind for kind in kinds if client.get(kind, job.name, job.namespace, metadata_only=True)]
+        return [f"{kind} {job.namespace}/{job.name}" for kind in there]
 
     waiting.wait_until_gone(left, _DELETION)
 
@@ -155,16 +155,16 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
     def look() -> tuple[list[Event] | None, str]:
         there = client.get(job_kind, job.name, job.namespace)
         pods = client.list(pod_kind, job.namespace, f"job-name={job.name}")[0]
-        state = "; ".join(why_waiting(one) for one in pods) or "its pod does not exist yet"
+        state = "; ".join(why_waiting(pod) for pod in pods) or "its pod does not exist yet"
         complete, failed = is_condition_true(there, "Complete"), there is None or is_condition_true(there, "Failed")
         log = _log(client, job, pods) if complete or failed or progress else ""
-        found = _events(log)
+        events = _events(log)
         if failed:
-            why = next((one["message"] for one in found if one["event"] == "failed"), "")
+            why = next((event["message"] for event in events if event["event"] == "failed"), "")
             raise AccessError(f"{job.purpose}: {why or _end_of(log) or state}")
         if complete:
-            return found, ""
-        return None, (progress(found) if progress else "") or f"waits for the pod of {job.name}: {state}"
+            return events, ""
+        return None, (progress(events) if progress else "") or f"waits for the pod of {job.name}: {state}"
 
     def late(text: str) -> str:
         return f"{job.purpose}: not done after {job.timeout:g} s: {text}"
@@ -174,7 +174,7 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
 
 def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
     """Return the log of the newest pod, empty before it runs."""
-    started = [one for one in pods if one["status"].get("phase") not in ("Pending", None)]
+    started = [pod for pod in pods if pod["status"].get("phase") not in ("Pending", None)]
     if not started:
         return ""
     name = max(started, key=lambda one: one["metadata"]["creationTimestamp"])["metadata"]["name"]
@@ -185,15 +185,15 @@ def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
 
 
 def _events(log: str) -> list[Event]:
-    found = []
+    events = []
     for line in log.splitlines():
         try:
-            one = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             continue
-        if isinstance(one, dict) and "event" in one:
-            found.append(one)
-    return found
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+    return events
 
 
 def _end_of(log: str) -> str:

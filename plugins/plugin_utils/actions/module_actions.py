@@ -58,10 +58,10 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 
 def root() -> Path | None:
     """Return the folder that holds ansible_collections, if this file lies in a collection below it."""
-    found = Path(__file__).parents
-    below = [parent.name for parent in reversed(found[:6])]
+    parents = Path(__file__).parents
+    below = [parent.name for parent in reversed(parents[:6])]
     ours = ["ansible_collections", "perfscale", "seatrial", "plugins", "plugin_utils", "actions"]
-    return found[6] if below == ours else None
+    return parents[6] if below == ours else None
 
 
 def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
@@ -73,12 +73,12 @@ def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
     from ansible.module_utils.common.json import Direction, get_module_encoder
 
     encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
-    given = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder).encode()
+    encoded = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder).encode()
     namespace, collection, name = module.split(".")
     full = f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
     shebang = f"#!{sys.executable}"
     roots = [str(folder), *(path for path in _others() if path != str(folder))]
-    text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=given, profile=_PROFILE, module=full)
+    text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=encoded, profile=_PROFILE, module=full)
     return _BuiltModule(
         b_module_data=text.encode(), module_style="new", shebang=shebang, serialization_profile=_PROFILE
     )
@@ -147,10 +147,10 @@ class InPlaceAction(ActionBase):
         Where meta/runtime.yml routes a module to an action of another name, ``resolved_action`` is the module.
         """
         name = self._task.resolved_action or self._task.action
-        found: dict[str, Any] = self._execute_module(
+        result: dict[str, Any] = self._execute_module(
             module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
         )
-        return found
+        return result
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         folder = root()
@@ -197,10 +197,10 @@ def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | 
     if transport != "local":
         yield arguments.get("progress_file")
         return
-    given = arguments.get("progress_file")
-    if given:
-        Path(given).unlink(missing_ok=True)
-        yield str(given)
+    target = arguments.get("progress_file")
+    if target:
+        Path(target).unlink(missing_ok=True)
+        yield str(target)
         return
     handle, path = tempfile.mkstemp(prefix="seatrial-progress-", dir=constants.DEFAULT_LOCAL_TMP)
     os.close(handle)

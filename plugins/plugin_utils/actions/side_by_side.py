@@ -98,26 +98,29 @@ class MemberOutcome:
         return {**known, "state": self.state, **times}
 
 
-def parse_members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
+def parse_members(specs: Sequence[Mapping[str, Any]]) -> list[Member]:
     """Return the members that a task names, without those that have no call.
 
     Raises InputError for two of one name, an unknown one, a call without a module, and a circle.
     """
-    names = [one["name"] for one in given]
-    found: dict[str, Member] = {}
-    for one in given:
-        name, call = one["name"], one["call"] or {}
+    names = [spec["name"] for spec in specs]
+    members: dict[str, Member] = {}
+    for spec in specs:
+        name, call = spec["name"], spec["call"] or {}
         if names.count(name) > 1:
             raise InputError(f"members: there are two members '{name}'")
-        for before in one["after"]:
+        for before in spec["after"]:
             if before not in names:
                 raise InputError(f"members: {name} depends on unknown member '{before}'{nearest(before, names)}")
         if call.get("arguments") and not call.get("module"):
             raise InputError(f"members: {name} has a call without a module")
         if call.get("module"):
             progress = bool(call.get("progress"))
-            found[name] = Member(name, call["module"], call.get("arguments") or {}, tuple(one["after"]), progress)
-    known = {name: replace(one, after=tuple(filter(found.__contains__, one.after))) for name, one in found.items()}
+            members[name] = Member(name, call["module"], call.get("arguments") or {}, tuple(spec["after"]), progress)
+    known = {
+        name: replace(member, after=tuple(filter(members.__contains__, member.after)))
+        for name, member in members.items()
+    }
     _refuse_circle(known)
     return list(known.values())
 
@@ -125,7 +128,7 @@ def parse_members(given: Sequence[Mapping[str, Any]]) -> list[Member]:
 def _refuse_circle(known: Mapping[str, Member]) -> None:
     left = dict(known)
     while left:
-        ready = [name for name, one in left.items() if not any(before in left for before in one.after)]
+        ready = [name for name, member in left.items() if not any(before in left for before in member.after)]
         if not ready:
             raise InputError(f"members: {', '.join(left)} wait for each other, so none of them can begin")
         for name in ready:
@@ -133,7 +136,7 @@ def _refuse_circle(known: Mapping[str, Member]) -> None:
 
 
 def run_members(
-    given: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
+    members: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
 ) -> dict[str, MemberOutcome]:
     """Run all members and return how each ended, in their order. A failed member ends no other one.
 
@@ -141,7 +144,7 @@ def run_members(
     say: gets a line when a member has ended while others have not.
     """
     fork, began = get_context("fork"), time.monotonic()
-    waiting, ended = {one.name: one for one in given}, dict[str, MemberOutcome]()
+    waiting, ended = {member.name: member for member in members}, dict[str, MemberOutcome]()
     running: dict[str, tuple[float, Any, Any]] = {}
     while waiting or running:
         for member in list(waiting.values()):
@@ -159,7 +162,7 @@ def run_members(
             else:
                 continue
             del waiting[member.name]
-        ready = connection.wait([one[2] for one in running.values()], INTERVAL)
+        ready = connection.wait([entry[2] for entry in running.values()], INTERVAL)
         look()
         for name, (started, process, receiver) in list(running.items()):
             if receiver in ready:
@@ -172,7 +175,7 @@ def run_members(
                     failed = "failed: " if state == FAILED else ""
                     say(f"{failed}{ended[name].text(name)}; still to end: {formats.format_list(left)}")
     look()
-    return {one.name: ended[one.name] for one in given}
+    return {member.name: ended[member.name] for member in members}
 
 
 def _run_one(member: Member, call: Call, sender: Any) -> None:
@@ -197,10 +200,10 @@ def _receive(receiver: Any) -> dict[str, Any]:
 
 def outcome_summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     """Return how the members ended, one line each: errors first."""
-    failed = [name for name, one in outcomes.items() if one.state == FAILED]
+    failed = [name for name, outcome in outcomes.items() if outcome.state == FAILED]
     lines = [f"{len(failed)} of {formats.count(len(outcomes), 'member')} failed"] if failed else []
     for state in (FAILED, LEFT_OUT, PASSED):
-        lines += [one.text(name) for name, one in outcomes.items() if one.state == state]
+        lines += [outcome.text(name) for name, outcome in outcomes.items() if outcome.state == state]
     return "\n".join(lines)
 
 
@@ -209,10 +212,10 @@ def task_result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, 
     text = outcome_summary(outcomes)
     for line in text.splitlines():
         step.log(line)
-    failed = [one for one in outcomes.values() if one.state == FAILED]
+    failed = [outcome for outcome in outcomes.values() if outcome.state == FAILED]
     return {
-        "changed": any(one.result.get("changed") for one in outcomes.values()),
-        "members": {name: one.document() for name, one in outcomes.items()},
+        "changed": any(outcome.result.get("changed") for outcome in outcomes.values()),
+        "members": {name: outcome.document() for name, outcome in outcomes.items()},
         **({"failed": True, "msg": text, "error": failed[0].result.get("error", "")} if failed else {}),
     }
 
@@ -222,12 +225,14 @@ class SideBySideAction(InPlaceAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the members and return the result of each."""
-        _validation, given = self.validate_argument_spec(ARGUMENTS)
+        _validation, params = self.validate_argument_spec(ARGUMENTS)
         with ansible_errors():
-            members = parse_members(given["members"])
-        step = Step(given["step_dir"])
+            members = parse_members(params["members"])
+        step = Step(params["step_dir"])
         with tempfile.TemporaryDirectory(prefix="seatrial-members-", dir=constants.DEFAULT_LOCAL_TMP) as folder:
-            files = {one.name: str(Path(folder) / str(number)) for number, one in enumerate(members) if one.progress}
+            files = {
+                member.name: str(Path(folder) / str(number)) for number, member in enumerate(members) if member.progress
+            }
             tails = [ProgressTail(path) for path in files.values()]
             parent = os.getppid()
 
@@ -259,10 +264,10 @@ class SideBySideAction(InPlaceAction):
         self._connection._shell.tmpdir = None  # a separate folder for the module of each member
         arguments = {**member.arguments, **({"progress_file": progress} if progress else {})}
         try:
-            found: dict[str, Any] = self._execute_module(
+            result: dict[str, Any] = self._execute_module(
                 module_name=member.module, module_args=arguments, task_vars=task_vars
             )
-            return found
+            return result
         finally:
             with contextlib.suppress(Exception):
                 self.cleanup(force=True)

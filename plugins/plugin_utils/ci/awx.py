@@ -82,7 +82,7 @@ def _question(setting: Setting) -> dict[str, Any]:
     if setting.type == "bool":
         more: dict[str, Any] = {"choices": ["true", "false"]}
     else:
-        more = {"choices": [str(one) for one in choices]} if choices else {}
+        more = {"choices": [str(choice) for choice in choices]} if choices else {}
     kind = "multiplechoice" if more else _TYPES[setting.type]
     return _entry(setting.name, _description(setting), kind, more)
 
@@ -99,8 +99,8 @@ def _entry(variable: str, description: str, kind: str, more: Mapping[str, Any]) 
 
 
 def _description(setting: Setting) -> str:
-    given = setting.spec.get("description") or ""
-    first = str(given[0] if isinstance(given, list) else given).strip()
+    description = setting.spec.get("description") or ""
+    first = str(description[0] if isinstance(description, list) else description).strip()
     default = setting.default
     shown = "" if default is None or (isinstance(default, str) and "{{" in default) else f" Default: {_shown(default)}"
     return _MARKUP.sub(r"\1", first) + (f"{shown}, unless a preset sets it." if shown else "")

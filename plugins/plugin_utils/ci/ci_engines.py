@@ -45,17 +45,17 @@ class CiJob:
 
 
 #: What a file of an engine may give, in the order in which the fields are filled.
-FIELDS = tuple(one.name for one in fields(CiJob))[2:]
+FIELDS = tuple(field.name for field in fields(CiJob))[2:]
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the engines of a folder, by name. Raises DataError for an unknown key."""
-    found = {path.stem: dict(files.read_yaml(path)) for path in sorted(folder.glob("*.yml"))}
-    for name, engine in found.items():
+    engines = {path.stem: dict(files.read_yaml(path)) for path in sorted(folder.glob("*.yml"))}
+    for name, engine in engines.items():
         if unknown := set(engine) - {"title", "detect", *FIELDS}:
-            one = min(unknown)
-            raise DataError(f"{folder / name}.yml: unknown key '{one}'{nearest(one, ['title', 'detect', *FIELDS])}")
-    return found
+            key = min(unknown)
+            raise DataError(f"{folder / name}.yml: unknown key '{key}'{nearest(key, ['title', 'detect', *FIELDS])}")
+    return engines
 
 
 def detect(engines: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> str:
@@ -79,9 +79,9 @@ def job(
     chosen = name or detect(engines, environ)
     values = {key: value for key, value in known.items() if value}
     for field in FIELDS:
-        given = values.get(field) or _first(engines[chosen].get(field) or [], environ, values, field == "path")
-        if given:
-            values[field] = given
+        field_value = values.get(field) or _first(engines[chosen].get(field) or [], environ, values, field == "path")
+        if field_value:
+            values[field] = field_value
     kept = {key: value for key, value in values.items() if key in FIELDS}
     return CiJob(chosen, str(engines[chosen]["title"]), **kept)
 
@@ -91,7 +91,7 @@ def _first(texts: list[str], environ: Mapping[str, str], values: Mapping[str, st
     known = {**values, **environ}
     for text in texts:
         if all(known.get(name) for name in _NAME.findall(text)):
-            return _NAME.sub(lambda one: _part(known[one[1]]) if is_path else known[one[1]], text)
+            return _NAME.sub(lambda match: _part(known[match[1]]) if is_path else known[match[1]], text)
     return ""
 
 

@@ -86,8 +86,8 @@ def _project(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, li
     """Return the project, and the arguments of /test without it: the first one may name it."""
     first, rest = (asked.arguments[:1] or [""])[0], asked.arguments[1:]
     if first in offer.projects and asked.project in ("", first):
-        repeated = [one for one in rest if one != first]
-        other = next((one for one in repeated if one in offer.projects), "")
+        repeated = [argument for argument in rest if argument != first]
+        other = next((argument for argument in repeated if argument in offer.projects), "")
         if other:
             raise InputError(f"{asked.origins['test']}: {first} and {other} are two projects; one run has one")
         return first, repeated
@@ -108,11 +108,11 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
         raise InputError(f"{where}: unknown preset '{name}' of {project}{nearest(name, known)}")
     if name in offer.permitted:
         return
-    for one in reachable(known, [name]):
-        through = f"{name} extends {one}, which" if one != name else name
-        if (known[one] or {}).get("heavy"):
+    for preset in reachable(known, [name]):
+        through = f"{name} extends {preset}, which" if preset != name else name
+        if (known[preset] or {}).get("heavy"):
             raise InputError(f"{where}: {through} is heavy; ci_presets must name {name} to permit it")
-        for key in known[one] or {}:
+        for key in known[preset] or {}:
             role = offer.catalogue.role_of(str(key))
             if role in offer.outside.reserved:
                 raise InputError(f"{where}: {through} sets {key}; ci_presets must name {name} to permit it")
@@ -139,16 +139,19 @@ def help_text(offer: CiOffer, own: CiRequest, test: str) -> str:
         "",
         f"- `/test {name} {'[PROJECT] ' if test else ''}PRESET…` in a comment: run these presets",
         "- `/var SETTING: VALUE`: set a setting; a dotted key sets a value inside it",
-        f"- `/skip STEP…`, `/only STEP…`: leave out steps; steps: {', '.join(f'`{one}`' for one in STEPS)}",
+        f"- `/skip STEP…`, `/only STEP…`: leave out steps; steps: {', '.join(f'`{step}`' for step in STEPS)}",
         "- `/project NAME`, `/cluster NAME`",
         "",
-        f"Projects: {', '.join(f'`{one}`' for one in offer.projects)}."
-        f" Clusters: {', '.join(f'`{one}`' for one in offer.clusters) or 'the default one'}.",
+        f"Projects: {', '.join(f'`{project}`' for project in offer.projects)}."
+        f" Clusters: {', '.join(f'`{project}`' for project in offer.clusters) or 'the default project'}.",
     ]
     for project in [own.project] if own.project in offer.projects else []:
-        known = [one for one in offer.presets(project) if _offered(one, project, offer)]
-        lines += ["", f"Presets of {project}: {', '.join(f'`{one}`' for one in known)}."]
-    lines += ["", f"Settings: {', '.join(f'`{one}`' for one in sorted(offer.outside.patterns))}, `matrix` of these."]
+        known = [preset for preset in offer.presets(project) if _offered(preset, project, offer)]
+        lines += ["", f"Presets of {project}: {', '.join(f'`{preset}`' for preset in known)}."]
+    lines += [
+        "",
+        f"Settings: {', '.join(f'`{pattern}`' for pattern in sorted(offer.outside.patterns))}, `matrix` of these.",
+    ]
     return "\n".join(lines)
 
 
@@ -164,45 +167,49 @@ ROOT = project_role.ROOT
 ENGINES = ROOT / "roles" / "ci" / "files" / "engines"
 
 
-def read_request(given: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def read_request(params: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the result of module ci_request for its options. variables: those of the task. Raises InputError."""
-    job, pull = _job(given, environ)
+    job, pull = _job(params, environ)
     texts: list[directives.Text] = []
     notes: list[str] = []
     if pull:
-        texts, notes = directives.texts_of(pull, Requesters(given["associations"], given["users"]), job.test)
+        texts, notes = directives.texts_of(pull, Requesters(params["associations"], params["users"]), job.test)
     asked = directives.parse(texts, job.test)
-    offer = _offer(given, variables)
-    own = CiRequest(given["project"], list(given["presets"]))
+    offer = _offer(params, variables)
+    own = CiRequest(params["project"], list(params["presets"]))
     if asked.help and pull and pull.trigger:
-        return {**_result(job, own, notes, help_text(offer, own, job.test), given), "help": True}
+        return {**_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
     if pull and pull.trigger and not texts:
         return _result(
-            job, own, notes, f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.", given
+            job,
+            own,
+            notes,
+            f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.",
+            params,
         )
-    return _result(job, requested_run(asked, own, offer), notes, "", given)
+    return _result(job, requested_run(asked, own, offer), notes, "", params)
 
 
-def _job(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:
+def _job(params: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:
     """Return the job and its pull request, None if it runs for none. An event knows more than the environment."""
     engines = ci_engines.load(ENGINES)
-    known = {"event": given["event_file"] or "", "test": given["test"], "started": stamp().replace(":", "")}
-    job = ci_engines.job(engines, given["engine"], environ, known)
+    known = {"event": params["event_file"] or "", "test": params["test"], "started": stamp().replace(":", "")}
+    job = ci_engines.job(engines, params["engine"], environ, known)
     pull = directives.of_event(_event(Path(job.event))) if job.event else None
     if pull:
         more = {"pull_request": pull.number, "repository": pull.repository}
-        job = ci_engines.job(engines, given["engine"], environ, {**known, **more})
+        job = ci_engines.job(engines, params["engine"], environ, {**known, **more})
         # For a comment, GitHub Actions runs on the default branch and gives its commit.
         job = dataclasses.replace(job, revision=pull.revision)
-    elif given["read_pull_request"] and job.pull_request:
-        pull = _of_api(given["github"], job)
+    elif params["read_pull_request"] and job.pull_request:
+        pull = _of_api(params["github"], job)
     return job, pull
 
 
-def _of_api(given: Mapping[str, Any], job: CiJob) -> PullRequest:
+def _of_api(options: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
-    api = github.from_options(given, target.repository, str(given.get("ca_file") or ""))
+    api = github.from_options(options, target.repository, str(options.get("ca_file") or ""))
     return directives.of_api(github.pull_request(api, target), github.comments(api, target))
 
 
@@ -213,19 +220,19 @@ def _event(path: Path) -> Any:
         raise InputError(f"the event of the job can't be read from {path}: {error}") from error
 
 
-def _offer(given: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
+def _offer(params: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
     catalogue = settings_catalogue.load(ROOT)
     return CiOffer(
         projects(ROOT / "playbooks"),
         lambda project: preset_definitions.by_name(preset_definitions.of_project(variables, project)),
-        outside_settings.load(ROOT).permitting(given["variables"], catalogue),
+        outside_settings.load(ROOT).permitting(params["variables"], catalogue),
         catalogue,
-        given["permitted_presets"],
-        given["clusters"],
+        params["permitted_presets"],
+        params["clusters"],
     )
 
 
-def _result(job: CiJob, request: CiRequest, notes: list[str], answer: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    export = f"{given['export_url'].rstrip('/')}/{job.path}" if given["export_url"] else ""
+def _result(job: CiJob, request: CiRequest, notes: list[str], answer: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    export = f"{params['export_url'].rstrip('/')}/{job.path}" if params["export_url"] else ""
     facts = {"run": not answer, "help": False, "answer": answer, "notes": notes, "export_url": export}
     return {**dataclasses.asdict(request), **facts, "job": dataclasses.asdict(job)}

@@ -89,13 +89,13 @@ def judged(outcome: Outcome) -> tuple[str, int, str]:
 def _compared(outcome: Outcome, folder: Path) -> tuple[str, int, str]:
     """Return the verdict of a comparison, its exit status and reason. The points of one run have no verdict."""
     try:
-        found = schema_migration.upgraded(folder / COMPARISON, "comparison")
+        comparison = schema_migration.upgraded(folder / COMPARISON, "comparison")
     except DataError as error:
         return overall_verdict.ERROR, ERROR, str(error)
-    verdict, status = found.get("verdict") or "compared", int(found.get("exit_status") or 0)
+    verdict, status = comparison.get("verdict") or "compared", int(comparison.get("exit_status") or 0)
     if status == 0 and outcome.code != 0 and verdict not in (overall_verdict.PASS, overall_verdict.IMPROVEMENT):
         return overall_verdict.ERROR, ERROR, f"ansible-playbook ended with status {outcome.code}"
-    return verdict, status, next(iter(found.get("why") or ()), f"see {folder / 'index.html'}")
+    return verdict, status, next(iter(comparison.get("why") or ()), f"see {folder / 'index.html'}")
 
 
 def _fresh(path: Path, began: float) -> bool:
@@ -116,8 +116,8 @@ def write_junit(target: Path, outcome: Outcome, reason: str, status: int) -> Non
     own = outcome.run_dir / "junit.xml" if outcome.run_dir else None
     target.parent.mkdir(parents=True, exist_ok=True)
     if outcome.comparison and status != ERROR:
-        found = schema_migration.upgraded(outcome.comparison / COMPARISON, "comparison")
-        files.replace_text(target, junit.of_comparison(found))
+        comparison = schema_migration.upgraded(outcome.comparison / COMPARISON, "comparison")
+        files.replace_text(target, junit.of_comparison(comparison))
         return
     if own and _fresh(own, outcome.began) and (status != ERROR or "<error" in own.read_text(encoding="utf-8")):
         files.replace_text(target, own.read_text(encoding="utf-8"))
@@ -134,7 +134,7 @@ def _type(outcome: Outcome) -> str:
     if outcome.run_dir is None:
         return "InputError"
     phases = run_reader.read(outcome.run_dir).record.get("phases") or {}
-    causes = [one["cause"] for one in phases.values() if one.get("status") == "failed" and one.get("cause")]
+    causes = [phase["cause"] for phase in phases.values() if phase.get("status") == "failed" and phase.get("cause")]
     return str(causes[0]) if causes else "RunFailed"
 
 
@@ -152,9 +152,9 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
             # A new session: a terminal's Ctrl-C then reaches it once, through us.
             process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
             ended_by = _wait(process, timeout, grace, received)
-        found = _session(place)
-    run_dir, comparison = (Path(found[key]) if found.get(key) else None for key in run_directory.KEYS)
-    error, answer = (str(found.get(key) or "") for key in ("error", run_directory.ANSWER))
+        session = _session(place)
+    run_dir, comparison = (Path(session[key]) if session.get(key) else None for key in run_directory.KEYS)
+    error, answer = (str(session.get(key) or "") for key in ("error", run_directory.ANSWER))
     return Outcome(process.returncode, began, run_dir, error, ended_by, comparison, answer)
 
 
@@ -200,10 +200,10 @@ def _signals() -> Iterator[list[str]]:
 
 def _session(place: Path) -> dict[str, Any]:
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        session = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return session if isinstance(session, dict) else {}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -220,12 +220,12 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--timeout", help="time after which the run is ended, such as 90 min or 4 h")
     parser.add_argument("playbook")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of ansible-playbook")
-    found = parser.parse_args(arguments)
+    namespace = parser.parse_args(arguments)
     try:
-        found.timeout = formats.parse_value(_spaced(found.timeout), "s") if found.timeout else None
+        namespace.timeout = formats.parse_value(_spaced(namespace.timeout), "s") if namespace.timeout else None
     except InputError as error:
         raise InputError(f"--timeout: {error}") from error
-    return found
+    return namespace
 
 
 def _spaced(text: str) -> str:
@@ -237,16 +237,20 @@ def _target(arguments: Sequence[str]) -> Path:
     """Return the JUnit file to write, also for a command line that is otherwise invalid."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--junit", nargs="?")
-    given = parser.parse_known_args(arguments)[0].junit
-    return Path(given).expanduser() if given else Path(os.environ.get("ARTIFACT_DIR") or "artifacts") / "junit.xml"
+    junit_file = parser.parse_known_args(arguments)[0].junit
+    return (
+        Path(junit_file).expanduser()
+        if junit_file
+        else Path(os.environ.get("ARTIFACT_DIR") or "artifacts") / "junit.xml"
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the playbook, write the JUnit file and print one line; return the exit status."""
     target = _target(arguments)
     try:
-        given = options(arguments)
-        outcome = play([given.playbook, *given.arguments], given.timeout)
+        namespace = options(arguments)
+        outcome = play([namespace.playbook, *namespace.arguments], namespace.timeout)
     except InputError as error:
         outcome = Outcome(ERROR, time.time(), error=str(error))
     verdict, status, reason = judged(outcome)

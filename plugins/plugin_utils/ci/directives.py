@@ -55,14 +55,14 @@ class Directives:
 
     def left_out(self, steps: Sequence[str]) -> list[str]:
         """Return those of all ``steps`` that are not to run."""
-        return [one for one in steps if not self.steps.get(one, not self.only)]
+        return [step for step in steps if not self.steps.get(step, not self.only)]
 
 
 def addressed(content: str, test: str, by_help: bool = True) -> bool:
     """Return whether a comment has a /test line for this test, or /help if that counts. test: empty for any test."""
-    found = list(_lines(content))
+    directives = list(_lines(content))
     return any(
-        (word == "help" and by_help) or (word == "test" and _of_test(rest, test)) for _number, word, rest in found
+        (word == "help" and by_help) or (word == "test" and _of_test(rest, test)) for _number, word, rest in directives
     )
 
 
@@ -77,36 +77,36 @@ def parse(texts: Sequence[Text], test: str = "") -> Directives:
     test: name of this test; /test lines for others are ignored. Empty: all count, and NAME is an argument.
     Raises InputError for a directive that is incomplete, and for a value that is no YAML.
     """
-    found = Directives()
+    directives = Directives()
     for text in texts:
         for number, word, rest in _lines(text.content):
             where = f"/{word} in line {number} of {text.where}"
             if word == "test" and text.comment and _of_test(rest, test):
                 names = rest.split()
-                found.arguments += names[1:] if test else names
-                found.origins.setdefault("test", where)
+                directives.arguments += names[1:] if test else names
+                directives.origins.setdefault("test", where)
             elif word == "help":
-                found.help = found.help or text.comment
+                directives.help = directives.help or text.comment
             elif word == "var":
                 values = _variables(rest, where)
-                found.variables |= values
-                found.origins |= dict.fromkeys(values, where)
+                directives.variables |= values
+                directives.origins |= dict.fromkeys(values, where)
             elif word in ("skip", "only"):
                 steps = _needed(rest, where, "a step").split()
-                found.only = found.only or word == "only"
-                found.steps |= dict.fromkeys(steps, word == "only")
-                found.origins |= dict.fromkeys(steps, where)
+                directives.only = directives.only or word == "only"
+                directives.steps |= dict.fromkeys(steps, word == "only")
+                directives.origins |= dict.fromkeys(steps, where)
             elif word in ("project", "cluster"):
-                setattr(found, word, _needed(rest, where, "a name"))
-                found.origins[word] = where
-    return found
+                setattr(directives, word, _needed(rest, where, "a name"))
+                directives.origins[word] = where
+    return directives
 
 
 def _lines(content: str) -> Iterator[tuple[int, str, str]]:
     """Yield number, word and rest of each directive. Browsers send lines that end with CR and LF."""
     for number, line in enumerate(content.split("\n"), 1):
-        if found := _LINE.fullmatch(line.rstrip("\r")):
-            yield number, found["word"], (found["rest"] or "").strip()
+        if match := _LINE.fullmatch(line.rstrip("\r")):
+            yield number, match["word"], (match["rest"] or "").strip()
 
 
 def _of_test(rest: str, test: str) -> bool:
@@ -127,14 +127,14 @@ def _variables(text: str, where: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise InputError(f"{where} has {len(text)} characters; {LONGEST} are the most")
     try:
-        found = yaml.load(text, _loader())  # a subclass of SafeLoader
+        variables = yaml.load(text, _loader())  # a subclass of SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = getattr(error, "problem", None) or "it can't be read"
         raise InputError(f"{where}: {_short(text)} is not valid YAML of one line: {why}") from error
-    if not isinstance(found, dict) or not found:
+    if not isinstance(variables, dict) or not variables:
         raise InputError(f"{where}: {_short(text)} is not of the form 'key: value'")
-    _check_plain(found, where, DEEPEST)
-    return {str(key): value for key, value in found.items()}
+    _check_plain(variables, where, DEEPEST)
+    return {str(key): value for key, value in variables.items()}
 
 
 def _loader() -> Any:
@@ -150,7 +150,7 @@ def _loader() -> Any:
             return super().compose_node(parent, index)
 
     Loader.yaml_implicit_resolvers = {
-        first: [one for one in known if one[0] != "tag:yaml.org,2002:timestamp"]
+        first: [resolver for resolver in known if resolver[0] != "tag:yaml.org,2002:timestamp"]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     return Loader
@@ -161,12 +161,12 @@ def _check_plain(value: Any, where: str, levels: int) -> None:
     if levels == 0:
         raise InputError(f"{where}: the value has more than {DEEPEST} levels")
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, entry in value.items():
             _check_plain(key, where, 1)
-            _check_plain(one, where, levels - 1)
+            _check_plain(entry, where, levels - 1)
     elif isinstance(value, list):
-        for one in value:
-            _check_plain(one, where, levels - 1)
+        for element in value:
+            _check_plain(element, where, levels - 1)
     elif not isinstance(value, _PLAIN):
         raise InputError(f"{where}: a {type(value).__name__} is not a valid value of a setting")
 
@@ -210,7 +210,7 @@ class Requesters:
 
     def includes(self, words: Words) -> bool:
         """Return whether the author may ask. A name without letters and an empty association never may."""
-        by_name = bool(words.author) and words.author.lower() in {one.lower() for one in self.users}
+        by_name = bool(words.author) and words.author.lower() in {user.lower() for user in self.users}
         return by_name or (bool(words.association) and words.association in self.associations)
 
 
@@ -225,9 +225,9 @@ def of_event(event: Any) -> PullRequest | None:
         return None
     comment = event.get("comment")
     repository = str((event.get("repository") or {}).get("full_name") or "")
-    found = (_words(comment),) if isinstance(comment, Mapping) and event.get("action") != "deleted" else ()
+    comments = (_words(comment),) if isinstance(comment, Mapping) and event.get("action") != "deleted" else ()
     head = str((issue.get("head") or {}).get("sha") or "")
-    return PullRequest(str(issue.get("number") or ""), repository, _words(issue), found, head, comment is not None)
+    return PullRequest(str(issue.get("number") or ""), repository, _words(issue), comments, head, comment is not None)
 
 
 def of_api(pull: Mapping[str, Any], comments: Iterable[Mapping[str, Any]]) -> PullRequest:
@@ -260,21 +260,21 @@ def texts_of(pull: PullRequest, requesters: Requesters, test: str) -> tuple[list
     not address this test, the list is empty. Only such an event can be a /help. Raises InputError if the author of that
     comment may not ask.
     """
-    addressed = [one for one in pull.comments if addressed(one.content, test, pull.trigger)]
-    if pull.trigger and not addressed:
+    addressing = [comment for comment in pull.comments if addressed(comment.content, test, pull.trigger)]
+    if pull.trigger and not addressing:
         return [], []
-    if pull.trigger and not requesters.includes(addressed[-1]):
+    if pull.trigger and not requesters.includes(addressing[-1]):
         raise InputError(
-            f"{addressed[-1].who} may not ask for a run: ci_associations and ci_users name who may; nothing was run"
+            f"{addressing[-1].who} may not ask for a run: ci_associations and ci_users name who may; nothing was run"
         )
-    permitted = [one for one in addressed if requesters.includes(one)]
-    ignored = [one.who for one in addressed if not requesters.includes(one)]
+    permitted = [comment for comment in addressing if requesters.includes(comment)]
+    ignored = [comment.who for comment in addressing if not requesters.includes(comment)]
     notes = [f"a comment of {who} is ignored: ci_associations and ci_users name who may ask" for who in ignored]
-    found = []
+    texts = []
     if pull.body and requesters.includes(pull.body):
-        found.append(Text(f"the text of {pull.body.author}", pull.body.content))
+        texts.append(Text(f"the text of {pull.body.author}", pull.body.content))
     elif pull.body and present(pull.body.content):
         notes.append(f"the text of {pull.body.who} is ignored: ci_associations and ci_users name who may ask")
     if permitted:
-        found.append(Text(f"the comment of {permitted[-1].author}", permitted[-1].content, comment=True))
-    return found, notes
+        texts.append(Text(f"the comment of {permitted[-1].author}", permitted[-1].content, comment=True))
+    return texts, notes

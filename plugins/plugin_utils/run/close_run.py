@@ -55,7 +55,7 @@ def close(
     """
     verdict = run_directory.read_optional(directory / "verdict.json")
     judged = verdict_failure(verdict, fail_on)
-    found = list(failures) or ([judged] if judged else [])
+    session_failures = list(failures) or ([judged] if judged else [])
     split = time_split(time.time() - began, run_directory.timings(directory, began))
     clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
     lease = run_directory.read_optional(directory / "lease.yml")
@@ -70,11 +70,11 @@ def close(
         record["ended"] = stamp()
         for session in record.get("sessions", [])[-1:]:
             session["ended"] = record["ended"]
-        record["status"] = status(record, found)
-        resumed_extra_vars.note_result(record, found, directory)
+        record["status"] = status(record, session_failures)
+        resumed_extra_vars.note_result(record, session_failures, directory)
 
     record = run_record.change(directory, edit)
-    everything = all_failures(record, found)
+    everything = all_failures(record, session_failures)
     if everything:
         files.replace_text(directory / "FAILURES", "\n".join(everything) + "\n")
     else:
@@ -84,28 +84,31 @@ def close(
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
     if repeat and not failed and record["status"] != "passed":
-        first = "".join(f": {one}" for one in everything[:1])
-        found, failed = [f"what the run held is given back, but the run itself is {record['status']}{first}"], True
-    return ClosedSession(record, verdict, found, everything, failed)
+        first = "".join(f": {failure}" for failure in everything[:1])
+        session_failures, failed = (
+            [f"what the run held is given back, but the run itself is {record['status']}{first}"],
+            True,
+        )
+    return ClosedSession(record, verdict, session_failures, everything, failed)
 
 
 def stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
     """Return what the session hands on to later jobs of a workflow. No key is a setting of a later run."""
     headline = closed.verdict.get("headline") or []
-    figures = {one["name"]: {key: one.get(key) for key in ("value", "unit", "simulated")} for one in headline}
+    figures = {figure["name"]: {key: figure.get(key) for key in ("value", "unit", "simulated")} for figure in headline}
     return {
         "seatrial_run_dir": str(directory),
         "seatrial_run_id": closed.record["id"],
         "seatrial_status": closed.record["status"],
         "seatrial_verdict": closed.verdict.get("verdict"),
         "seatrial_figures": figures,
-        "seatrial_held": [one["what"] for one in closed.record["held"]],
+        "seatrial_held": [holding["what"] for holding in closed.record["held"]],
     }
 
 
 def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
     """Return whether a release that passed had nothing to release: no lease, and each cluster is kept."""
-    kept = all(one.get("kept") and one["state"] != "released" for one in record["clusters"].values())
+    kept = all(cluster.get("kept") and cluster["state"] != "released" for cluster in record["clusters"].values())
     return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
 
 
@@ -165,8 +168,8 @@ def summary_lines(
     failures = list(failures)
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
-    text += [f"  answer    {one}" for one in verdict.get("answer") or ()]
-    text += [f"  warning   {one}" for one in verdict.get("warnings") or ()]
+    text += [f"  answer    {answer}" for answer in verdict.get("answer") or ()]
+    text += [f"  warning   {warning}" for warning in verdict.get("warnings") or ()]
     for failure in failures:
         first, *rest = failure.splitlines()
         text += [f"  failed    {first}", *(f"            {line}" for line in rest)]
@@ -178,7 +181,7 @@ def summary_lines(
         text.append(f"  {figure_line(figure)}")
     if verdict:
         # A verdict that fails the run is among the failures, with its reasons.
-        text += _judged(verdict, not any(one.startswith(f"verdict {verdict['verdict']}:") for one in failures))
+        text += _judged(verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures))
     text.append(f"  time      {time_split_line(record['split'])}")
     report = directory / "report" / "index.html"
     if report.exists():
@@ -189,7 +192,7 @@ def summary_lines(
     text.append(f"  run       {directory}")
     if (directory / ANSIBLE_LOG).exists():
         text.append(f"  log       {directory / ANSIBLE_LOG}")
-    text += [f"  held      {one['what']}, {_until(one)}" for one in record["held"]]
+    text += [f"  held      {holding['what']}, {_until(holding)}" for holding in record["held"]]
     if record["held"]:
         text += _reach(record["clusters"])
         text.append(f"  give back {record['give_back']}")
@@ -203,21 +206,23 @@ def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(f"{', '.join(names)} {status}" for status, names in by_status.items()) or "none"
 
 
-def _until(one: Mapping[str, Any]) -> str:
+def _until(holding: Mapping[str, Any]) -> str:
     """Return when a held resource ends, and what ends it."""
-    if not one.get("until"):
+    if not holding.get("until"):
         return "until you give it back"
-    moment = re.sub(r"\.\d+Z$", "Z", one["until"])
-    if one.get("ends"):
-        return f"until {moment}, when {one['ends']}"
+    moment = re.sub(r"\.\d+Z$", "Z", holding["until"])
+    if holding.get("ends"):
+        return f"until {moment}, when {holding['ends']}"
     return f"until you give it back; from {moment} on cluster.yml --tags reap does so too"
 
 
 def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    there = [one for one in clusters.values() if one["state"] != "released"]
-    found = [_kubectl(one["kubeconfig"], one.get("context")) for one in there if one.get("kubeconfig")]
-    consoles = [one["console"] for one in there if one.get("console")]
-    return [f"  reach it  {one}" for one in dict.fromkeys([*found, *consoles])]
+    there = [cluster for cluster in clusters.values() if cluster["state"] != "released"]
+    commands = [
+        _kubectl(cluster["kubeconfig"], cluster.get("context")) for cluster in there if cluster.get("kubeconfig")
+    ]
+    consoles = [cluster["console"] for cluster in there if cluster.get("console")]
+    return [f"  reach it  {way}" for way in dict.fromkeys([*commands, *consoles])]
 
 
 def _kubectl(kubeconfig: str, context: str | None) -> str:
@@ -248,7 +253,7 @@ def _judged(verdict: Mapping[str, Any], explain: bool) -> list[str]:
     """Return the lines of the verdict: its result, why, and which past runs it was compared with."""
     text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.compared(verdict)})"]
     why = overall_verdict.explanation(verdict) if explain else []
-    text += [f"  because   {one}" for one in why[:REASONS]]
+    text += [f"  because   {reason}" for reason in why[:REASONS]]
     if len(why) > REASONS:
         text.append(f"            {formats.count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json")
     if verdict.get("history"):

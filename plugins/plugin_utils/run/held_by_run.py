@@ -23,21 +23,21 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
     since: when the run began.
     """
     records = run_cluster_records.read(run_dir)
-    found: dict[str, dict[str, Any]] = {}
+    holdings: dict[str, dict[str, Any]] = {}
 
     def add(what: str, until: str | None = None, ends: str = "") -> None:
-        found.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
+        holdings.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
 
     held = run_cluster_records.held(records)
-    for one in records.values():
-        if one in held:
+    for record in records.values():
+        if record in held:
             add(
-                f"{one['provider']} cluster {run_cluster_records.name_of(one)}",
-                one.get("expires"),
-                provider_of(one["provider"]).expires_by,
+                f"{record['provider']} cluster {run_cluster_records.name_of(record)}",
+                record.get("expires"),
+                provider_of(record["provider"]).expires_by,
             )
-        elif one.get("objects") and not one["owned"]:
-            add(f"objects on cluster {run_cluster_records.name_of(one)}")
+        elif record.get("objects") and not record["owned"]:
+            add(f"objects on cluster {run_cluster_records.name_of(record)}")
     if _is_there(records.get("driver", {})):
         for entry in read_optional(run_dir / "scaling-driver.json").get("sets") or ():
             add(f"scaled MachineSet {entry['name']} of the driver")
@@ -54,12 +54,12 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {formats.count(len(lease['hosts']), 'machine')} in {clouds}"
         add(what, lease["expires_at"], "the lab takes them back")
-    return list(found.values())
+    return list(holdings.values())
 
 
 def _add_registry(inventory: Mapping[str, Any], add: Callable[[str], None]) -> None:
-    for one in inventory.get("mirrors") or ():
-        add(f"{one['manifest']['kind']} {one['manifest']['metadata']['name']}")
+    for mirror in inventory.get("mirrors") or ():
+        add(f"{mirror['manifest']['kind']} {mirror['manifest']['metadata']['name']}")
     if inventory.get("secret"):
         add(f"credentials of {', '.join(inventory['secret']['registries'])} in the pull secret of the cluster")
 
@@ -76,10 +76,10 @@ def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[st
     """
     if "release" not in tags or not settings.get("cluster_keep"):
         return
-    for one in run_cluster_records.held(run_cluster_records.read(run_dir)):
-        if one["owned"]:
-            until = f" until {one['expires']}" if one.get("expires") else ""
+    for record in run_cluster_records.held(run_cluster_records.read(run_dir)):
+        if record["owned"]:
+            until = f" until {record['expires']}" if record.get("expires") else ""
             raise OwnershipError(
-                f"{one['provider']} cluster {one.get('name', '')} is kept (cluster_keep){until} and stays, so "
+                f"{record['provider']} cluster {record.get('name', '')} is kept (cluster_keep){until} and stays, so "
                 f"nothing was touched. To remove it: {give_back}"
             )

@@ -60,7 +60,7 @@ def phases(chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, A
     if "cleanup" not in every or not TAKING & set(chosen):
         return []
     keeps = {"cleanup": ("cleanup_keep",), "release": ("cluster_keep", "quads_lease_keep")}
-    return [one for one in keeps if one in chosen and not any(settings.get(name) for name in keeps[one])]
+    return [phase for phase in keeps if phase in chosen and not any(settings.get(name) for name in keeps[phase])]
 
 
 class RunWatch:
@@ -143,9 +143,9 @@ class RunWatch:
             _interrupted(directory)
         wanted = list(opened.get("gives_back") or ())
         if opened.get("keep_failed") and any(
-            one["state"] == "failed" for one in run_cluster_records.read(directory).values()
+            cluster["state"] == "failed" for cluster in run_cluster_records.read(directory).values()
         ):
-            wanted = [one for one in wanted if one != "release"]
+            wanted = [phase for phase in wanted if phase != "release"]
         if wanted and not self._enough and (_held(directory, record) or _locked(directory)):
             self._give_back(directory, str(record["project"]), wanted)
         held = _held(directory, record)
@@ -214,7 +214,7 @@ class RunWatch:
 
 def _workers() -> set[int]:
     """Return Ansible's workers. Each leads a process group, which contains the module that it runs."""
-    return {one.pid for one in multiprocessing.active_children() if one.pid}
+    return {worker.pid for worker in multiprocessing.active_children() if worker.pid}
 
 
 def _children() -> list[int]:
@@ -237,12 +237,12 @@ def _of_groups(groups: set[int]) -> list[int]:
 
 
 def _held(directory: Path, record: Mapping[str, Any]) -> list[str]:
-    return [one["what"] for one in held_by_run.of(directory, record["started"])]
+    return [holding["what"] for holding in held_by_run.of(directory, record["started"])]
 
 
 def _locked(directory: Path) -> bool:
-    found = [held_lock_file.read(path) for path in directory.glob(held_lock_file.PATTERN)]
-    return any(one is not None and one["state"] == held_lock_file.HELD for one in found)
+    locks = [held_lock_file.read(path) for path in directory.glob(held_lock_file.PATTERN)]
+    return any(lock is not None and lock["state"] == held_lock_file.HELD for lock in locks)
 
 
 def _interrupted(directory: Path) -> None:

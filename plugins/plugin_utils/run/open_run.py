@@ -67,7 +67,7 @@ class SettingsSession:
 
     def begin(self) -> dict[str, Any]:
         """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
-        extra, given = self.context.extra, self.context.variables.get("run_dir")
+        extra, run_dir = self.context.extra, self.context.variables.get("run_dir")
         self.context.check_names()
         if shown := self.context.preset_list():
             self.say("\n".join(shown))
@@ -75,14 +75,14 @@ class SettingsSession:
         chosen = self._chosen()
         if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
             raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
-        if "redo" in extra and not given:
+        if "redo" in extra and not run_dir:
             raise InputError(
                 f"-e redo={extra['redo']} measures points of an earlier run again: name it, -e run_dir=<directory>"
             )
         if "run_dir" in extra and not extra["run_dir"]:
             raise InputError("-e run_dir= is empty; give the directory of an earlier run, or leave it out")
-        if given:
-            return self._continue(str(self.templar.template(given)), chosen)
+        if run_dir:
+            return self._continue(str(self.templar.template(run_dir)), chosen)
         name = self.templar.template(self.context.variables.get("run_name"))
         return self._open(chosen) if name in (None, "") else self._named(str(name), chosen)
 
@@ -100,15 +100,15 @@ class SettingsSession:
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
         wanted = [name for presets in matching.values() for name in presets]
         changed = request.with_layers(*self.context.preset_layers(wanted), *layers)
-        found = self.context.effective(changed)
-        resolve_settings.refuse_heavy(changed, found.settings)
-        self._read_secrets(found, [])
-        point_attempts.refuse_changed(directory, found.matrix_values())
-        self._write(directory, found, changed)
-        run_record.change(directory, lambda record: record.update(points=list(found.matrix_values())))
+        effective = self.context.effective(changed)
+        resolve_settings.refuse_heavy(changed, effective.settings)
+        self._read_secrets(effective, [])
+        point_attempts.refuse_changed(directory, effective.matrix_values())
+        self._write(directory, effective, changed)
+        run_record.change(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
-        self._show(found, changed)
-        return {**self._result(directory, found, changed), "changed": changed != request}
+        self._show(effective, changed)
+        return {**self._result(directory, effective, changed), "changed": changed != request}
 
     def _named(self, name: str, chosen: list[str]) -> dict[str, Any]:
         """Open the run of a name that is known beforehand, or continue it in a session that only reports or gives back.
@@ -139,22 +139,24 @@ class SettingsSession:
     def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:
         project = self.context.project
         request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
-        found = self._checked(request, chosen, None)
-        self._show(found, request)
-        for line in [*self.context.replaced(request), *self._preflight(request, found, chosen).unused()]:
+        effective = self._checked(request, chosen, None)
+        self._show(effective, request)
+        for line in [*self.context.replaced(request), *self._preflight(request, effective, chosen).unused()]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
-            self._show_points(found)
-            return self._result(None, found, request, only_settings=True)
+            self._show_points(effective)
+            return self._result(None, effective, request, only_settings=True)
         run_id = run_directory.new_id()
         presets = list(request.presets)
         name = given_name or run_directory.name_of(project, presets, run_id)
-        parent = Path(found.settings["run_artifacts_dir"])
+        parent = Path(effective.settings["run_artifacts_dir"])
         command = self._command()
 
         def fill(directory: Path) -> None:
-            self._write(directory, found, request)
-            record = run_record.new(run_id, self.context.role, presets, [point.name for point in found.points], command)
+            self._write(directory, effective, request)
+            record = run_record.new(
+                run_id, self.context.role, presets, [point.name for point in effective.points], command
+            )
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
             record["give_back"] = command.give_back(parent / name, project, tags)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
@@ -164,7 +166,7 @@ class SettingsSession:
         directory = run_directory.create(parent, name, fill)
         self.say(f"Run {run_id} in {directory}")
         self.say(f"  interrupted? {directory / 'GIVE_BACK'} holds the command that gives back")
-        return self._result(directory, found, request)
+        return self._result(directory, effective, request)
 
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         context = self.context
@@ -181,24 +183,24 @@ class SettingsSession:
         earlier = run_record.read(directory)
         interrupted = _interrupted(directory, earlier)
         request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
-        found = self._checked(request, chosen, directory)
-        redone = self._redo(directory, found, chosen)
+        effective = self._checked(request, chosen, directory)
+        redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
-            self._show(found, request)
-            self._show_points(found, directory, redone)
-            return self._result(directory, found, request, only_settings=True)
-        held_by_run.refuse_release(directory, found.settings, self._tags()[0], earlier["give_back"])
+            self._show(effective, request)
+            self._show_points(effective, directory, redone)
+            return self._result(directory, effective, request, only_settings=True)
+        held_by_run.refuse_release(directory, effective.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
-        self._write(directory, found, request)
-        for one in redone:
-            self._create_attempt(directory, one, found)
+        self._write(directory, effective, request)
+        for point in redone:
+            self._create_attempt(directory, point, effective)
 
         def edit(record: dict[str, Any]) -> None:
             for phase in record["phases"].values():
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"
             record["status"] = "running"
-            record["points"] = list(found.matrix_values())
+            record["points"] = list(effective.matrix_values())
             session = self._session(record, run_record.stamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
@@ -206,15 +208,15 @@ class SettingsSession:
         (directory / "FINISHED").unlink(missing_ok=True)
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
-        return {**self._result(directory, found, request), "interrupted": interrupted}
+        return {**self._result(directory, effective, request), "interrupted": interrupted}
 
-    def _redo(self, directory: Path, found: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
+    def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
         """Return the further attempts that ``-e redo`` demands."""
         if "redo" not in self.context.extra:
             return []
         if "test" not in chosen and chosen != ["settings"]:
             raise InputError(f"-e redo= needs phase test, and --tags {','.join(chosen)} leaves it out")
-        wanted = point_states.attempts_to_redo(directory, self.context.extra["redo"], list(found.matrix_values()))
+        wanted = point_states.attempts_to_redo(directory, self.context.extra["redo"], list(effective.matrix_values()))
         if not wanted:
             self.say(f"redo={self.context.extra['redo']}: no point is to be measured again")
         return wanted
@@ -244,31 +246,31 @@ class SettingsSession:
     def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
         """Resolve a request and check everything that its phases need before one of them runs."""
         context = self.context
-        found = context.effective(request)
-        self._read_secrets(found, chosen)
+        effective = context.effective(request)
+        self._read_secrets(effective, chosen)
         if "test" in chosen:
-            resolve_settings.refuse_heavy(request, found.settings)
-        self._preflight(request, found, chosen).check(run_dir)
+            resolve_settings.refuse_heavy(request, effective.settings)
+        self._preflight(request, effective, chosen).check(run_dir)
         if run_dir:
-            point_attempts.refuse_changed(run_dir, found.matrix_values())
-        return found
+            point_attempts.refuse_changed(run_dir, effective.matrix_values())
+        return effective
 
     def _preflight(
-        self, request: RequestedSettings, found: EffectiveSettings, chosen: list[str]
+        self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str]
     ) -> settings_preflight.Preflight:
         known = self.context
         context = (known.catalogue, known.render, chosen, known.variables)
-        return settings_preflight.Preflight(request, found, *context, self.phases)
+        return settings_preflight.Preflight(request, effective, *context, self.phases)
 
-    def _read_secrets(self, found: EffectiveSettings, chosen: list[str]) -> None:
+    def _read_secrets(self, effective: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context
         self.secrets = read_secret_settings.required(
-            context.catalogue, context.variables, found.settings, chosen, context.render, self.templar.template
+            context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
 
     def _tags(self) -> tuple[list[str], list[str]]:
-        given = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
-        run, skip = (list(one or []) for one in given)
+        tag_lists = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
+        run, skip = (list(tags or []) for tags in tag_lists)
         return run, skip
 
     def _chosen(self) -> list[str]:
@@ -288,51 +290,55 @@ class SettingsSession:
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]
 
-    def _write(self, directory: Path, found: EffectiveSettings, request: RequestedSettings) -> None:
-        settings_files.write(directory, found, request, self.context.catalogue.secrets, self._given_secrets())
+    def _write(self, directory: Path, effective: EffectiveSettings, request: RequestedSettings) -> None:
+        settings_files.write(directory, effective, request, self.context.catalogue.secrets, self._given_secrets())
 
-    def _create_attempt(self, directory: Path, one: PlannedPoint, found: EffectiveSettings) -> None:
+    def _create_attempt(self, directory: Path, planned_point: PlannedPoint, effective: EffectiveSettings) -> None:
         """Create the folder of a further attempt, with the settings of this session."""
-        values = next(point.settings for point in found.points if point.name == one.of)
+        values = next(point.settings for point in effective.points if point.name == planned_point.of)
         hidden = self.context.catalogue.secrets
-        point_attempts.create_attempt(directory, one, lambda path: settings_files.dump(path, values, hidden))
+        point_attempts.create_attempt(directory, planned_point, lambda path: settings_files.dump(path, values, hidden))
 
-    def _show(self, found: EffectiveSettings, request: RequestedSettings) -> None:
-        document = settings_files.provenance(found, request, self._given_secrets())
+    def _show(self, effective: EffectiveSettings, request: RequestedSettings) -> None:
+        document = settings_files.provenance(effective, request, self._given_secrets())
         defaults = self.context.defaults
         shown = [name for name in document["settings"] if name in defaults]
         rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
         rows = settings_files.rows(document, rendered)
-        for line in settings_files.table(rows, list(request.presets), len(found.points)):
+        for line in settings_files.table(rows, list(request.presets), len(effective.points)):
             self.say(line)
 
     def _show_points(
-        self, found: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
+        self, effective: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
     ) -> None:
-        loads = point_loads.load_durations(self.context.role.folder, found.measured, self.context.render)
-        states = point_states.states_of(directory, found.points, redone)
-        for line in settings_files.points(found, loads, states, point_states.time_left(directory, states.values())):
+        loads = point_loads.load_durations(self.context.role.folder, effective.measured, self.context.render)
+        states = point_states.states_of(directory, effective.points, redone)
+        for line in settings_files.points(effective, loads, states, point_states.time_left(directory, states.values())):
             self.say(line)
-        if most := schedule_keywords.most_text(found):
+        if most := schedule_keywords.most_text(effective):
             self.say(f"  {most}")
 
     def _result(
-        self, directory: Path | None, found: EffectiveSettings, request: RequestedSettings, only_settings: bool = False
+        self,
+        directory: Path | None,
+        effective: EffectiveSettings,
+        request: RequestedSettings,
+        only_settings: bool = False,
     ) -> dict[str, Any]:
         return {
             "only_settings": only_settings,
             "beside": False,
             "run_dir": str(directory) if directory else None,
             "run_id": run_record.read(directory)["id"] if directory else None,
-            "points": [point.name for point in found.points],
-            "repeat": found.repeat,
-            "bisect": found.bisect,
-            "most_points": schedule_keywords.most_rounds(directory, found),
+            "points": [point.name for point in effective.points],
+            "repeat": effective.repeat,
+            "bisect": effective.bisect,
+            "most_points": schedule_keywords.most_rounds(directory, effective),
             "presets": list(request.presets),
-            "late": list(found.late),
-            "pre_cleanup": found.pre_cleanup,
-            "gives_back": interrupted_run.phases(self._chosen(), self.phases, found.settings),
-            "keep_failed": bool(found.settings.get("cluster_keep_failed")),
+            "late": list(effective.late),
+            "pre_cleanup": effective.pre_cleanup,
+            "gives_back": interrupted_run.phases(self._chosen(), self.phases, effective.settings),
+            "keep_failed": bool(effective.settings.get("cluster_keep_failed")),
             "interrupted": None,
         }
 

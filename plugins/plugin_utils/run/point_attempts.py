@@ -82,20 +82,20 @@ def decide(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYW
     record = run_record.read(run_dir)
     run, session = str(record["id"]), _session(record)
     state = replace(_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
-    found = next_point(state, choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
-    if isinstance(found, PlannedPoint) and found.name not in {one.name for one in state.attempts}:
-        create_attempt(run_dir, found)
-    schedule_log.append(run_dir, run, session, found, words.given())
-    return found
+    decision = next_point(state, choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
+    if isinstance(decision, PlannedPoint) and decision.name not in {attempt.name for attempt in state.attempts}:
+        create_attempt(run_dir, decision)
+    schedule_log.append(run_dir, run, session, decision, words.given())
+    return decision
 
 
 def answer(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS) -> dict[str, Any]:
     """Return the decision as the result of module run_state."""
-    found = decide(run_dir, stop_on_error, words)
-    if isinstance(found, Finished):
-        return {"finished": True, "point": "", "attempt": 0, "why": found.why, "failures": failures(run_dir)}
-    result = {"finished": False, "point": found.name, "attempt": found.attempt, "last": found.last}
-    return {**result, "why": found.why, "failures": []}
+    decision = decide(run_dir, stop_on_error, words)
+    if isinstance(decision, Finished):
+        return {"finished": True, "point": "", "attempt": 0, "why": decision.why, "failures": failures(run_dir)}
+    result = {"finished": False, "point": decision.name, "attempt": decision.attempt, "last": decision.last}
+    return {**result, "why": decision.why, "failures": []}
 
 
 def begin(run_dir: Path, name: str) -> tuple[bool, dict[str, Any]]:
@@ -133,16 +133,21 @@ def _read(run_dir: Path, name: str) -> dict[str, Any]:
 def failures(run_dir: Path) -> list[str]:
     """Return why the test has not passed: failures of this session, and points that failed in an earlier one."""
     state = state_of(run_dir)
-    now = {one.name: one for one in state.failed_now()}
-    earlier = {one.name: one for one in state.counted() if one.status == FAILED and one.name not in now}
+    now = {attempt.name: attempt for attempt in state.failed_now()}
+    earlier = {
+        attempt.name: attempt for attempt in state.counted() if attempt.status == FAILED and attempt.name not in now
+    }
     return [
-        *(_error(one) for one in now.values()),
-        *(f"{_error(one)} (in an earlier session; -e redo=failed measures it again)" for one in earlier.values()),
+        *(_error(attempt) for attempt in now.values()),
+        *(
+            f"{_error(attempt)} (in an earlier session; -e redo=failed measures it again)"
+            for attempt in earlier.values()
+        ),
     ]
 
 
-def _error(one: Attempt) -> str:
-    return str(one.record.get("error") or f"point {one.name}: no reason was recorded")
+def _error(attempt: Attempt) -> str:
+    return str(attempt.record.get("error") or f"point {attempt.name}: no reason was recorded")
 
 
 def _session(record: Mapping[str, Any]) -> str:
@@ -151,11 +156,11 @@ def _session(record: Mapping[str, Any]) -> str:
     return str(sessions[-1]["started"])
 
 
-def create_attempt(run_dir: Path, found: PlannedPoint, write: WriteSettings | None = None) -> None:
+def create_attempt(run_dir: Path, point: PlannedPoint, write: WriteSettings | None = None) -> None:
     """Create the folder of a further attempt, with the settings of the first one unless ``write`` writes others."""
-    first = run_dir / "points" / found.of
+    first = run_dir / "points" / point.of
     values = files.read_yaml(first / "point.yml")["settings"]
-    _create(run_dir, found.of, found.attempt, values, write or (lambda path: _copy(first, path)), why=found.why)
+    _create(run_dir, point.of, point.attempt, values, write or (lambda path: _copy(first, path)), why=point.why)
 
 
 def _copy(first: Path, path: Path) -> None:
@@ -173,36 +178,38 @@ def write_points(
     for half in (run_dir / "points").glob(".*"):  # left by a killed session
         shutil.rmtree(half)
     there: dict[str, list[Attempt]] = {}
-    for one in read_attempts(run_dir):
-        there.setdefault(one.of, []).append(one)
+    for attempt in read_attempts(run_dir):
+        there.setdefault(attempt.of, []).append(attempt)
     wanted = list(points)
     for name in set(there) - {point[0] for point in wanted}:
         shutil.rmtree(run_dir / "points" / name)
     for name, values, skipped, write in wanted:
         if name not in there:
             _create(run_dir, name, 1, values, write, SKIPPED if skipped else PLANNED, skipped)
-        for one in there.get(name, ()):
-            folder = run_dir / "points" / one.name
-            if one.status in (PASSED, FAILED):
+        for attempt in there.get(name, ()):
+            folder = run_dir / "points" / attempt.name
+            if attempt.status in (PASSED, FAILED):
                 judge(name, folder / "settings.yml")
                 continue
             write(folder / "settings.yml")
-            if one.attempt == 1 and one.status in (PLANNED, SKIPPED):
+            if attempt.attempt == 1 and attempt.status in (PLANNED, SKIPPED):
                 record = _record(name, 1, values, SKIPPED if skipped else PLANNED, skipped)
-                files.write_yaml(folder / "point.yml", {**record, "uuid": one.record["uuid"]}, "point/2")
+                files.write_yaml(folder / "point.yml", {**record, "uuid": attempt.record["uuid"]}, "point/2")
 
 
 def refuse_changed(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise InputError if a point that was begun would change or go. points: name -> matrix values."""
-    for one in read_attempts(run_dir):
-        if one.status in NOT_BEGUN or one.attempt > 1:
+    for attempt in read_attempts(run_dir):
+        if attempt.status in NOT_BEGUN or attempt.attempt > 1:
             continue
-        had = one.record["settings"]
-        if one.name not in points:
-            raise InputError(f"point {one.name} was measured with {_text(had)}, and the matrix lacks it now: {_KEEPS}")
-        now = files.plain(points[one.name])
+        had = attempt.record["settings"]
+        if attempt.name not in points:
+            raise InputError(
+                f"point {attempt.name} was measured with {_text(had)}, and the matrix lacks it now: {_KEEPS}"
+            )
+        now = files.plain(points[attempt.name])
         if had != now:
-            raise InputError(f"point {one.name} was measured with {_text(had)}, and now has {_text(now)}: {_KEEPS}")
+            raise InputError(f"point {attempt.name} was measured with {_text(had)}, and now has {_text(now)}: {_KEEPS}")
 
 
 _KEEPS = "a run keeps the points that it has measured; begin another run"
@@ -263,7 +270,7 @@ def choosers(
 def figure(run_dir: Path, name: str, kpi: str) -> float | None:
     """Return a figure of an attempt, None if it was not measured. name: of the attempt's folder."""
     try:
-        found = files.read_json(run_dir / "points" / name / "kpis.json")
+        document = files.read_json(run_dir / "points" / name / "kpis.json")
     except (DataError, OSError):
         return None
-    return next((one["value"] for one in found["kpis"] if one["name"] == kpi), None)
+    return next((entry["value"] for entry in document["kpis"] if entry["name"] == kpi), None)

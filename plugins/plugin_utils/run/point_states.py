@@ -39,46 +39,47 @@ def states_of(
 ) -> dict[str, str]:
     """Return point -> what was or will be done with it. run_dir: of the run to continue. redone: further attempts."""
     attempts = next_point.read_attempts(run_dir) if run_dir else ()
-    again = {one.of: one for one in redone}
-    found = {}
+    again = {point.of: point for point in redone}
+    states = {}
     for point in points:
-        mine = [one for one in attempts if one.of == point.name]
+        mine = [attempt for attempt in attempts if attempt.of == point.name]
         if point.skipped:
-            found[point.name] = f"skipped: {point.skipped}"
+            states[point.name] = f"skipped: {point.skipped}"
         elif point.name in again:
-            found[point.name] = (
+            states[point.name] = (
                 f"{MEASURE} again, attempt {again[point.name].attempt}: {again[point.name].why.rstrip('.')}"
             )
         else:
-            found[point.name] = _state(mine)
-    return found
+            states[point.name] = _state(mine)
+    return states
 
 
 def running_point(run_dir: Path) -> str:
     """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
-    found = [one for one in next_point.read_attempts(run_dir) if one.status == RUNNING]
-    return found[-1].name if found else ""
+    running = [attempt for attempt in next_point.read_attempts(run_dir) if attempt.status == RUNNING]
+    return running[-1].name if running else ""
 
 
 def _state(mine: Sequence[Attempt]) -> str:
-    waiting = [one for one in mine if one.status in OPEN]
+    waiting = [attempt for attempt in mine if attempt.status in OPEN]
     if waiting:
         if waiting[0].status == RUNNING:
             return f"{MEASURE}: attempt {waiting[0].attempt} was interrupted and is resumed"
         return f"{MEASURE} again, attempt {waiting[0].attempt}" if waiting[0].attempt > 1 else MEASURE
-    for one in next_point.ScheduleState(tuple(mine)).counted():
-        if one.status == PASSED:
-            return "passed" + (f" in {formats.seconds(taken)}" if (taken := seconds(one)) is not None else "")
-        if one.status == FAILED:
+    for attempt in next_point.ScheduleState(tuple(mine)).counted():
+        if attempt.status == PASSED:
+            return "passed" + (f" in {formats.seconds(taken)}" if (taken := seconds(attempt)) is not None else "")
+        if attempt.status == FAILED:
             return "failed; -e redo=failed measures it again"
     return MEASURE
 
 
-def seconds(one: Attempt) -> float | None:
+def seconds(attempt: Attempt) -> float | None:
     """Return how long an attempt took, None if that is unknown."""
     try:
         return (
-            datetime.fromisoformat(str(one.record["ended"])) - datetime.fromisoformat(str(one.record["started"]))
+            datetime.fromisoformat(str(attempt.record["ended"]))
+            - datetime.fromisoformat(str(attempt.record["started"]))
         ).total_seconds()
     except (KeyError, ValueError):
         return None
@@ -86,9 +87,13 @@ def seconds(one: Attempt) -> float | None:
 
 def time_left(run_dir: Path | None, states: Iterable[str]) -> str:
     """Return how long the points to measure take if each takes as long as those that passed; empty if none did."""
-    count = sum(one.startswith(MEASURE) for one in states)
-    passed = [one for one in point_attempts.state_of(run_dir).attempts if one.status == PASSED] if run_dir else []
-    took = [taken for one in passed if (taken := seconds(one)) is not None]
+    count = sum(state.startswith(MEASURE) for state in states)
+    passed = (
+        [attempt for attempt in point_attempts.state_of(run_dir).attempts if attempt.status == PASSED]
+        if run_dir
+        else []
+    )
+    took = [taken for attempt in passed if (taken := seconds(attempt)) is not None]
     if not took or not count:
         return ""
     usual = statistics.median(took)
@@ -117,8 +122,8 @@ def inconclusive_points(run_dir: Path) -> set[str]:
     if not path.exists():
         raise InputError("redo=inconclusive: the run has no verdict yet; --tags report determines it")
     kpis = schema_migration.upgraded(path, "verdict").get("kpis") or []
-    found = set()
-    for one in kpis:
-        if one.get("reading") in UNDECIDED or (one.get("limit") or {}).get("result") in UNDECIDED:
-            found.add(run_reader.point_of_attempt(one["point"]))
-    return found
+    points = set()
+    for kpi in kpis:
+        if kpi.get("reading") in UNDECIDED or (kpi.get("limit") or {}).get("result") in UNDECIDED:
+            points.add(run_reader.point_of_attempt(kpi["point"]))
+    return points

@@ -31,10 +31,10 @@ STAYS = ("matrix", "matrix_points", "matrix_skip_if", "repeat", "bisect")
 
 def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
     """Return the request of a new run, with the ``-e`` values that stay even if this session fails."""
-    given = _values(request, "extra")
+    values = _values(request, "extra")
     origins = {"overrides": "-e"} if "overrides" in extra else {}
     return request.with_layers(
-        SettingsLayer("before", "-e", {name: given[name] for name in STAYS if name in given}, origins)
+        SettingsLayer("before", "-e", {name: values[name] for name in STAYS if name in values}, origins)
     )
 
 
@@ -45,47 +45,47 @@ def continued(
 
     more: the ``-e`` of this session. sessions: records of the earlier ones. chosen: the phases of this one.
     """
-    given = _values(request, "extra")
+    values = _values(request, "extra")
     if set(chosen) <= QUIET:
-        return (_with(request, {**given, **more.values}, more), []) if more.values else (request, [])
-    last: Mapping[str, Any] = next((one for one in reversed(list(sessions)) if "held" in one), {})
+        return (_with(request, {**values, **more.values}, more), []) if more.values else (request, [])
+    last: Mapping[str, Any] = next((session for session in reversed(list(sessions)) if "held" in session), {})
     dropped: list[str] = []
     if last.get("kept") is False:
         before = next(iter(request.of("before")), SettingsLayer("before", "-e", {}))
-        dropped = [name for name in given if name not in more.values and given[name] != before.values.get(name)]
+        dropped = [name for name in values if name not in more.values and values[name] != before.values.get(name)]
         if "overrides" in before.origins and request.of("overrides"):
-            request = replace(request, layers=tuple(one for one in request.layers if one.kind != "overrides"))
+            request = replace(request, layers=tuple(layer for layer in request.layers if layer.kind != "overrides"))
             dropped.append("overrides")
-        given = before.values
-    request = request.with_layers(SettingsLayer("before", "-e", dict(given)))
-    return _with(request, {**given, **more.values}, more), dropped
+        values = before.values
+    request = request.with_layers(SettingsLayer("before", "-e", dict(values)))
+    return _with(request, {**values, **more.values}, more), dropped
 
 
 def _with(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
-    origins = {**next((one.origins for one in request.of("extra")), {}), **more.origins}
+    origins = {**next((layer.origins for layer in request.of("extra")), {}), **more.origins}
     return request.with_layers(
         SettingsLayer("extra", "-e", values, {name: at for name, at in origins.items() if name in values})
     )
 
 
 def _values(request: RequestedSettings, kind: str) -> dict[str, Any]:
-    return next((one.values for one in request.of(kind)), {})
+    return next((layer.values for layer in request.of(kind)), {})
 
 
 def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
     """Return ``held`` for the record of a session: what the run held before. Empty if it creates nothing."""
-    return {} if set(chosen) <= QUIET else {"held": [one["what"] for one in record["held"]]}
+    return {} if set(chosen) <= QUIET else {"held": [holding["what"] for holding in record["held"]]}
 
 
 def note_result(record: dict[str, Any], failures: list[str], directory: Path) -> None:
     """Record whether the ``-e`` values of the last session stay. Those of a killed session stay: it records nothing."""
     session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:
-        new = {one["what"] for one in record["held"]} - set(session["held"])
+        new = {holding["what"] for holding in record["held"]} - set(session["held"])
         session["kept"] = not failures or bool(new) or _measured(directory, session["started"])
 
 
 def _measured(directory: Path, since: str) -> bool:
     """Return whether a point passed after ``since`` (UTC, in the format of the files)."""
     points = [read_optional(path) for path in directory.glob("points/*/point.yml")]
-    return any(one.get("status") == "passed" and str(one.get("ended") or "") >= since for one in points)
+    return any(point.get("status") == "passed" and str(point.get("ended") or "") >= since for point in points)

@@ -52,7 +52,7 @@ def record(
     name, entry = role.get_name(), str((role._from_files or {}).get("tasks") or "main").removesuffix(".yml")
     try:
         declared = options(Path(role._role_path), entry)
-        given, secrets = _values(declared, task_vars, template)
+        arguments, secrets = _values(declared, task_vars, template)
     except (DataError, OSError, AttributeError) as error:
         files.replace_text(step / ARGUMENTS, f"# The arguments are unknown: {error}\n")
         return
@@ -61,7 +61,7 @@ def record(
         head += f"# Left out, as secrets: {', '.join(secrets)}. Give them as in a run.\n"
     of_run = {key: str(template(task_vars[key])) for key in ("run_id", "run_point") if task_vars.get(key)}
     call = {"step_role": name, "step_entry": entry, **of_run}
-    marked = setting_templates.mark_unsafe({**call, **given}, lambda _text: False)
+    marked = setting_templates.mark_unsafe({**call, **arguments}, lambda _text: False)
     files.replace_text(step / ARGUMENTS, head + setting_templates.dump_yaml(marked))
     files.replace_text(step / COMMAND, command(step, argv, loader, secrets) + "\n")
 
@@ -80,26 +80,28 @@ def _values(
         if value:
             known[name] = value
     gate = Gate(known)
-    found = {}
+    arguments = {}
     for name in sorted(declared.keys() - set(secrets)):
         if name not in task_vars:
             continue
         try:
-            found[name] = without_secrets(files.plain(template(task_vars[name])), gate)
+            arguments[name] = without_secrets(files.plain(template(task_vars[name])), gate)
         except AnsibleError:
             continue  # it refers to what does not exist yet
-    return found, secrets
+    return arguments, secrets
 
 
 def without_secrets(value: Any, gate: Gate) -> Any:
     """Return plain data with secrets masked: those that the gate finds, and values of keys that name one."""
     if isinstance(value, dict):
         return {
-            key: MASK if isinstance(one, str) and one and _SECRET_KEY.search(str(key)) else without_secrets(one, gate)
-            for key, one in value.items()
+            key: MASK
+            if isinstance(entry, str) and entry and _SECRET_KEY.search(str(key))
+            else without_secrets(entry, gate)
+            for key, entry in value.items()
         }
     if isinstance(value, list):
-        return [without_secrets(one, gate) for one in value]
+        return [without_secrets(element, gate) for element in value]
     return gate.masked(value) if isinstance(value, str) else value
 
 

@@ -67,19 +67,19 @@ def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
 
 def existing(path: str) -> Path:
     """Return the directory of an earlier run. Raises InputError if there is none at ``path``."""
-    found = Path(path).expanduser()
-    found = found if found.is_absolute() else Path.cwd() / found
-    if not (found / "request.yml").exists():
-        what = "is not a run directory: it holds no request.yml" if found.is_dir() else "does not exist"
-        raise InputError(f"-e run_dir={path}: {found} {what}")
-    return found
+    directory = Path(path).expanduser()
+    directory = directory if directory.is_absolute() else Path.cwd() / directory
+    if not (directory / "request.yml").exists():
+        what = "is not a run directory: it holds no request.yml" if directory.is_dir() else "does not exist"
+        raise InputError(f"-e run_dir={path}: {directory} {what}")
+    return directory
 
 
 def next_step(run_dir: Path, role: str, entry: str) -> Path:
     """Create and return the next ``NNN__<role>__<entry>``; concurrent callers never get the same number."""
     number = 0
     while True:
-        taken = [int(found[1]) for path in run_dir.iterdir() if (found := _STEP.match(path.name))]
+        taken = [int(match[1]) for path in run_dir.iterdir() if (match := _STEP.match(path.name))]
         number = max(number, *taken, 0) + 1
         # This file claims the number until its directory exists. It stays if its caller is killed in between.
         claim = run_dir / f".step-{number:03d}"

@@ -143,8 +143,8 @@ class CommandLine:
     @classmethod
     def of(cls, argv: list[str], cli: Mapping[str, Any], loader: Any, secrets: Mapping[str, str | None]) -> CommandLine:
         """Read with Ansible's ``loader`` which files of ``-e @file`` hold secrets. secrets: setting -> value."""
-        files = [one[1:] for one in cli.get("extra_vars") or () if one.startswith("@")]
-        hold = [one for one in files if set(loader.load_from_file(one) or ()) & set(secrets)]
+        files = [argument[1:] for argument in cli.get("extra_vars") or () if argument.startswith("@")]
+        hold = [path for path in files if set(loader.load_from_file(path) or ()) & set(secrets)]
         return cls(argv, cli, secrets.values(), hold)
 
     def __init__(
@@ -183,13 +183,15 @@ class CommandLine:
 
     def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
         """Return the argument list of this command for some phases of the run, with all its ``-e``."""
-        given = [word for one in self.cli.get("extra_vars") or () for word in ("-e", one)]
+        words = [word for argument in self.cli.get("extra_vars") or () for word in ("-e", argument)]
         tail = ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
-        return [*self._program_and_files(project), *given, *tail]
+        return [*self._program_and_files(project), *words, *tail]
 
     def _program_and_files(self, project: str) -> list[str]:
         playbooks = list(self.cli.get("args") or ())
-        mine = [one for one in playbooks if Path(one).stem == project or one.endswith(f".{project}")]
+        mine = [
+            playbook for playbook in playbooks if Path(playbook).stem == project or playbook.endswith(f".{project}")
+        ]
         words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
         return words + self._inventory_and_vault()
 
@@ -209,8 +211,8 @@ class CommandLine:
         words = []
         for path in self.cli.get("vault_password_files") or ():
             words += ["--vault-password-file", _absolute(path)]
-        for one in self.cli.get("vault_ids") or ():
-            label, at, path = one.rpartition("@")
+        for vault_id in self.cli.get("vault_ids") or ():
+            label, at, path = vault_id.rpartition("@")
             words += ["--vault-id", f"{label}{at}{_absolute(path)}"]
         return words + (["--ask-vault-password"] if self.cli.get("ask_vault_pass") else [])
 
@@ -227,15 +229,15 @@ def _from_anywhere(words: list[str]) -> str:
 
 def _environment() -> dict[str, str]:
     """Return the environment variables that the command needs in another shell."""
-    given = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
+    settings = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
     if os.environ.get("ANSIBLE_STDOUT_CALLBACK", "").startswith("perfscale.seatrial."):
         # Any other one is for the program that started this process, as AWX's is.
-        given["ANSIBLE_STDOUT_CALLBACK"] = os.environ["ANSIBLE_STDOUT_CALLBACK"]
+        settings["ANSIBLE_STDOUT_CALLBACK"] = os.environ["ANSIBLE_STDOUT_CALLBACK"]
     if constants.CONFIG_FILE:
-        given["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
+        settings["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
     return {
-        name: os.pathsep.join(_absolute(one) for one in value.split(os.pathsep))
-        for name, value in sorted(given.items())
+        name: os.pathsep.join(_absolute(path) for path in value.split(os.pathsep))
+        for name, value in sorted(settings.items())
     }
 
 
@@ -277,17 +279,17 @@ def began(run_dir: Path, pid: int) -> float:
     """
     above = ancestors(pid)
     sessions = read_optional(run_dir / "run.yml").get("sessions", [])
-    known = [one["began"] for one in sessions if one.get("pid") in above and _is_running(one)]
+    known = [record["began"] for record in sessions if record.get("pid") in above and _is_running(record)]
     return min([started_of_process(pid), *known])
 
 
 def ancestors(pid: int) -> set[int]:
     """Return the ids of the process and of all its ancestors."""
-    found: set[int] = set()
-    while pid and pid not in found:
-        found.add(pid)
+    pids: set[int] = set()
+    while pid and pid not in pids:
+        pids.add(pid)
         pid = processes.parent_of(pid) or 0
-    return found
+    return pids
 
 
 def refuse_while_running(run_dir: Path) -> None:
@@ -328,20 +330,20 @@ def versions(role: project_role.ProjectRole) -> dict[str, str]:
 
     from ansible.release import __version__ as core
 
-    found = {
+    version_by_name = {
         "python": platform.python_version(),
         "ansible-core": core,
         "perfscale.seatrial": _collection(project_role.ROOT),
     }
     for name in ("kubernetes", "Jinja2", "jmespath", "msgspec", "numpy", "matplotlib", "cryptography", "PyYAML"):
         try:
-            found[name] = metadata.version(name)
+            version_by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
+            version_by_name[name] = "not installed"
     for name in dict.fromkeys(["kubernetes.core", role.collection]):
         folder = project_role.collection_folder(name)
-        found.setdefault(name, _collection(folder) if folder else "not installed")
-    return found
+        version_by_name.setdefault(name, _collection(folder) if folder else "not installed")
+    return version_by_name
 
 
 def _collection(root: Path) -> str:

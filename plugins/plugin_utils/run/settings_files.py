@@ -24,16 +24,16 @@ WIDTH = 60
 
 def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str]) -> dict[str, Any]:
     """Return the content of provenance.yml: dotted key -> all changes in order, with their origin if known."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    changes_by_name: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
         entry: dict[str, Any] = {"source": change.source, "value": change.value}
         where = request.where(change.source, change.key)
         if where:
             entry["where"] = where
-        found.setdefault(dotted_paths.render(change.path), []).append(entry)
+        changes_by_name.setdefault(dotted_paths.render(change.path), []).append(entry)
     for name in secrets:
-        found.setdefault(name, []).append({"source": "secret", "value": MASK})
-    return {"schema": "provenance/1", "settings": found}
+        changes_by_name.setdefault(name, []).append({"source": "secret", "value": MASK})
+    return {"schema": "provenance/1", "settings": changes_by_name}
 
 
 def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -41,15 +41,15 @@ def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple
 
     A value equal to the default is listed too, marked as the default: its author looks for it here.
     """
-    found = []
+    table_rows = []
     for key, changes in sorted(document["settings"].items()):
         last = changes[-1]
-        beaten = [one["source"] for one in changes[:-1]]
+        beaten = [change["source"] for change in changes[:-1]]
         who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
         who += f", over {', '.join(beaten)}" if beaten else ""
         who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
-        found.append((key, _text(last["value"]), who))
-    return found
+        table_rows.append((key, _text(last["value"]), who))
+    return table_rows
 
 
 def _text(value: Any) -> str:
@@ -60,15 +60,15 @@ def _short(where: str) -> str:
     return "/".join(where.split("/")[-2:])
 
 
-def table(found: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
+def table(table_rows: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
     """Return the table of settings. A long value is shown unabridged on a separate line, so that it can be copied."""
     asked = f"preset {', '.join(presets)}" if presets else "no preset"
     lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
-    if not found:
+    if not table_rows:
         return [*lines, "  none"]
-    name = max(len(row[0]) for row in found)
-    value = max((len(row[1]) for row in found if len(row[1]) <= WIDTH), default=0)
-    for key, text, who in found:
+    name = max(len(row[0]) for row in table_rows)
+    value = max((len(row[1]) for row in table_rows if len(row[1]) <= WIDTH), default=0)
+    for key, text, who in table_rows:
         fits = len(text) <= WIDTH and "\n" not in text
         lines.append(f"  {key:<{name}}  {text if fits else '':<{value}}  {who}")
         lines += [] if fits else [f"    {line}" for line in text.splitlines()]
@@ -76,16 +76,16 @@ def table(found: list[tuple[str, str, str]], presets: list[str], points: int) ->
 
 
 def points(
-    found: EffectiveSettings, estimates: Mapping[str, str], states: Mapping[str, str] | None = None, left: str = ""
+    effective: EffectiveSettings, estimates: Mapping[str, str], states: Mapping[str, str] | None = None, left: str = ""
 ) -> list[str]:
     """Return the list of the points, each with its state and the estimate of its load.
 
     states: point -> what is done with it. left: the time that the run takes, which replaces the sum of the estimates.
     """
-    if not estimates and not any(point.values for point in found.points):
+    if not estimates and not any(point.values for point in effective.points):
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
-    for point in found.points:
+    for point in effective.points:
         values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
         state = (states or {}).get(point.name, "")
         estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
@@ -106,27 +106,31 @@ def dump(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None
 
 
 def write(
-    directory: Path, found: EffectiveSettings, request: RequestedSettings, secrets: Iterable[str], given: Iterable[str]
+    directory: Path,
+    effective: EffectiveSettings,
+    request: RequestedSettings,
+    secrets: Iterable[str],
+    given_secrets: Iterable[str],
 ) -> None:
-    """Write the files. secrets: names of all secret settings, which are left out. given: those that have a value.
+    """Write the files. secrets: names of all secret settings, which are left out. given_secrets: those that have a value.
 
     Of a point that exists already, only what has not been measured yet is written again.
     """
     hidden = set(secrets)
     document = request.document()
     files.check_schema("request/1", document)
-    files.check_schema("settings/1", found.settings)
+    files.check_schema("settings/1", effective.settings)
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
-    dump(directory / "settings.yml", found.settings, hidden)
-    sources = provenance(found, request, given)
+    dump(directory / "settings.yml", effective.settings, hidden)
+    sources = provenance(effective, request, given_secrets)
     files.write_yaml(directory / "provenance.yml", sources, "provenance/1")
     point_attempts.write_points(
         directory,
         [
             (point.name, point.values, point.skipped, functools.partial(dump, values=point.settings, hidden=hidden))
-            for point in found.points
+            for point in effective.points
         ],
-        functools.partial(_judge, {point.name: point.settings for point in found.points}, hidden),
+        functools.partial(_judge, {point.name: point.settings for point in effective.points}, hidden),
     )
 
 

@@ -72,15 +72,15 @@ class RunLog(logging.Handler):
 def attach() -> RunLog:
     """Return the only log of this process; it receives everything that Ansible displays from now on."""
     logger = logging.getLogger("ansible")
-    found = next((one for one in logger.handlers if isinstance(one, RunLog)), None)
-    if found is None:
-        found = RunLog()
-        logger.addHandler(found)
+    run_log = next((handler for handler in logger.handlers if isinstance(handler, RunLog)), None)
+    if run_log is None:
+        run_log = RunLog()
+        logger.addHandler(run_log)
     if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
     if displays.logger is None:  # no log_path is set
         displays.logger = logger
-    return found
+    return run_log
 
 
 class LogOnly:
@@ -109,16 +109,16 @@ def debug_output(result: Mapping[str, Any]) -> list[str]:
     """Return the output of a debug task: the lines of its message, or the variable with its value."""
     if "msg" in result:
         message = result["msg"]
-        return [line for one in (message if isinstance(message, list) else [message]) for line in _lines(one)]
+        return [line for entry in (message if isinstance(message, list) else [message]) for line in _lines(entry)]
     shown = {name: value for name, value in result.items() if name not in ("changed", "failed") and name[0] != "_"}
     return [f"{name}: {_text(value)}" for name, value in shown.items()]
 
 
 def failure(result: Mapping[str, Any], origin: str = "") -> list[str]:
     """Return why a task failed: its message, or that of each failed item, and the end of what a program printed."""
-    items = [one for one in result.get("results") or () if isinstance(one, Mapping) and one.get("failed")]
+    items = [item for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")]
     if items:
-        return [line for one in items for line in _labelled(one)]
+        return [line for item in items for line in _labelled(item)]
     return [*_message(result), *_lines(origin.strip())]
 
 

@@ -71,15 +71,15 @@ def access_settings(
         return {name: str(template(values.get(name)) or "") for name in ACCESS_SETTINGS}
 
     hosts = variables.get("hostvars") or {}
-    run, given = texts(variables), texts(extra)
-    return lambda host: AccessSettings(texts(hosts[host]) if host in hosts else texts({}), run, given)
+    run, extra_values = texts(variables), texts(extra)
+    return lambda host: AccessSettings(texts(hosts[host]) if host in hosts else texts({}), run, extra_values)
 
 
 def inventory_values(run_dir: str) -> dict[str, Any]:
     """Return the raw values that the inventory gives to localhost too, from the run's request."""
     path = Path(run_dir) / "request.yml"
     layers = files.read_yaml(path)["layers"] if path.exists() else []
-    return {name: value for one in layers if one["kind"] == "inventory" for name, value in one["values"].items()}
+    return {name: value for layer in layers if layer["kind"] == "inventory" for name, value in layer["values"].items()}
 
 
 def cluster_targets(
@@ -95,7 +95,7 @@ def cluster_targets(
     }
     settings.setdefault("cluster_provider", DEFAULT)
     own: dict[str, dict[str, Any]] = {}
-    for host in (one for one in cluster_selection.HOSTS if one in hostvars):
+    for host in (host for host in cluster_selection.HOSTS if host in hostvars):
         chosen = cluster_selection.own_choice(hostvars.raw_get(host), everyone)
         own[host] = {
             name: typed_setting(known, name, hostvars[host][name], host)
@@ -110,19 +110,19 @@ def lifetime(target: ClusterTarget) -> float:
     return duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
 
 
-def initial_records(found: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
+def initial_records(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
     """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
     now = time.time()
     records = []
-    for one, name in zip(found, cluster_selection.names(found, run_id), strict=True):
-        seconds = lifetime(one)
+    for target, name in zip(targets, cluster_selection.names(targets, run_id), strict=True):
+        seconds = lifetime(target)
         ownership = {
-            "owner": str(one.chosen.get("cluster_owner") or run_id),
-            "purpose": str(one.chosen.get("cluster_purpose", "")),
+            "owner": str(target.chosen.get("cluster_owner") or run_id),
+            "purpose": str(target.chosen.get("cluster_purpose", "")),
             "taken": stamp(now),
             "expires": stamp(now + seconds) if seconds else None,
         }
-        records.append(provider_of(one.provider).initial_record(one, name, ownership))
+        records.append(provider_of(target.provider).initial_record(target, name, ownership))
     return records
 
 
@@ -146,14 +146,14 @@ PROGRAM_PLACES = ("rehearsal_cache_dir", "rehearsal_download_url")
 def check_programs(
     folder: Path,
     settings: Mapping[str, Any],
-    given: Collection[str],
+    given_names: Collection[str],
     job: object,
     set_by: Callable[[str], str],
     places: Sequence[Path] = (),
 ) -> None:
     """Raise InputError for an unknown component, or if programs would be built in the container of a job of AWX.
 
-    folder: of the components. given: settings that some layer sets. job: id of the job, None outside of AWX. set_by:
+    folder: of the components. given_names: settings that some layer sets. job: id of the job, None outside of AWX. set_by:
     returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
     """
     prefix = "rehearsal_"
@@ -162,12 +162,12 @@ def check_programs(
         values["components"] = workload_kinds.components(values["components"], folder, places)
     options = Options.of({**values, "name": "", "components_dir": str(folder)})
     components = options.select(options.components)
-    if job is None or any(name in given for name in PROGRAM_PLACES):
+    if job is None or any(name in given_names for name in PROGRAM_PLACES):
         return
     lacking = component_binaries.missing(components, options.sources)
     if lacking:
-        minutes = sum(one.build.minutes for one in lacking)
-        names = formats.join_with_and([one.name for one in lacking])
+        minutes = sum(component.build.minutes for component in lacking)
+        names = formats.join_with_and([component.name for component in lacking])
         raise InputError(
             f"cluster_provider is rehearsal{set_by('cluster_provider') or ' (the default)'}, and this job of AWX has"
             f" no programs for {names}: building them takes up to {minutes:.0f} min and is lost with the job's"

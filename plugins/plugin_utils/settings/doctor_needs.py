@@ -47,9 +47,9 @@ class ExaminedRun:
         more["cluster_acquired"] = {"sutest": {"simulated_writers": []}}
         context = SettingsContext.of(project, variables, extra, loader, templar, **more)
         request = context.request()
-        found = context.effective(request)
-        points = {point.name: point.settings for point in found.measured}
-        return cls(found.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
+        effective = context.effective(request)
+        points = {point.name: point.settings for point in effective.measured}
+        return cls(effective.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
 
     @classmethod
     def read(cls, directory: Path, variables: Mapping[str, Any], loader: Any, templar: Any) -> ExaminedRun:
@@ -59,7 +59,9 @@ class ExaminedRun:
             return settings_context.raw(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
-        attempts = [one.name for one in next_point.read_attempts(directory) if one.status in next_point.OPEN]
+        attempts = [
+            attempt.name for attempt in next_point.read_attempts(directory) if attempt.status in next_point.OPEN
+        ]
         points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
         return cls(values, points, setting_templates.renderer(templar, known), str(variables["run_id"]))
@@ -114,9 +116,9 @@ def requirements(
         "kinds": _each_once(_texts(documents, "kinds", trees, render) + kinds),
         "namespaces": _texts(documents, "namespaces", trees, render),
         "storage_classes": _texts(documents, "storage_classes", trees, render),
-        "points": {name: planned(one) for name, one in run.points.items()} if own.get("plan") else {},
+        "points": {name: planned(settings) for name, settings in run.points.items()} if own.get("plan") else {},
         # Within a run, phase cluster has created its nodes already.
-        "nodes": [one for one in _entries(documents, "nodes", [values], render) if _created_in(one, phases)],
+        "nodes": [entry for entry in _entries(documents, "nodes", [values], render) if _created_in(entry, phases)],
         "installs": ", ".join(_installs(documents, values, render)) if "prepare" in phases else "",
         "heavy": list(run.heavy),
         "run_id": run.run_id,
@@ -149,31 +151,31 @@ def _created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:
 
 def _installs(documents: Sequence[Document], values: Mapping[str, Any], render: Render) -> list[str]:
     """Return what the roles install, each role a text; roles that install nothing are left out."""
-    found = [render(one["installs"], values)[0] for one in documents if one.get("installs")]
-    return [str(one) for one in found if one]
+    texts = [render(document["installs"], values)[0] for document in documents if document.get("installs")]
+    return [str(text) for text in texts if text]
 
 
 def _entries(
     documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render
 ) -> list[dict[str, Any]]:
     """Return the entries of all documents whose ``when`` holds, rendered with each of these settings, each once."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for values in trees:
-        for one in (entry for document in documents for entry in document.get(key) or ()):
-            when = one.get("when", True)
+        for template in (entry for document in documents for entry in document.get(key) or ()):
+            when = template.get("when", True)
             if when is not True and render("{{ (" + str(when) + ") | bool }}", values)[0] is not True:
                 continue
-            entry = {name: render(value, values)[0] for name, value in one.items() if name != "when"}
-            if entry not in found:
-                found.append(entry)
-    return found
+            entry = {name: render(value, values)[0] for name, value in template.items() if name != "when"}
+            if entry not in entries:
+                entries.append(entry)
+    return entries
 
 
 def _texts(documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render) -> list[str]:
     """Return the texts of all documents, each once; an expression may give a list."""
-    found: list[str] = []
+    texts: list[str] = []
     for values in trees:
         for document in documents:
             value = render(document.get(key) or [], values)[0]
-            found += [str(one) for one in value if str(one) not in found]
-    return found
+            texts += [str(text) for text in value if str(text) not in texts]
+    return texts

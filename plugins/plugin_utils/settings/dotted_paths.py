@@ -31,15 +31,15 @@ def parse(text: str) -> Path:
     steps: list[str | int] = []
     at = 0
     while at < len(text):
-        found = _STEP.match(text, at)
+        match = _STEP.match(text, at)
         first = at == 0
-        if not found or (first and text.startswith(".")) or (not first and found["name"] and text[at] != "."):
+        if not match or (first and text.startswith(".")) or (not first and match["name"] and text[at] != "."):
             raise PathError(f"'{text}' is not a valid dotted key: it can't be parsed from '{text[at:]}' on")
-        if found["index"] is not None:
-            steps.append(int(found["index"]))
+        if match["index"] is not None:
+            steps.append(int(match["index"]))
         else:
-            steps.append(found["name"] if found["name"] is not None else found["quoted"])
-        at = found.end()
+            steps.append(match["name"] if match["name"] is not None else match["quoted"])
+        at = match.end()
     if not steps:
         raise PathError("an empty text is not a valid dotted key")
     return tuple(steps)

@@ -29,8 +29,8 @@ class Matrix:
     skip_if: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], given: Collection[str]) -> Matrix:
-        """Return the matrix of resolved settings. given: dotted keys that the command line sets.
+    def of(cls, settings: Mapping[str, Any], given_names: Collection[str]) -> Matrix:
+        """Return the matrix of resolved settings. given_names: dotted keys that the command line sets.
 
         Raises SettingsError for a matrix that cannot be measured.
         """
@@ -38,55 +38,55 @@ class Matrix:
         for key, values in lists.items():
             if not isinstance(values, list) or not values:
                 raise SettingsError(f"matrix: {key} needs a list of values to vary over, got {values!r}", key, MATRIX)
-            _refuse_given(MATRIX, key, f"varies {key} over {values}", given)
+            _refuse_given(MATRIX, key, f"varies {key} over {values}", given_names)
         points = settings[POINTS] or []
-        for number, one in enumerate(points):
+        for number, point in enumerate(points):
             where = f"{POINTS}[{number}]"
-            if not isinstance(one, Mapping) or not one:
+            if not isinstance(point, Mapping) or not point:
                 raise SettingsError(
-                    f"{where} needs a dictionary of settings and their values, got {one!r}", POINTS, POINTS
+                    f"{where} needs a dictionary of settings and their values, got {point!r}", POINTS, POINTS
                 )
-            for key, value in one.items():
-                _refuse_given(where, key, f"sets {key} to {value!r}", given)
+            for key, value in point.items():
+                _refuse_given(where, key, f"sets {key} to {value!r}", given_names)
         conditions = settings[SKIP_IF] or []
         for number, text in enumerate(conditions):
             if looks_like_template(str(text)):
                 raise SettingsError(
                     f"{SKIP_IF}[{number}]: '{text}' is a condition: write it without braces", SKIP_IF, SKIP_IF
                 )
-        found = cls(lists, tuple(dict(one) for one in points), tuple(str(one) for one in conditions))
-        _refuse_twice(found)
-        return found
+        matrix = cls(lists, tuple(dict(point) for point in points), tuple(str(condition) for condition in conditions))
+        _refuse_twice(matrix)
+        return matrix
 
     def combinations(self) -> Iterator[tuple[str, dict[str, Any], str]]:
         """Yield name, values and source of each point: the product, then further points; without both, one point."""
         product = itertools.product(*self.lists.values()) if self.lists or not self.points else ()
-        values = [dict(zip(self.lists, one, strict=True)) for one in product]
-        for number, one in enumerate([*values, *self.points], start=1):
+        values = [dict(zip(self.lists, combination, strict=True)) for combination in product]
+        for number, point in enumerate([*values, *self.points], start=1):
             word = MATRIX if number <= len(values) else POINTS
-            yield f"{number:03d}", one, f"{word}, point {number:03d}"
+            yield f"{number:03d}", point, f"{word}, point {number:03d}"
 
 
 def _error(word: str, message: str) -> SettingsError:
     return SettingsError(message, word, word)
 
 
-def _refuse_given(where: str, key: Any, what: str, given: Collection[str]) -> None:
+def _refuse_given(where: str, key: Any, what: str, given_names: Collection[str]) -> None:
     word = where.partition("[")[0]
     try:
         path = dotted_paths.parse(str(key))
     except dotted_paths.PathError as error:
         raise SettingsError(f"{where}: {error}", key, word) from error
-    clash = [one for one in given if _overlap(dotted_paths.parse(one), path)]
+    clash = [name for name in given_names if _overlap(dotted_paths.parse(name), path)]
     if clash:
         who = "the matrix" if where == MATRIX else where
         message = f"{clash[0]} was given on the command line, and {who} {what}: leave one of them out"
         raise SettingsError(message, key, word)
 
 
-def _overlap(one: dotted_paths.Path, other: dotted_paths.Path) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter] and one[0] != MATRIX
+def _overlap(path: dotted_paths.Path, other: dotted_paths.Path) -> bool:
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter] and path[0] != MATRIX
 
 
 def _refuse_twice(matrix: Matrix) -> None:
@@ -109,14 +109,14 @@ def skipped(conditions: Sequence[str], settings: Mapping[str, Any], late: Collec
             if name in late:
                 raise _error(SKIP_IF, f"{where}: '{text}' names {name}, whose value only the run knows")
             if name not in settings:
-                near = [one for one in settings if one.endswith(f"_{name}")]
+                near = [setting for setting in settings if setting.endswith(f"_{name}")]
                 like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else nearest(name, settings)
                 raise _error(SKIP_IF, f"{where}: '{text}' names the unknown setting '{name}'{like}")
         try:
-            found, _late = render("{{ true if (" + text + ") else false }}", settings)
+            result, _late = render("{{ true if (" + text + ") else false }}", settings)
         except SettingsError as error:
             raise _error(SKIP_IF, f"{where}: {error}") from error
-        if found is True:
+        if result is True:
             return f"{where}: {text}"
     return ""
 

@@ -49,7 +49,9 @@ class OutsideSettings:
                 raise InputError(
                     f"ci_variables: {key}: '{pattern}' is not a valid regular expression: {error}"
                 ) from error
-        return OutsideSettings({**self.patterns, **{key: one or WORD for key, one in more.items()}}, self.reserved)
+        return OutsideSettings(
+            {**self.patterns, **{key: pattern or WORD for key, pattern in more.items()}}, self.reserved
+        )
 
     def check(self, values: Mapping[str, Any], origins: Mapping[str, str], catalogue: Catalogue) -> None:
         """Raise InputError for the first value that may not be set from outside."""
@@ -58,8 +60,8 @@ class OutsideSettings:
             if key == MATRIX:
                 if not isinstance(value, dict):
                     raise InputError(f"{where}: matrix needs settings with lists of values")
-                for setting, one in value.items():
-                    self._check(str(setting), one, where, catalogue)
+                for setting, choices in value.items():
+                    self._check(str(setting), choices, where, catalogue)
             else:
                 self._check(key, value, where, catalogue)
 
@@ -81,8 +83,8 @@ class OutsideSettings:
 
     def _pattern(self, path: dotted_paths.Path) -> str | None:
         """Return the pattern of the entry that names this key or one around it."""
-        found = [key for key in self.patterns if path[: len(_path(key))] == _path(key)]
-        return self.patterns[max(found, key=len)] if found else None
+        keys = [key for key in self.patterns if path[: len(_path(key))] == _path(key)]
+        return self.patterns[max(keys, key=len)] if keys else None
 
 
 def never(name: str, catalogue: Catalogue) -> str:
@@ -127,11 +129,11 @@ def _path(key: str) -> dotted_paths.Path:
 def _texts(value: Any) -> Iterator[str]:
     """Yield every text in a value, keys of dictionaries included."""
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, entry in value.items():
             yield str(key)
-            yield from _texts(one)
+            yield from _texts(entry)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for element in value:
+            yield from _texts(element)
     elif isinstance(value, str):
         yield value

@@ -26,19 +26,19 @@ def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) ->
     role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
     simulated nodes, else as many as the load needs. Raises InputError for an invalid load.
     """
-    found: dict[str, load_estimate.LoadEstimate] = {}
+    estimates: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads(role, points, render):
         nodes = simulated_nodes(point.settings, plan.selector)
         why = _lacking(plan, nodes)
         gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.gpus(plan, nodes)
-        one = None if why else load_estimate.estimate(plan, gpus, real=nodes is None)
-        if one is None:
+        estimate = None if why else load_estimate.estimate(plan, gpus, real=nodes is None)
+        if estimate is None:
             texts[point.name] = why
         else:
-            found[point.name], texts[point.name] = one, one.text()
-    if len(points) > 1 and len(found) == len(points):
-        texts["all"] = load_estimate.format_total(list(found.values()))
+            estimates[point.name], texts[point.name] = estimate, estimate.text()
+    if len(points) > 1 and len(estimates) == len(points):
+        texts["all"] = load_estimate.format_total(list(estimates.values()))
     return texts
 
 
@@ -80,28 +80,28 @@ def _loads(
     path = role / "meta" / "doctor.yml"
     template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     for point in points if template else ():
-        given, unknown = render(template, point.settings)
-        if unknown or not _with_trace(given, role):
+        plan, unknown = render(template, point.settings)
+        if unknown or not _with_trace(plan, role):
             continue
-        if problem := load_estimate.first_problem(given):
+        if problem := load_estimate.first_problem(plan):
             name, why = problem
             text = " ".join(str(template[name]).split())
             raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
         try:
-            yield point, load_estimate.point_load(point.name, given)
+            yield point, load_estimate.point_load(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
 
 
-def _with_trace(given: dict[str, Any], role: Path) -> bool:
+def _with_trace(plan: dict[str, Any], role: Path) -> bool:
     """Add the content of its trace to a plan; return False if the trace file was not found."""
-    arrival = given.get("arrival")
+    arrival = plan.get("arrival")
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
         return True
     name = str(arrival["src"])
     for path in (Path(setting_values.absolute_path(name)), role / "files" / name):
         if path.is_file():
-            given["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
+            plan["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
             return True
     return False
 
@@ -127,9 +127,9 @@ def nodes_of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
 
     A point with the nodes of the run must be scaled too if a point before it was. folder: that of the point.
     """
-    run, point = (files.read_yaml(one / "settings.yml") for one in (run_dir, folder))
+    run, point = (files.read_yaml(directory / "settings.yml") for directory in (run_dir, folder))
     differs = node_difference(run, point)
-    return bool(differs or any(one.record.get("nodes") for one in next_point.read_attempts(run_dir))), differs
+    return bool(differs or any(attempt.record.get("nodes") for attempt in next_point.read_attempts(run_dir))), differs
 
 
 def node_difference(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class PresetDefinition:
 
 def project_of(variable: str) -> str:
     """Return the project whose presets a variable of this name contains, an empty string for another variable."""
-    found = _VARIABLE.fullmatch(variable)
-    return found["project"] if found else ""
+    match = _VARIABLE.fullmatch(variable)
+    return match["project"] if match else ""
 
 
 def of_project(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
@@ -81,43 +81,47 @@ def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, An
     Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
     loader: Ansible's.
     """
-    found: dict[str, Any] = {}
+    presets: dict[str, Any] = {}
     for project, root in ((COMMON, project_role.ROOT), (role.project, role.root)):
         if f"{project}_presets" in variables:
             continue
         folder = root / "playbooks" / "group_vars" / "all"
-        for path in sorted(one for one in folder.glob("*") if one.suffix in (".yml", ".yaml", ".json")):
+        for path in sorted(path for path in folder.glob("*") if path.suffix in (".yml", ".yaml", ".json")):
             values = loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
-            found |= {name: value for name, value in values.items() if project_of(name) == project}
-    return found
+            presets |= {name: value for name, value in values.items() if project_of(name) == project}
+    return presets
 
 
 def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     """Return the presets that are used."""
-    return {one.name: one.values for one in definitions}
+    return {definition.name: definition.values for definition in definitions}
 
 
 def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
-    found = []
+    notes = []
     for name in settings_layers.reachable(by_name(definitions), names):
-        *others, used = [one for one in definitions if one.name == name]
-        found += [f"preset {name} of {_source(used)} is used; it replaces that of {_source(other)}" for other in others]
-    return found
+        *others, used = [definition for definition in definitions if definition.name == name]
+        notes += [f"preset {name} of {_source(used)} is used; it replaces that of {_source(other)}" for other in others]
+    return notes
 
 
-def _source(one: PresetDefinition) -> str:
-    return f"{one.variable} ({one.where})" if one.where and not one.where.startswith("<") else one.variable
+def _source(definition: PresetDefinition) -> str:
+    return (
+        f"{definition.variable} ({definition.where})"
+        if definition.where and not definition.where.startswith("<")
+        else definition.variable
+    )
 
 
 def preset_listing(variables: Mapping[str, Any], project: str) -> list[str]:
     """Return a line for each preset of each project, those that this project can use first."""
     lines: list[str] = []
-    for one in dict.fromkeys([project, COMMON, *_projects(variables)]):
-        found = {preset.name: preset for preset in _of(variables, one)}
-        width = max(map(len, found), default=0)
-        lines.append("Presets for all projects:" if one == COMMON else f"Presets of {one}:")
-        lines += [f"  {name:<{width}}  {_line(preset)}" for name, preset in found.items()] or ["  none"]
+    for owner in dict.fromkeys([project, COMMON, *_projects(variables)]):
+        presets = {preset.name: preset for preset in _of(variables, owner)}
+        width = max(map(len, presets), default=0)
+        lines.append("Presets for all projects:" if owner == COMMON else f"Presets of {owner}:")
+        lines += [f"  {name:<{width}}  {_line(preset)}" for name, preset in presets.items()] or ["  none"]
     return lines
 
 
@@ -131,7 +135,9 @@ def _projects(variables: Mapping[str, Any]) -> list[str]:
 
 
 def _looks_like_presets(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(one is None or isinstance(one, Mapping) for one in value.values())
+    return isinstance(value, Mapping) and all(
+        preset is None or isinstance(preset, Mapping) for preset in value.values()
+    )
 
 
 def _line(preset: PresetDefinition) -> str:
@@ -160,7 +166,7 @@ def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) 
     """Return what to say of a cluster that no profile matches: the names that a profile of it could have."""
     if not profiles:
         return []
-    like = next((found for key in profiles if (found := nearest(key, _names(cluster)))), "")
+    like = next((hint for key in profiles if (hint := nearest(key, _names(cluster)))), "")
     kind = cluster.get("kind") or "not known"
     return [
         f"No cluster profile matches; there are {', '.join(map(str, profiles))}. The API host of this cluster is "
@@ -170,4 +176,4 @@ def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) 
 
 def _names(cluster: Mapping[str, Any]) -> list[str]:
     own = [cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])]
-    return [one for one in own if one]
+    return [name for name in own if name]

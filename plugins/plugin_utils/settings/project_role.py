@@ -55,12 +55,12 @@ def find(name: str) -> ProjectRole:
     """
     if "." not in name:
         return ProjectRole(name, OURS, ROOT)
-    found = _FULL.fullmatch(name)
-    if not found:
+    match = _FULL.fullmatch(name)
+    if not match:
         raise InputError(
             f"'{name}' is not a valid role: write <namespace>.<collection>.<role>, such as me.bench.my_llm_test"
         )
-    collection, role = found["collection"], found["role"]
+    collection, role = match["collection"], match["role"]
     if collection == OURS:
         return ProjectRole(role, OURS, ROOT)
     root = collection_folder(collection)
@@ -76,13 +76,17 @@ def find(name: str) -> ProjectRole:
     return ProjectRole(role, collection, root)
 
 
-def also(role: ProjectRole, given: Sequence[str] | None) -> list[str]:
+def also(role: ProjectRole, entry_points: Sequence[str] | None) -> list[str]:
     """Return the entry points of a project beside prepare and test: those given, else those that its playbook names.
 
     Its playbook is playbooks/<project>.yml of its collection; playbooks for any project, such as ci.yml, give None.
     Raises InputError for a name that is none of ALSO, and for an entry point that the role does not have.
     """
-    named = of_playbook(role.root / "playbooks" / f"{role.project}.yml") if given is None else {"run_role_also": given}
+    named = (
+        of_playbook(role.root / "playbooks" / f"{role.project}.yml")
+        if entry_points is None
+        else {"run_role_also": entry_points}
+    )
     wanted = list(named.get("run_role_also") or [])
     for name in wanted:
         if name not in ALSO:

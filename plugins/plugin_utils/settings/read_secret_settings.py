@@ -48,20 +48,20 @@ def read(
 
 
 def _folder(variables: Mapping[str, Any], render: Callable[[Any], Any]) -> Path | None:
-    given = variables.get(DIRECTORY)
-    return Path(str(render(given))).expanduser() if given not in (None, "") else None
+    folder = variables.get(DIRECTORY)
+    return Path(str(render(folder))).expanduser() if folder not in (None, "") else None
 
 
 def _content(setting: str, path: Path) -> str:
     try:
-        found = path.read_text(encoding="utf-8").strip()
+        content = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         # The text of a decoding error would quote bytes of the file.
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InputError(f"{setting}: can't read {path}: {why}") from None
-    if not found:
+    if not content:
         raise InputError(f"{setting}: {path} is empty")
-    return found
+    return content
 
 
 def missing(name: str, why: str, folder: Path | None = None) -> InputError:
@@ -77,7 +77,7 @@ def missing(name: str, why: str, folder: Path | None = None) -> InputError:
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def check_folder(folder: Path, known: Collection[str]) -> None:
@@ -123,6 +123,6 @@ def required(
 
 def mask(text: str, values: Iterable[str | None]) -> str:
     """Return ``text`` with every one of these values replaced by ``<secret>``."""
-    for value in sorted((one for one in values if one), key=len, reverse=True):
+    for value in sorted((value for value in values if value), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text

@@ -112,15 +112,16 @@ def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
 
 
 def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
-    changes = [_top(name, value) for one in request.of("inventory") for name, value in one.values.items()]
+    changes = [_top(name, value) for layer in request.of("inventory") for name, value in layer.values.items()]
     definitions = request.definitions()
     for name in request.presets:
         changes += settings_layers.expand(definitions, name)
     for profile in request.of("profile"):
         for name in profile.values["presets"]:
-            found = settings_layers.expand(definitions, name)
+            preset_changes = settings_layers.expand(definitions, name)
             changes += [
-                Change(f"profile {profile.source} ({one.source})", one.path, one.value, one.key) for one in found
+                Change(f"profile {profile.source} ({change.source})", change.path, change.value, change.key)
+                for change in preset_changes
             ]
     for change in changes:
         if change.path[0] in catalogue.secrets and change.source != "inventory":
@@ -130,10 +131,10 @@ def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
                 change.key,
                 change.source,
             )
-    for one in request.of("overrides"):
-        changes += settings_layers.layer("overrides", one.values)
-    for one in request.of("extra"):
-        changes += [_top(name, value, "-e") for name, value in one.values.items()]
+    for layer in request.of("overrides"):
+        changes += settings_layers.layer("overrides", layer.values)
+    for layer in request.of("extra"):
+        changes += [_top(name, value, "-e") for name, value in layer.values.items()]
     return changes
 
 
@@ -151,8 +152,8 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
     for change in changes:
         setting = _setting(catalogue, change.path[0])
         if setting and len(change.path) == 1 and not has_template(change.value):
-            given = RESERVED.get(setting.name) if change.value is None else change.value
-            value = coerce(setting, given, change.source, change.key)
+            raw_value = RESERVED.get(setting.name) if change.value is None else change.value
+            value = coerce(setting, raw_value, change.source, change.key)
             change = Change(change.source, change.path, value, change.key)
         result.append(change)
     return result
@@ -161,8 +162,8 @@ def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
 def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
     """Render the defaults whose elements a dotted key sets, since a template has no elements."""
     reached = {change.path[0] for change in changes if len(change.path) > 1}
-    given = {**tree, **{str(change.path[0]): change.value for change in changes if len(change.path) == 1}}
-    return {name: render(value, given)[0] if name in reached else value for name, value in tree.items()}
+    variables = {**tree, **{str(change.path[0]): change.value for change in changes if len(change.path) == 1}}
+    return {name: render(value, variables)[0] if name in reached else value for name, value in tree.items()}
 
 
 def _rendered(
@@ -217,8 +218,10 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
 
 def _own_paths(request: RequestedSettings) -> list[str]:
     """Return the dotted keys that the command line sets."""
-    changes = [change for one in request.of("overrides") for change in settings_layers.layer("overrides", one.values)]
-    paths = [change.path for change in changes] + [(name,) for one in request.of("extra") for name in one.values]
+    changes = [
+        change for layer in request.of("overrides") for change in settings_layers.layer("overrides", layer.values)
+    ]
+    paths = [change.path for change in changes] + [(name,) for layer in request.of("extra") for name in layer.values]
     return [dotted_paths.render(path) for path in paths]
 
 
@@ -237,8 +240,8 @@ def _points(
     base = {name: value for name, value in resolved.settings.items() if name not in RESERVED}
     words = setting_templates.words_in_templates(base)
     points = []
-    for name, given, source in matrix.combinations():
-        changes = _coerced(catalogue, settings_layers.layer(source, given))
+    for name, combination, source in matrix.combinations():
+        changes = _coerced(catalogue, settings_layers.layer(source, combination))
         of_point = settings_layers.apply(
             Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
         )
@@ -246,6 +249,6 @@ def _points(
         known = {name: value for name, value in values.items() if name not in changed}
         whole, _late = _rendered(of_point, catalogue, render, known)
         why = matrix_points.skipped(matrix.skip_if, whole, late, render)
-        points.append(MatrixPoint(name, given, whole, why))
+        points.append(MatrixPoint(name, combination, whole, why))
     matrix_points.refuse_nothing([point.skipped for point in points])
     return points

@@ -30,94 +30,94 @@ MOST = 500
 HISTORY = "results_history"
 
 
-def of_playbook(given: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
+def of_playbook(params: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
     """Return the word ``bisect`` by its name, from the variables of its playbook; None is for any other playbook.
 
     goes_on: whether a run is continued, which may leave them out. Raises InputError for values that are no list.
     """
-    word = given_bisection(given or {})
-    return {} if given is None or (goes_on and not word) else {"bisect": word or {"over": ""}}
+    word = given_bisection(params or {})
+    return {} if params is None or (goes_on and not word) else {"bisect": word or {"over": ""}}
 
 
-def given_bisection(given: Mapping[str, Any]) -> dict[str, Any]:
+def given_bisection(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the word ``bisect`` from the variables of its playbook, without those that are not set.
 
     ``-e values=[1,2]`` and ``-e values=1,2`` are texts. Raises InputError for one that is no list.
     """
-    found = {key: value for key, value in given.items() if value not in (None, "", [])}
-    values = found.get("values")
+    options = {key: value for key, value in params.items() if value not in (None, "", [])}
+    values = options.get("values")
     if isinstance(values, str):
         text = values.strip()
         try:
-            found["values"] = yaml.safe_load(text if text.startswith("[") else f"[{text}]")
+            options["values"] = yaml.safe_load(text if text.startswith("[") else f"[{text}]")
         except yaml.YAMLError as error:
             raise InputError(f"values: '{values}' is not a list; write -e values=1,2,4") from error
-    return found
+    return options
 
 
 def bisection_of(request: RequestedSettings) -> dict[str, Any]:
     """Return the word ``bisect`` of the earlier sessions of a run."""
-    return next((dict(one.values["bisect"]) for one in request.of("extra") if "bisect" in one.values), {})
+    return next((dict(layer.values["bisect"]) for layer in request.of("extra") if "bisect" in layer.values), {})
 
 
-def check(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+def check(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong word. roles: their folders by name."""
-    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
+    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
-    if most_attempts(found) > MOST and repeat:
-        points = formats.count(len(found.points), "point")
+    if most_attempts(effective) > MOST and repeat:
+        points = formats.count(len(effective.points), "point")
         raise InputError(f"repeat: {points} with max {repeat.most} are more than {MOST} attempts; lower max")
-    if repeat and not _decidable(found):
+    if repeat and not _decidable(effective):
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:
-        known = set(_kpis(project, found, roles))
-        is_defined = any(limits.overlap(one, bisect.kpi) for one in known)
-        if not is_defined and verdict_settings.KPI_FILES not in found.late:
+        known = set(_kpis(project, effective, roles))
+        is_defined = any(limits.overlap(kpi, bisect.kpi) for kpi in known)
+        if not is_defined and verdict_settings.KPI_FILES not in effective.late:
             raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
 
 
-def most_attempts(found: EffectiveSettings) -> int:
+def most_attempts(effective: EffectiveSettings) -> int:
     """Return how many attempts a run makes at most without ``redo``."""
-    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
+    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
     if bisect:
-        return max(bisect.most, len(found.points))
-    return len(found.points) * (repeat.most if repeat else 1)
+        return max(bisect.most, len(effective.points))
+    return len(effective.points) * (repeat.most if repeat else 1)
 
 
-def most_rounds(directory: Path | None, found: EffectiveSettings) -> int:
+def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
     """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
     attempts = next_point.read_attempts(directory) if directory else ()
-    known = len({point.name for point in found.points} | {one.name for one in attempts})
-    return max(known, most_attempts(found)) + 1
+    known = len({point.name for point in effective.points} | {attempt.name for attempt in attempts})
+    return max(known, most_attempts(effective)) + 1
 
 
-def most_text(found: EffectiveSettings) -> str:
+def most_text(effective: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
-    repeat, bisect = repetition.parse(found.repeat), bisection.parse(found.bisect)
+    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
     word = repeat or bisect
     if word is None:
         return ""
     within = "" if word.budget is None else f", and begins none after {formats.seconds(word.budget)} (budget)"
     if repeat:
-        whole = f", {most_attempts(found)} in all" if len(found.points) > 1 else ""
+        whole = f", {most_attempts(effective)} in all" if len(effective.points) > 1 else ""
         attempts = formats.count(repeat.most, "attempt")
         return f"repeat makes {repeat.least} to {attempts} at each point{whole}{within}"
     return f"bisect makes at most {formats.count(word.most, 'run')}{within}"
 
 
-def _decidable(found: EffectiveSettings) -> bool:
+def _decidable(effective: EffectiveSettings) -> bool:
     """Return whether each point has a figure to decide: a limit other than the default one, or history."""
     return all(
-        name in found.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
-        for point in found.points
+        name in effective.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
+        for point in effective.points
         for name in [limits.SETTING if not point.settings.get(HISTORY) else HISTORY]
     )
 
 
-def _kpis(project: str, found: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
+def _kpis(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
     paths = dict.fromkeys(
-        path for point in found.points for path in verdict_settings.kpi_files(project, point.settings, roles)
+        path for point in effective.points for path in verdict_settings.kpi_files(project, point.settings, roles)
     )
-    for one in kpi_definitions.load(list(paths)):
-        yield from limits.names_of(one)
+    for definition in kpi_definitions.load(list(paths)):
+        yield from limits.names_of(definition)

@@ -35,18 +35,18 @@ def looks_like_template(value: Any) -> bool:
 def has_template(value: Any) -> bool:
     """Return whether any text in ``value`` looks like a template."""
     if isinstance(value, dict):
-        return any(has_template(one) for one in value.values())
+        return any(has_template(entry) for entry in value.values())
     if isinstance(value, (list, tuple)):
-        return any(has_template(one) for one in value)
+        return any(has_template(element) for element in value)
     return looks_like_template(value) and not isinstance(value, UnsafeText)
 
 
 def mark_unsafe(value: Any, trusted: Any) -> Any:
     """Return ``value`` as plain data in which texts with braces for which ``trusted(text)`` is false are UnsafeText."""
     if isinstance(value, dict):
-        return {str(key): mark_unsafe(one, trusted) for key, one in value.items()}
+        return {str(key): mark_unsafe(entry, trusted) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mark_unsafe(one, trusted) for one in value]
+        return [mark_unsafe(element, trusted) for element in value]
     if isinstance(value, str):
         text = "".join(value)  # drops Ansible's tags
         return UnsafeText(text) if looks_like_template(text) and not trusted(value) else text
@@ -96,16 +96,16 @@ def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
 
     def trusted(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: trusted(one) for key, one in value.items()}
+            return {key: trusted(entry) for key, entry in value.items()}
         if isinstance(value, list):
-            return [trusted(one) for one in value]
+            return [trusted(element) for element in value]
         return trust_as_template(value) if isinstance(value, str) and not isinstance(value, UnsafeText) else value
 
     seen: list[Any] = [None, None]  # the last tree and its engine: the settings of a tree are rendered in succession
 
     def engine_for(tree: Mapping[str, Any]) -> Any:
         if seen[0] is not tree:
-            names = {**variables, **{name: trusted(one) for name, one in tree.items()}}
+            names = {**variables, **{name: trusted(value) for name, value in tree.items()}}
             seen[:] = tree, templar.copy_with_new_env(available_variables=names)
         return seen[1]
 
@@ -132,9 +132,9 @@ def names_in_template(text: str) -> set[str]:
     from jinja2 import Environment, nodes
     from jinja2.defaults import DEFAULT_NAMESPACE
 
-    found = list(Environment().parse(text).find_all(nodes.Name))
-    stored = {one.name for one in found if one.ctx != "load"}
-    return {one.name for one in found} - stored - set(DEFAULT_NAMESPACE) - set(FUNCTIONS)
+    name_nodes = list(Environment().parse(text).find_all(nodes.Name))
+    stored = {node.name for node in name_nodes if node.ctx != "load"}
+    return {node.name for node in name_nodes} - stored - set(DEFAULT_NAMESPACE) - set(FUNCTIONS)
 
 
 def undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
@@ -200,10 +200,10 @@ def awaiting_run(settings: Mapping[str, Any], render: Render) -> set[str]:
 
 def _users(of_settings: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     """Return ``names`` and the settings whose templates name one of them, also through other settings."""
-    found = set(names)
-    while more := {name for name, ones in of_settings.items() if name not in found and not ones.isdisjoint(found)}:
-        found |= more
-    return found
+    users = set(names)
+    while more := {name for name, ones in of_settings.items() if name not in users and not ones.isdisjoint(users)}:
+        users |= more
+    return users
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -211,7 +211,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _texts(one)
+        for element in value:
+            yield from _texts(element)
     elif isinstance(value, str):
         yield value

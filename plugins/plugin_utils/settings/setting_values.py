@@ -89,7 +89,7 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
         return absolute_paths(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
-        text = ", ".join(str(one) for one in choices)
+        text = ", ".join(str(choice) for choice in choices)
         message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
         raise SettingsError(message, at, source)
     if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
@@ -125,7 +125,7 @@ def absolute_paths(value: Any) -> Any:
     if isinstance(value, str):
         return absolute_path(value)
     if isinstance(value, (list, tuple)):
-        return [absolute_paths(one) for one in value]
+        return [absolute_paths(element) for element in value]
     if isinstance(value, dict):
-        return {key: absolute_paths(one) for key, one in value.items()}
+        return {key: absolute_paths(entry) for key, entry in value.items()}
     return value

@@ -58,32 +58,32 @@ def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict
 
 def role_defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
     """Return the raw default of every setting except secrets, from the roles' defaults/main.yml."""
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for folder in catalogue.roles.values():
         path = folder / "defaults" / "main.yml"
         if path.exists():
-            found.update(raw(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}))
+            defaults.update(raw(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}))
     known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
-    return {name: found.get(name, default) for name, default in known.items()}
+    return {name: defaults.get(name, default) for name, default in known.items()}
 
 
 def inventory_layer(
     variables: Mapping[str, Any], base: Mapping[str, Any], extra: Mapping[str, Any], catalogue: Catalogue
 ) -> SettingsLayer:
     """Return the layer of values from inventories and the play: neither defaults nor ``-e``."""
-    given = {name: variables[name] for name in catalogue.settings if name in variables and name not in extra}
-    given |= {name: value for name, value in _below_extra(variables).items() if name in extra}
+    given_values = {name: variables[name] for name in catalogue.settings if name in variables and name not in extra}
+    given_values |= {name: value for name, value in _below_extra(variables).items() if name in extra}
     values: dict[str, Any] = {}
     for name, setting in catalogue.settings.items():
-        if name in given and not setting.secret:
-            value = raw(given[name])
+        if name in given_values and not setting.secret:
+            value = raw(given_values[name])
             if value != base.get(name):
                 values[name] = value
     return SettingsLayer(
         "inventory",
         "inventory",
         with_absolute_paths(values, catalogue),
-        origins_of({name: given[name] for name in values}),
+        origins_of({name: given_values[name] for name in values}),
     )
 
 
@@ -157,7 +157,9 @@ def requested(
             )
         )
     layers.append(extra_layer(extra, catalogue, words))
-    return RequestedSettings(project, tuple(names), tuple(one for one in layers if one.values or one.kind == "preset"))
+    return RequestedSettings(
+        project, tuple(names), tuple(layer for layer in layers if layer.values or layer.kind == "preset")
+    )
 
 
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
@@ -267,23 +269,23 @@ class SettingsContext:
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
-            found = resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
-            self._refuse_undefined(found)
-            return found
+            effective = resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
+            self._refuse_undefined(effective)
+            return effective
         except SettingsError as error:
             raise SettingsError(settings_layers.with_origin(error, request.where(error.source, error.at))) from error
 
-    def _refuse_undefined(self, found: resolve_settings.EffectiveSettings) -> None:
+    def _refuse_undefined(self, effective: resolve_settings.EffectiveSettings) -> None:
         """Raise SettingsError for a value that waits for something that not even the run defines."""
-        last = {str(change.path[0]): change for change in found.resolved.changes}
-        for name in found.late:
+        last = {str(change.path[0]): change for change in effective.resolved.changes}
+        for name in effective.late:
             change = last.get(name)
-            if change is None or not self.render(change.value, found.settings)[1]:
+            if change is None or not self.render(change.value, effective.settings)[1]:
                 continue
-            missing = setting_templates.undefined_name(change.value, found.settings, self.variables)
+            missing = setting_templates.undefined_name(change.value, effective.settings, self.variables)
             if missing is not None:
                 why = f"nothing defines '{missing}'" if missing else "it names a part of a variable that does not exist"
-                like = nearest(missing, [*found.settings, *setting_templates.OF_RUN])
+                like = nearest(missing, [*effective.settings, *setting_templates.OF_RUN])
                 raise SettingsError(
                     f"{change.source}: {name} is '{change.value}', and {why}{like}", change.key, change.source
                 )

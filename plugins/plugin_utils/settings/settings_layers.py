@@ -95,7 +95,7 @@ def _items(
 def _parents(value: Any, name: str) -> list[str]:
     """Return the presets that ``extends`` names."""
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+    if not isinstance(names, list) or not all(isinstance(parent, str) for parent in names):
         shown = json.dumps(value, default=str)
         raise SettingsError(
             f"preset {name}: extends needs the name of a preset or a list of names, got {shown}",
@@ -141,7 +141,7 @@ def preset_names(value: Any) -> list[str]:
     if isinstance(value, str):
         return value.replace(",", " ").split()
     if isinstance(value, Sequence):
-        return [name for one in value for name in preset_names(one)]
+        return [name for entry in value for name in preset_names(entry)]
     raise SettingsError(f"preset: expected a name or a list of names, got {value!r}", value)
 
 
@@ -191,15 +191,15 @@ class RequestedSettings:
         """
         if source.startswith("matrix"):
             word = source.partition(",")[0]
-            given = [layer.origins[word] for layer in self.layers if word in layer.origins]
-            return given[-1] if given else None
+            matrix_origins = [layer.origins[word] for layer in self.layers if word in layer.origins]
+            return matrix_origins[-1] if matrix_origins else None
         kind, name = source, source
         if source.startswith(("preset ", "profile ")):
             kind, name = "preset", source.rstrip(")").split(" ")[-1]
         elif source == "-e":
             kind = "extra"
-        found = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
-        return found[-1] if found else None
+        origins = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
+        return origins[-1] if origins else None
 
     def document(self) -> dict[str, Any]:
         """Return the content of request.yml."""
@@ -221,8 +221,10 @@ class RequestedSettings:
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
         files.check_schema("request/1", document)
         layers = tuple(
-            SettingsLayer(str(one["kind"]), str(one["source"]), dict(one["values"]), dict(one.get("origins") or {}))
-            for one in document["layers"]
+            SettingsLayer(
+                str(entry["kind"]), str(entry["source"]), dict(entry["values"]), dict(entry.get("origins") or {})
+            )
+            for entry in document["layers"]
         )
         return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
 
@@ -230,15 +232,15 @@ class RequestedSettings:
 def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
     """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
 
-    found: list[str] = []
+    reached: list[str] = []
     todo = list(names)
     while todo:
         name = todo.pop(0)
-        if name in found or name not in presets:
+        if name in reached or name not in presets:
             continue
-        found.append(name)
+        reached.append(name)
         todo += preset_names((presets[name] or {}).get("extends"))
-    return found
+    return reached
 
 
 def origin_of(value: Any) -> str | None:
@@ -254,8 +256,8 @@ def origin_of(value: Any) -> str | None:
 
 def origins_of(values: Mapping[Any, Any]) -> dict[str, str]:
     """Return key -> origin for the keys whose value or name has a known origin."""
-    found = {str(key): origin_of(value) or origin_of(key) for key, value in values.items()}
-    return {key: where for key, where in found.items() if where}
+    origins = {str(key): origin_of(value) or origin_of(key) for key, value in values.items()}
+    return {key: where for key, where in origins.items() if where}
 
 
 def with_origin(error: Exception, where: str | None = None) -> str:

@@ -47,7 +47,7 @@ def first_refused(checks: Sequence[dict[str, Any]], settings: Mapping[str, Any],
 
 
 def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
-    conditions = [f"({one['refuse_when']}) | bool" for one in entries if "refuse_when" in one]
+    conditions = [f"({entry['refuse_when']}) | bool" for entry in entries if "refuse_when" in entry]
     fine = not conditions or _none_holds(conditions, settings, render)
     for entry in entries:
         if "more" in entry:
@@ -146,7 +146,7 @@ class Preflight:
         asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
         if not asked or "cluster" in self.chosen:
             return
-        states = {one["state"]: one for one in run_cluster_records.read(run_dir).values()} if run_dir else {}
+        states = {record["state"]: record for record in run_cluster_records.read(run_dir).values()} if run_dir else {}
         if states and set(states) == {"acquired"}:
             return
         why = "this run has none"
@@ -164,7 +164,7 @@ class Preflight:
         """Nothing is created here: a folder that can't be created is found when the run directory is."""
         name = "run_artifacts_dir"
         path = Path(self.found.settings[name])
-        there = next(one for one in (path, *path.parents) if os.path.exists(one))
+        there = next(parent for parent in (path, *path.parents) if os.path.exists(parent))
         why = f"{there} is not a folder"
         if there.is_dir():
             why = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written to by this user"
@@ -201,9 +201,9 @@ class Preflight:
                 if self.render(condition, point.settings)[0] is not True:
                     continue
                 value = point.settings.get(name)
-                for one in value if isinstance(value, list) else [value]:
-                    if one:
-                        yield name, str(one)
+                for path in value if isinstance(value, list) else [value]:
+                    if path:
+                        yield name, str(path)
 
     def _needed(self) -> dict[str, dict[str, Any]]:
         """Return the settings of meta/files.yml, and the kubeconfigs that were set for single roles."""
@@ -227,7 +227,9 @@ class Preflight:
 
     def _refuse_what_the_project_refuses(self) -> None:
         folders = [self.catalogue.roles.get(name) for name in (self.request.project, *OF_EVERY_RUN)]
-        checks = [check for one in folders if one is not None for check in read_checks(one / "meta" / "checks.yml")]
+        checks = [
+            check for folder in folders if folder is not None for check in read_checks(folder / "meta" / "checks.yml")
+        ]
         for point in self.found.measured:
             if problem := first_refused(checks, point.settings, self.render):
                 name, why = problem
@@ -236,9 +238,9 @@ class Preflight:
 
     def _refuse_points_with_other_nodes(self) -> None:
         """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
-        simulated = any(provider_of(one.provider).simulated for one in self._targets())
+        simulated = any(provider_of(target.provider).simulated for target in self._targets())
         for point in self.found.measured:
-            for name in (one for one in point.values if one.startswith(point_loads.NODE_PREFIXES)):
+            for name in (name for name in point.values if name.startswith(point_loads.NODE_PREFIXES)):
                 if name not in point_loads.NODE_SETTINGS:
                     raise InputError(
                         f"point {point.name} sets {name}, which is decided before the first point: make a run for each"
@@ -265,13 +267,13 @@ class Preflight:
 
     def _refuse_wrong_cluster(self) -> None:
         try:
-            for one in self._targets():
-                cluster_settings.lifetime(one)
+            for target in self._targets():
+                cluster_settings.lifetime(target)
                 if "cluster_kubeconfig" not in self.found.late:
-                    provider_of(one.provider).check(one)
-                if provider_of(one.provider).simulated:
-                    if one.chosen.get("rehearsal_name"):
-                        instance_dir.Instance(".", one.chosen["rehearsal_name"])
+                    provider_of(target.provider).check(target)
+                if provider_of(target.provider).simulated:
+                    if target.chosen.get("rehearsal_name"):
+                        instance_dir.Instance(".", target.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
                     job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
@@ -286,7 +288,7 @@ class Preflight:
 
     def _targets(self) -> list[ClusterTarget]:
         """Return the clusters to acquire. Raises InputError for an unknown provider."""
-        everyone = {name: value for one in self.request.of("inventory") for name, value in one.values.items()}
+        everyone = {name: value for layer in self.request.of("inventory") for name, value in layer.values.items()}
         hostvars = self.variables.get("hostvars") or {}
         return cluster_settings.cluster_targets(self.catalogue, self._known(), hostvars, everyone)
 
@@ -295,17 +297,19 @@ class Preflight:
         if self.chosen != ["settings"] and not any(phase in self.chosen for phase in TAKING):
             return []
         targets = self._targets()
-        used = {name for one in targets for name in self.catalogue.settings if provider_of(one.provider).uses(name)}
-        chosen = " and ".join(dict.fromkeys(one.provider for one in targets))
-        found = []
-        for name in (name for one in self.request.of("extra") for name, value in one.values.items() if value):
-            others = [one.name for one in PROVIDERS.values() if one.uses(name)]
+        used = {
+            name for target in targets for name in self.catalogue.settings if provider_of(target.provider).uses(name)
+        }
+        chosen = " and ".join(dict.fromkeys(target.provider for target in targets))
+        warnings = []
+        for name in (name for layer in self.request.of("extra") for name, value in layer.values.items() if value):
+            others = [provider.name for provider in PROVIDERS.values() if provider.uses(name)]
             if others and name not in used:
-                found.append(
+                warnings.append(
                     f"{name} (set by -e) has no effect on which cluster is used: it is for cluster_provider="
                     f"{'|'.join(others)}, and the provider is {chosen}"
                 )
-        return found
+        return warnings
 
     def _given(self) -> set[str]:
         """Return the settings that some layer sets."""

@@ -64,7 +64,7 @@ def load(name: str) -> TrainingFlavour:
             f"unknown flavour of fine-tuning '{name}'{nearest(name, names())}; there are {', '.join(names())}"
         )
     document = dict(files.read_yaml(path))
-    known = {one.name for one in fields(TrainingFlavour)} - {"name"}
+    known = {attribute.name for attribute in fields(TrainingFlavour)} - {"name"}
     for key in document:
         if key not in known:
             raise DataError(f"{path}: unknown key '{key}'{nearest(key, known)}")

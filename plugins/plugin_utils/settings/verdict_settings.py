@@ -28,43 +28,43 @@ HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.COMPARISON)
 NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
 
 
-def check_verdict_settings(request: RequestedSettings, found: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+def check_verdict_settings(request: RequestedSettings, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: their folders by name."""
-    given = {str(change.path[0]) for change in found.resolved.changes} - set(found.late)
-    given |= {name.partition(".")[0] for name in found.matrix}
-    if not given & {limits.SETTING, *NAMED} or KPI_FILES in found.late:
+    given_names = {str(change.path[0]) for change in effective.resolved.changes} - set(effective.late)
+    given_names |= {name.partition(".")[0] for name in effective.matrix}
+    if not given_names & {limits.SETTING, *NAMED} or KPI_FILES in effective.late:
         return
-    for point in found.points:
+    for point in effective.points:
         definitions = write_kpis.load_definitions(kpi_files(request.project, point.settings, roles))
-        if limits.SETTING in given:
-            limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, found)))
-        if MAX_ERRORS in given and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
+        if limits.SETTING in given_names:
+            limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, effective)))
+        if MAX_ERRORS in given_names and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
             share = point.settings[MAX_ERRORS]
             text = f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %"
             raise InputError(text, setting=MAX_ERRORS)
-        _check_history(point.settings, given, definitions)
+        _check_history(point.settings, given_names, definitions)
 
 
 def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Path]) -> list[str]:
     """Return files and folders of KPI definitions of a point. settings: of the point. roles: their folders by name."""
     folders = [roles[project] / "files"] if project in roles else []
-    given = [str(one) for one in folders if (one / kpi_definitions.IN_FOLDER).is_file()]
+    paths = [str(folder) for folder in folders if (folder / kpi_definitions.IN_FOLDER).is_file()]
     workload = roles["results"] / "files" / "kpis" / "workload.yml"
-    return [str(workload), *given, *map(str, settings.get(KPI_FILES) or ())]
+    return [str(workload), *paths, *map(str, settings.get(KPI_FILES) or ())]
 
 
-def _check_history(settings: Mapping[str, Any], given: set[str], definitions: list[dict[str, Any]]) -> None:
+def _check_history(settings: Mapping[str, Any], given_names: set[str], definitions: list[dict[str, Any]]) -> None:
     history_settings.settings_from_params(
-        {name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given}
+        {name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given_names}
     )
-    judged = settings[JUDGED] if JUDGED in given else ()
-    least = settings["results_least"] if "results_least" in given else None
+    judged = settings[JUDGED] if JUDGED in given_names else ()
+    least = settings["results_least"] if "results_least" in given_names else None
     history_settings.check_kpis(judged, least, definitions)
 
 
-def _origins(request: RequestedSettings, found: EffectiveSettings) -> Iterator[tuple[str, str]]:
+def _origins(request: RequestedSettings, effective: EffectiveSettings) -> Iterator[tuple[str, str]]:
     """Yield the KPI of each limit with its origin; a later one replaces an earlier one."""
-    for change in found.resolved.changes:
+    for change in effective.resolved.changes:
         if change.path[0] != limits.SETTING:
             continue
         where = request.where(change.source, change.key)
@@ -77,10 +77,10 @@ HISTORY_SOURCES, HISTORY_RUNS = "results_history", "results_history_runs"
 HISTORY_PATTERNS = ("results_compare_on", "results_ignore")
 
 
-def check_history_settings(found: EffectiveSettings, set_by: Callable[[str], str]) -> None:
+def check_history_settings(effective: EffectiveSettings, set_by: Callable[[str], str]) -> None:
     """Raise InputError for a wrong setting at any point of the matrix. set_by: setting -> its source in brackets."""
-    for point in found.points:
-        values = {name: value for name, value in point.settings.items() if name not in found.late}
+    for point in effective.points:
+        values = {name: value for name, value in point.settings.items() if name not in effective.late}
         for name in (HISTORY_SOURCES, HISTORY_RUNS, *HISTORY_PATTERNS):
             if name not in values:
                 continue

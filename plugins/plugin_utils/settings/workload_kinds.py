@@ -101,7 +101,11 @@ class WorkloadKind:
         }
 
 
-_KEYS = {one.name: one.type for one in fields(WorkloadKind) if one.name not in ("folder", "definition")}
+_KEYS = {
+    attribute.name: attribute.type
+    for attribute in fields(WorkloadKind)
+    if attribute.name not in ("folder", "definition")
+}
 _TYPES = {"str": str, "bool": bool, "list[Any]": list, "list[dict[str, Any]]": list, "dict[str, str]": dict}
 
 
@@ -195,12 +199,12 @@ def _definition(entry: Any, find: Find, places: Sequence[Path]) -> Any:
 
 def _ending_at(definition: dict[str, Any], stage: str) -> dict[str, Any]:
     """Return a definition whose workloads have succeeded when they reach ``stage``. Raises InputError."""
-    known = [one["name"] for one in definition["stages"]]
+    known = [entry["name"] for entry in definition["stages"]]
     if stage not in known:
         raise InputError(
             f"ends_at: {definition['kind']} has no stage '{stage}'{nearest(stage, known)}; there are {', '.join(known)}"
         )
-    stages = [{**one, "ends": "succeeded"} if one["name"] == stage else one for one in definition["stages"]]
+    stages = [{**entry, "ends": "succeeded"} if entry["name"] == stage else entry for entry in definition["stages"]]
     return {**definition, "stages": stages}
 
 

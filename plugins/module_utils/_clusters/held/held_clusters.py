@@ -75,23 +75,25 @@ class HeldCluster:
         by_default = f"run {self.run}" if self.run not in ("", self.name) else ""  # the name may be the run's id
         whose = (by_default if self.owner == self.run else self.owner) if self.owner else "no owner"
         why, since = self.purpose and f"for {self.purpose}", self.taken and f"since {self.taken}"
-        details = [one for one in (whose, why, since) if one]
+        details = [detail for detail in (whose, why, since) if detail]
         return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{expired}"
 
 
 def find_held(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
     """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
-    of_runs = [one for folder in _run_dirs(artifacts) for one in _of_run(folder, now)]
-    known = {one.name for one in of_runs if one.provider == REHEARSAL}
-    orphaned = [_of_instance(one, now) for one in instances(rehearsals) if one["name"] not in known]
-    return sorted([*of_runs, *orphaned], key=lambda one: (not one.expired, one.expires or "9", one.name))
+    of_runs = [cluster for folder in _run_dirs(artifacts) for cluster in _of_run(folder, now)]
+    known = {cluster.name for cluster in of_runs if cluster.provider == REHEARSAL}
+    orphaned = [_of_instance(instance, now) for instance in instances(rehearsals) if instance["name"] not in known]
+    return sorted(
+        [*of_runs, *orphaned], key=lambda holding: (not holding.expired, holding.expires or "9", holding.name)
+    )
 
 
 def listing(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
     held = find_held(artifacts, rehearsals, time.time())
-    lines = [one.line() for one in held] + locks(artifacts)
-    return held, {"held": [one.summary() for one in held], "lines": lines or ["nothing is held"]}
+    lines = [cluster.line() for cluster in held] + locks(artifacts)
+    return held, {"held": [cluster.summary() for cluster in held], "lines": lines or ["nothing is held"]}
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
@@ -192,9 +194,11 @@ def locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
     for path in sorted(Path(artifacts).expanduser().glob(f"*/{held_lock_file.PATTERN}")):
-        one = held_lock_file.read(path)
-        if one is not None and one["state"] == held_lock_file.HELD:
-            lines.append(f"lock on {one['cluster']}: run {one['run']}, until {one['until']} unless it is renewed")
+        record = held_lock_file.read(path)
+        if record is not None and record["state"] == held_lock_file.HELD:
+            lines.append(
+                f"lock on {record['cluster']}: run {record['run']}, until {record['until']} unless it is renewed"
+            )
     return lines
 
 
@@ -204,7 +208,7 @@ def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str],
     Raises ProcessError naming those that could not be released.
     """
     held, listed = listing(params["artifacts_dir"], params["rehearsal_dir"])
-    expired = [one for one in held if one.expired]
+    expired = [cluster for cluster in held if cluster.expired]
     failures: list[str] = []
     for cluster in expired if params["release_expired"] and not check else []:
         say(f"releasing {cluster.line()}")
@@ -217,13 +221,15 @@ def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str],
     return {"changed": changed, **listed, "expired": [cluster.name for cluster in expired]}
 
 
-def _release_one(one: HeldCluster, given: Mapping[str, Any], step: Step) -> str:
-    if one.command:
+def _release_one(cluster: HeldCluster, params: Mapping[str, Any], step: Step) -> str:
+    if cluster.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
-        return give_back(one.command, folder / f"reap-{one.run}.log", given["timeout"], processes.environment())
-    if one.provider != REHEARSAL:
-        return f"{one.run_dir} has no file GIVE_BACK"
-    options = {"name": one.name, "data_dir": given["rehearsal_dir"], "components_dir": given["components_dir"]}
+        return give_back(
+            cluster.command, folder / f"reap-{cluster.run}.log", params["timeout"], processes.environment()
+        )
+    if cluster.provider != REHEARSAL:
+        return f"{cluster.run_dir} has no file GIVE_BACK"
+    options = {"name": cluster.name, "data_dir": params["rehearsal_dir"], "components_dir": params["components_dir"]}
     try:
         cluster_lifecycle.absent(Options.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
     except SeatrialError as error:

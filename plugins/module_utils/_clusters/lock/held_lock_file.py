@@ -25,10 +25,10 @@ HELD, LOST, RELEASED = "held", "lost", "released"
 def read(path: str | Path) -> dict[str, Any] | None:
     """Return the record; None without a valid one."""
     try:
-        found = files.read_json(path)
+        record = files.read_json(path)
     except DataError:
         return None
-    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else None
+    return record if isinstance(record, dict) and record.get("schema") == SCHEMA else None
 
 
 def write(path: str | Path, record: dict[str, Any]) -> None:
@@ -42,14 +42,14 @@ def lost(run_dir: str | Path) -> str:
     The deadline of a record from another machine, or from before a reboot, is ignored.
     """
     for path in sorted(Path(run_dir).glob(PATTERN)):
-        found = read(path)
-        if found is None:
+        record = read(path)
+        if record is None:
             continue
-        if found["lost"]:
-            return f"the lock on {found['cluster']} is lost: {found['lost']}"
-        if found["state"] == HELD and found["boot"] == boot_id() and boot_clock() > found["deadline"]:
+        if record["lost"]:
+            return f"the lock on {record['cluster']} is lost: {record['lost']}"
+        if record["state"] == HELD and record["boot"] == boot_id() and boot_clock() > record["deadline"]:
             return (
-                f"the lock on {found['cluster']} is lost: it was not renewed since {found['renewed']} "
-                f"(by process {found['keeper']['pid']})"
+                f"the lock on {record['cluster']} is lost: it was not renewed since {record['renewed']} "
+                f"(by process {record['keeper']['pid']})"
             )
     return ""

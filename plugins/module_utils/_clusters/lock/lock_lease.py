@@ -149,7 +149,7 @@ class ServerStore:
     def look(self) -> list[LockLease]:
         """See LockLeaseStore."""
         page = self._send("GET", self.path, query={"labelSelector": LABEL})
-        return [LockLease.of(one) for one in page.get("items") or []]
+        return [LockLease.of(item) for item in page.get("items") or []]
 
     def put(self, entry: LockLease) -> LockLease:
         """See LockLeaseStore."""
@@ -197,12 +197,12 @@ class ServerStore:
 
     def _refuse_foreign(self, name: str) -> None:
         try:
-            found = self._send("GET", f"{self.path}/{name}")
+            lease = self._send("GET", f"{self.path}/{name}")
         except ApiError as error:
             if error.status == 404:
                 return
             raise
-        if LABEL not in (found["metadata"].get("labels") or {}):
+        if LABEL not in (lease["metadata"].get("labels") or {}):
             raise OwnershipError(
                 f"{self.client.access.server}: Lease {self.namespace}/{name} exists and is not ours (it lacks the "
                 f"label {LABEL}): choose another cluster_lock_namespace, or remove it"

@@ -71,7 +71,7 @@ class LockView:
 
     def position(self, run: str) -> int:
         """Return the place in the queue, from 1; a run that is not in it yet comes last."""
-        places = [one.run for one in self.queue]
+        places = [waiter.run for waiter in self.queue]
         return places.index(run) + 1 if run in places else len(places) + 1
 
     def free_for(self, run: str) -> bool:
@@ -83,8 +83,11 @@ class LockView:
 
 def parted(entries: list[LockLease]) -> tuple[LockLease | None, list[LockLease]]:
     """Return the holder's Lease, if there is one, and those of the waiters in the order of the queue."""
-    lock = next((one for one in entries if one.role == lock_lease.HOLDER and one.name == lock_lease.NAME), None)
-    waiting = sorted((one for one in entries if one.role == lock_lease.WAITER), key=lambda one: (one.created, one.name))
+    lock = next((entry for entry in entries if entry.role == lock_lease.HOLDER and entry.name == lock_lease.NAME), None)
+    waiting = sorted(
+        (entry for entry in entries if entry.role == lock_lease.WAITER),
+        key=lambda waiter: (waiter.created, waiter.name),
+    )
     return lock, waiting
 
 
@@ -97,9 +100,13 @@ class LeaseChanges:
     def note(self, entries: list[LockLease], at: float) -> None:
         """Note the Leases of a response. ``at``: after the response, so that no Lease expires early."""
         before, self.since = self.since, {}
-        for one in entries:
-            uid, version, moment = before.get(one.name, ("", "", at))
-            self.since[one.name] = (one.uid, one.version, moment if (uid, version) == (one.uid, one.version) else at)
+        for entry in entries:
+            uid, version, moment = before.get(entry.name, ("", "", at))
+            self.since[entry.name] = (
+                entry.uid,
+                entry.version,
+                moment if (uid, version) == (entry.uid, entry.version) else at,
+            )
 
     def expired(self, entry: LockLease, at: float) -> bool:
         """Return whether a Lease has not changed for its whole duration."""
@@ -130,8 +137,8 @@ class LockContender:
         self.watched.note(entries, at)
         lock, waiting = parted(entries)
         # We never expire our own place, however slow we are.
-        dead = tuple(one for one in waiting if one.run != self.who.run and self.watched.expired(one, at))
-        queue = tuple(one for one in waiting if one not in dead)
+        dead = tuple(waiter for waiter in waiting if waiter.run != self.who.run and self.watched.expired(waiter, at))
+        queue = tuple(waiter for waiter in waiting if waiter not in dead)
         return LockView(lock, lock is not None and self.watched.expired(lock, at), queue, dead, at)
 
     def act(self, view: LockView) -> HeldLock | None:
@@ -157,7 +164,7 @@ class LockContender:
             return None
 
     def _queue(self, view: LockView) -> None:
-        mine = next((one for one in view.queue if one.run == self.who.run), None)
+        mine = next((waiter for waiter in view.queue if waiter.run == self.who.run), None)
         if mine is not None and self.clock() - self._renewed < self.who.duration * RENEW:
             return
         now = self.store.now()
@@ -170,18 +177,18 @@ class LockContender:
             pass  # the next look() reads the current version
 
     def _sweep(self, view: LockView) -> None:
-        for one in view.dead:
+        for waiter in view.dead:
             try:
-                self.store.remove(one)
+                self.store.remove(waiter)
             except Conflict:
                 pass  # it was renewed
 
     def leave(self) -> None:
         """Leave the queue."""
-        for one in self.store.look():
-            if one.role == lock_lease.WAITER and one.run == self.who.run:
+        for lease in self.store.look():
+            if lease.role == lock_lease.WAITER and lease.run == self.who.run:
                 try:
-                    self.store.remove(one)
+                    self.store.remove(lease)
                 except Conflict:
                     pass
 
@@ -231,12 +238,12 @@ class HeldLock:
 
     def _ours(self) -> LockLease:
         """Return the current Lease, which another process of this run changed, to renew it again. Raises LockLost."""
-        found = next((one for one in self.store.look() if one.name == lock_lease.NAME), None)
-        if found is None:
+        lease = next((entry for entry in self.store.look() if entry.name == lock_lease.NAME), None)
+        if lease is None:
             raise LockLost("its Lease was deleted")
-        if found.run != self.who.run:
-            raise LockLost(f"run {found.run} holds it since {lock_lease.shown(found.acquired)}")
-        return found
+        if lease.run != self.who.run:
+            raise LockLost(f"run {lease.run} holds it since {lock_lease.shown(lease.acquired)}")
+        return lease
 
     def release(self) -> None:
         """Release it, if it is still ours."""
@@ -247,13 +254,13 @@ def release(store: LockLeaseStore, run: str) -> list[LockLease]:
     """Delete the Leases of this run, also those of its other processes; return them."""
     deleted: list[LockLease] = []
     for _attempt in range(5):
-        mine = [one for one in store.look() if one.run == run]
+        mine = [lease for lease in store.look() if lease.run == run]
         if not mine:
             break
-        for one in mine:
+        for lease in mine:
             try:
-                store.remove(one)
-                deleted.append(one)
+                store.remove(lease)
+                deleted.append(lease)
             except Conflict:
                 pass  # it was just renewed: read it again
     return deleted

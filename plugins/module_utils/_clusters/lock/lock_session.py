@@ -87,8 +87,8 @@ def running_renewer(record: dict[str, Any] | None) -> Process | None:
     """Return the renewer that a lock file names, if it runs on this machine."""
     if record is None or record["boot"] != boot_id():
         return None
-    found = Process(**record["keeper"])
-    return found if found.lives() else None
+    renewer = Process(**record["keeper"])
+    return renewer if renewer.lives() else None
 
 
 def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
@@ -120,11 +120,11 @@ def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process
 
 def stop_renewer(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
     """Stop the renewer that a lock file names and wait until it has ended; return whether it was running."""
-    found = running_renewer(record)
-    if found is None:
+    renewer = running_renewer(record)
+    if renewer is None:
         return False
-    if processes.end([found], patience):
-        raise ProcessError(f"process {found.pid}, which renews the lock, does not end")
+    if processes.end([renewer], patience):
+        raise ProcessError(f"process {renewer.pid}, which renews the lock, does not end")
     return True
 
 
@@ -205,21 +205,21 @@ class LockSpec:
     caller: int
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], parent: int) -> LockSpec:
+    def of(cls, params: Mapping[str, Any], parent: int) -> LockSpec:
         """Read the module's parameters. Raises InputError."""
-        if given["duration"] < SHORTEST:
-            raise InputError(f"duration is {given['duration']}, it must be {SHORTEST} or more seconds")
-        if given["timeout"] < 0:
-            raise InputError(f"timeout is {given['timeout']:g}, it must be 0 or more seconds")
-        who = lock_protocol.LockIdentity(given["run_id"], given["owner"], given["purpose"], given["duration"])
+        if params["duration"] < SHORTEST:
+            raise InputError(f"duration is {params['duration']}, it must be {SHORTEST} or more seconds")
+        if params["timeout"] < 0:
+            raise InputError(f"timeout is {params['timeout']:g}, it must be 0 or more seconds")
+        who = lock_protocol.LockIdentity(params["run_id"], params["owner"], params["purpose"], params["duration"])
         return cls(
-            given["kubeconfig"],
-            given["context"],
-            given["namespace"],
-            Path(given["lock_file"]).absolute(),
+            params["kubeconfig"],
+            params["context"],
+            params["namespace"],
+            Path(params["lock_file"]).absolute(),
             who,
-            given["timeout"],
-            given["caller_pid"] or parent,
+            params["timeout"],
+            params["caller_pid"] or parent,
         )
 
 
@@ -333,7 +333,7 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
     if known is not None and known["state"] != held_lock_file.RELEASED:
         known = {**known, "state": held_lock_file.RELEASED}
         held_lock_file.write(spec.path, known)
-    held = any(one.role == lock_lease.HOLDER for one in deleted)
+    held = any(lease.role == lock_lease.HOLDER for lease in deleted)
     message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
     return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}
 
@@ -345,13 +345,13 @@ def lock_info(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
         where = api_host(client.access)
     lines = [f"{where}: {lock_protocol.holder_text(holding)}" if holding else f"{where}: the lock is free"]
     lines += [
-        f"  place {place}: run {one.run}{f' ({one.owner})' if one.owner not in ('', one.run) else ''}"
-        f"{f' for {one.purpose}' if one.purpose else ''}, waiting since {lock_lease.shown(one.acquired)}"
-        for place, one in enumerate(waiting, start=1)
+        f"  place {place}: run {waiter.run}{f' ({waiter.owner})' if waiter.owner not in ('', waiter.run) else ''}"
+        f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since {lock_lease.shown(waiter.acquired)}"
+        for place, waiter in enumerate(waiting, start=1)
     ]
     return {
         "changed": False,
         "holder": holding.summary() if holding else None,
-        "waiting": [one.summary() for one in waiting],
+        "waiting": [waiter.summary() for waiter in waiting],
         "lines": lines,
     }

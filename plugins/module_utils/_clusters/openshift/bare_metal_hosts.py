@@ -66,10 +66,10 @@ def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[s
         raise InputError(f"{name}: no MAC addresses in the inventory: set macs to a dictionary, interface: address")
     model = str(variables.get("quads_model") or variables.get("model") or "")
     by_model = _of_model(settings.get("cluster_agent_models") or {}, model)
-    given = (
+    choice = (
         variables.get("cluster_agent_interface") or by_model.get("interface") or settings.get("cluster_agent_interface")
     )
-    interface = _interface(name, str(given or ""), macs)
+    interface = _interface(name, str(choice or ""), macs)
     hints = variables.get("cluster_agent_root_device") or by_model.get("root_device")
     hints = dict(hints or settings.get("cluster_agent_root_device") or {})
     install_config_fields.check(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
@@ -95,29 +95,32 @@ def _of_model(models: Mapping[str, Mapping[str, Any]], model: str) -> Mapping[st
     return next((values for name, values in models.items() if name.lower() == model.lower()), {})
 
 
-def _interface(host: str, given: str, macs: Mapping[str, str]) -> str:
+def _interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
     """Return the interface by its name or its index among the sorted names (default 0)."""
     names = sorted(macs)
-    if given.isdigit() or not given:
-        at = int(given or 0)
+    if choice.isdigit() or not choice:
+        at = int(choice or 0)
         if at >= len(names):
             raise InputError(f"{host}: cluster_agent_interface is {at}, but the interfaces are 0 to {len(names) - 1}")
         return names[at]
-    if given not in macs:
-        raise InputError(f"{host} has no interface {given}{nearest(given, names)}; it has {', '.join(names)}")
-    return given
+    if choice not in macs:
+        raise InputError(f"{host} has no interface {choice}{nearest(choice, names)}; it has {', '.join(names)}")
+    return choice
 
 
 def check_set(machines: Sequence[Host]) -> tuple[int, int]:
     """Return the numbers of masters and workers. Raises InputError for a set that can't form a cluster."""
-    masters = sum(one.role == "master" for one in machines)
+    masters = sum(machine.role == "master" for machine in machines)
     workers = len(machines) - masters
     if masters not in (1, 3, 4, 5) or (masters == 1 and workers):
         raise InputError(
             f"{masters} control plane machines and {workers} workers do not form a cluster: 1 alone, or 3 to 5 with "
             "any number of workers; see cluster_agent_control_plane_group and cluster_agent_worker_group"
         )
-    for what, values in (("MAC address", [one.mac for one in machines]), ("name", [one.hostname for one in machines])):
+    for what, values in (
+        ("MAC address", [machine.mac for machine in machines]),
+        ("name", [machine.hostname for machine in machines]),
+    ):
         twice = sorted({value for value in values if values.count(value) > 1})
         if twice:
             raise InputError(f"two machines have the {what} {twice[0]}")
@@ -135,23 +138,23 @@ def addressed(machines: Sequence[Host], settings: Mapping[str, Any]) -> dict[str
     if ":" in cidr:
         raise InputError(f"cluster_agent_machine_network: {cidr}: only IPv4 is supported")
     taken = {str(settings.get(f"cluster_agent_{part}") or "") for part in ("api_vip", "ingress_vip", "gateway")}
-    taken |= {one.address for one in machines}
+    taken |= {machine.address for machine in machines}
     first = settings.get("cluster_agent_first_address")
     following = ipaddress.ip_address(inside(str(first), cidr, "cluster_agent_first_address")) if first else None
-    found: dict[str, str] = {}
-    for one in machines:
-        address = one.address
+    addresses: dict[str, str] = {}
+    for machine in machines:
+        address = machine.address
         if not address and following is not None:
             while str(following) in taken:
                 following += 1
             address = str(following)
             following += 1
-        found[one.name] = inside(address, cidr, f"{one.name}: address") if address else ""
-    given = [address for address in found.values() if address]
-    twice = [address for address in given if given.count(address) > 1]
+        addresses[machine.name] = inside(address, cidr, f"{machine.name}: address") if address else ""
+    static = [address for address in addresses.values() if address]
+    twice = [address for address in static if static.count(address) > 1]
     if twice:
         raise InputError(f"two machines have the address {twice[0]}")
-    return found
+    return addresses
 
 
 def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -160,7 +163,7 @@ def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: st
     The rendezvous host is the first control plane machine, unless cluster_agent_rendezvous_ip names another's address.
     """
     addresses = addressed(machines, settings)
-    first = next(one for one in machines if one.role == "master")
+    first = next(machine for machine in machines if machine.role == "master")
     rendezvous = str(settings.get("cluster_agent_rendezvous_ip") or addresses[first.name])
     if not rendezvous:
         need(settings, "cluster_agent_rendezvous_ip")
@@ -169,43 +172,43 @@ def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: st
         "kind": "AgentConfig",
         "metadata": {"name": name},
         "rendezvousIP": rendezvous,
-        "hosts": [_host(one, addresses[one.name], settings) for one in machines],
+        "hosts": [_host(machine, addresses[machine.name], settings) for machine in machines],
     }
     if settings.get("cluster_agent_ntp"):
-        config["additionalNTPSources"] = [str(one) for one in settings["cluster_agent_ntp"]]
+        config["additionalNTPSources"] = [str(server) for server in settings["cluster_agent_ntp"]]
     install_config_fields.check(config, install_config_fields.AGENT_CONFIG, "agent-config.yaml")
     return config
 
 
-def _host(one: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "hostname": one.hostname,
-        "role": one.role,
-        "interfaces": [{"name": one.interface, "macAddress": one.mac}],
+def _host(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "hostname": machine.hostname,
+        "role": machine.role,
+        "interfaces": [{"name": machine.interface, "macAddress": machine.mac}],
     }
-    if one.root_device:
-        found["rootDeviceHints"] = dict(one.root_device)
-    found["networkConfig"] = dict(one.network) or nmstate(one, address, settings)
-    return found
+    if machine.root_device:
+        entry["rootDeviceHints"] = dict(machine.root_device)
+    entry["networkConfig"] = dict(machine.network) or nmstate(machine, address, settings)
+    return entry
 
 
-def nmstate(one: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def nmstate(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the NMState configuration of a machine: one interface, static or DHCP, optionally with a VLAN."""
     vlan = int(settings.get("cluster_agent_vlan") or 0)
     mtu = int(settings.get("cluster_agent_mtu") or 0)
     plain: dict[str, Any] = {
-        "name": one.interface,
+        "name": machine.interface,
         "type": "ethernet",
         "state": "up",
-        "mac-address": one.mac,
+        "mac-address": machine.mac,
         "ipv4": {"enabled": False},
         "ipv6": {"enabled": False},
     }
     interfaces = [plain]
     top = plain
     if vlan:
-        top = {"name": f"{one.interface}.{vlan}", "type": "vlan", "state": "up", "ipv6": {"enabled": False}}
-        top["vlan"] = {"base-iface": one.interface, "id": vlan}
+        top = {"name": f"{machine.interface}.{vlan}", "type": "vlan", "state": "up", "ipv6": {"enabled": False}}
+        top["vlan"] = {"base-iface": machine.interface, "id": vlan}
         interfaces.append(top)
     if mtu:
         for entry in interfaces:

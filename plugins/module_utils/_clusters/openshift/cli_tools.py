@@ -20,27 +20,27 @@ ARCHIVES = {"openshift-install": "openshift-install-linux.tar.gz", "oc": "opensh
 
 
 def find(
-    name: str, given: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
+    name: str, program: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
 ) -> str:
     """Return the path of a program. Raises InputError if there is none, ProcessError if the download fails.
 
-    given: its path. mirror: URL of a folder with one folder per version; it requires version and checksum (SHA-256 of
+    program: its path. mirror: URL of a folder with one folder per version; it requires version and checksum (SHA-256 of
     the archive), so that exactly the tested program runs.
     """
-    if given:
-        path = Path(given).expanduser().absolute()
+    if program:
+        path = Path(program).expanduser().absolute()
         if not path.is_file() or not os.access(path, os.X_OK):
             raise InputError(f"{name}: there is no program {path}")
         return str(path)
     if mirror:
         return _fetched(name, mirror, version, checksum, cache, say)
-    found = shutil.which(name)
-    if not found:
+    location = shutil.which(name)
+    if not location:
         raise InputError(
             f"{name} is not in PATH: set its path, or cluster_installer_mirror, cluster_version and "
             "cluster_installer_checksum to download it"
         )
-    return found
+    return location
 
 
 def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]) -> str:
@@ -59,9 +59,9 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
     say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
-        found = downloads.download(url, archive)
-        if found != digest:
-            raise ProcessError(f"{url} has the SHA-256 {found}, expected {digest}: nothing was kept")
+        actual_digest = downloads.download(url, archive)
+        if actual_digest != digest:
+            raise ProcessError(f"{url} has the SHA-256 {actual_digest}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
         downloads.unpack(archive, name, part, url)

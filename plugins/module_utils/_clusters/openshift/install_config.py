@@ -27,11 +27,11 @@ def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[s
     cluster_tags have precedence; Owner, TimeToLive and ExpirationDate (UTC, as cleanup jobs of clouds read it) are
     added.
     """
-    given = {str(name): str(value) for name, value in (settings.get("cluster_tags") or {}).items()}
-    found = {"Owner": owner, "TimeToLive": str(settings.get("cluster_lifetime", "")), **given}
+    own_tags = {str(name): str(value) for name, value in (settings.get("cluster_tags") or {}).items()}
+    all_tags = {"Owner": owner, "TimeToLive": str(settings.get("cluster_lifetime", "")), **own_tags}
     if expires:
-        found.setdefault("ExpirationDate", expires)
-    return {name: value for name, value in found.items() if value}
+        all_tags.setdefault("ExpirationDate", expires)
+    return {name: value for name, value in all_tags.items() if value}
 
 
 def ipi(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
@@ -96,11 +96,11 @@ def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> dict[str, Any]:
     """Return the configuration with secrets, as the installer reads it. Raises InputError for an unknown field."""
-    found = {**config, "pullSecret": pull_secret}
+    document = {**config, "pullSecret": pull_secret}
     if ssh_key:
-        found["sshKey"] = ssh_key
-    install_config_fields.check(found, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
-    return found
+        document["sshKey"] = ssh_key
+    install_config_fields.check(document, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
+    return document
 
 
 def shown(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,21 +127,21 @@ def network(settings: Mapping[str, Any], name: str, default: str) -> str:
 def inside(address: str, cidr: str, name: str) -> str:
     """Return an address in a network. Raises InputError for one outside it."""
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError as error:
         raise InputError(f"{name}: {error}") from error
-    if found not in ipaddress.ip_network(cidr):
+    if ip not in ipaddress.ip_network(cidr):
         raise InputError(f"{name}: {address} is not in {cidr}, the machines' network")
-    return str(found)
+    return str(ip)
 
 
 def merged(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``config`` merged with ``more``: dictionaries are merged recursively, other values replaced."""
-    found = dict(config)
+    result = dict(config)
     for name, value in more.items():
-        old = found.get(name)
-        found[name] = merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
-    return found
+        old = result.get(name)
+        result[name] = merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return result
 
 
 def _pool(name: str, count: int, settings: Mapping[str, Any], part: str) -> dict[str, Any]:

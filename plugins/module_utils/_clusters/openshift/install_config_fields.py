@@ -136,8 +136,8 @@ def check(document: Any, fields: Any, where: str) -> None:
     elif isinstance(fields, list):
         if not isinstance(document, list):
             raise InputError(f"{where}: a list is required, got {document!r}")
-        for number, one in enumerate(document):
-            check(one, fields[0], f"{where}[{number}]")
+        for number, element in enumerate(document):
+            check(element, fields[0], f"{where}[{number}]")
     elif isinstance(fields, tuple):
         if document not in fields:
             raise InputError(
@@ -150,7 +150,7 @@ def check(document: Any, fields: Any, where: str) -> None:
 def _object(document: Any, fields: dict[str, Any], where: str) -> None:
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: a dictionary is required, got {document!r}")
-    known = {name.rstrip("!"): one for name, one in fields.items()}
+    known = {name.rstrip("!"): field for name, field in fields.items()}
     for name, value in document.items():
         place = f"{where}: {name}" if where.endswith(".yaml") else f"{where}.{name}"
         if name not in known:

@@ -19,13 +19,13 @@ Given = Mapping[str, Any]
 WITHOUT_PROGRAM = ("absent",)
 
 
-def do(state: str, given: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
+def do(state: str, params: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
     """Run one step; return the module's result. The log is copied into ``step`` also if the step fails."""
-    path = "openshift-install" if state in WITHOUT_PROGRAM else _program(given, say)
-    environment = {name: str(value) for name, value in given["environment"].items() if value not in (None, "")}
-    installer = Installer(path, given["install_dir"], environment, say)
+    path = "openshift-install" if state in WITHOUT_PROGRAM else _program(params, say)
+    environment = {name: str(value) for name, value in params["environment"].items() if value not in (None, "")}
+    installer = Installer(path, params["install_dir"], environment, say)
     try:
-        return STEPS[state](installer, given)
+        return STEPS[state](installer, params)
     finally:
         source = installer.assets / LOG
         if step and source.exists():
@@ -33,58 +33,58 @@ def do(state: str, given: Given, say: Callable[[str], None], step: Path | None) 
             files.replace_text(step / "installer.log", installer_log.masked(text))
 
 
-def _program(given: Given, say: Callable[[str], None]) -> str:
-    where = (given["mirror"], given["version"], given["checksum"], Path(given["cache_dir"]).expanduser())
-    return cli_tools.find("openshift-install", given["program"], *where, say)
+def _program(params: Given, say: Callable[[str], None]) -> str:
+    where = (params["mirror"], params["version"], params["checksum"], Path(params["cache_dir"]).expanduser())
+    return cli_tools.find("openshift-install", params["program"], *where, say)
 
 
-def _prepared(installer: Installer, given: Given) -> dict[str, Any]:
-    metadata = installer.prepare(given["spot"], given["timeout"])
-    cluster_metadata_store.put(given["store"], given["name"], {**given["entry"], "metadata": metadata})
+def _prepared(installer: Installer, params: Given) -> dict[str, Any]:
+    metadata = installer.prepare(params["spot"], params["timeout"])
+    cluster_metadata_store.put(params["store"], params["name"], {**params["entry"], "metadata": metadata})
     return {"changed": True, "metadata": metadata, "version": installer.version()}
 
 
-def _begun(installer: Installer, given: Given) -> dict[str, Any]:
+def _begun(installer: Installer, params: Given) -> dict[str, Any]:
     return {"changed": installer.create()}
 
 
-def _created(installer: Installer, given: Given) -> dict[str, Any]:
-    installer.created(given["timeout"])
+def _created(installer: Installer, params: Given) -> dict[str, Any]:
+    installer.created(params["timeout"])
     return {"changed": False, "kubeconfig": installer.kubeconfig()}
 
 
-def _image(installer: Installer, given: Given) -> dict[str, Any]:
-    cluster_metadata_store.put(given["store"], given["name"], given["entry"])
-    image = installer.image(given["timeout"])
+def _image(installer: Installer, params: Given) -> dict[str, Any]:
+    cluster_metadata_store.put(params["store"], params["name"], params["entry"])
+    image = installer.image(params["timeout"])
     more = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
     return {"changed": True, "image": str(image), **more}
 
 
-def _bootstrapped(installer: Installer, given: Given) -> dict[str, Any]:
-    installer.wait_for("bootstrap-complete", given["timeout"])
+def _bootstrapped(installer: Installer, params: Given) -> dict[str, Any]:
+    installer.wait_for("bootstrap-complete", params["timeout"])
     return {"changed": False}
 
 
-def _installed(installer: Installer, given: Given) -> dict[str, Any]:
-    installer.wait_for("install-complete", given["timeout"])
+def _installed(installer: Installer, params: Given) -> dict[str, Any]:
+    installer.wait_for("install-complete", params["timeout"])
     return {"changed": False, "kubeconfig": installer.kubeconfig()}
 
 
-def _gathered(installer: Installer, given: Given) -> dict[str, Any]:
-    hosts, key = given["addresses"], given["ssh_private_key"]
-    return {"changed": True, "files": installer.gather(Path(given["bundle"]), hosts, key, given["timeout"])}
+def _gathered(installer: Installer, params: Given) -> dict[str, Any]:
+    hosts, key = params["addresses"], params["ssh_private_key"]
+    return {"changed": True, "files": installer.gather(Path(params["bundle"]), hosts, key, params["timeout"])}
 
 
-def _destroyed(installer: Installer, given: Given) -> dict[str, Any]:
-    done = installer.destroy(given["metadata"], given["timeout"])
+def _destroyed(installer: Installer, params: Given) -> dict[str, Any]:
+    done = installer.destroy(params["metadata"], params["timeout"])
     forgotten = installer.forget()
-    cluster_metadata_store.drop(given["store"], given["name"])
+    cluster_metadata_store.drop(params["store"], params["name"])
     return {"changed": done or forgotten}
 
 
-def _absent(installer: Installer, given: Given) -> dict[str, Any]:
+def _absent(installer: Installer, params: Given) -> dict[str, Any]:
     forgotten = installer.forget()
-    cluster_metadata_store.drop(given["store"], given["name"])
+    cluster_metadata_store.drop(params["store"], params["name"])
     return {"changed": forgotten}
 
 

@@ -82,10 +82,10 @@ class Installer:
         return self.metadata()
 
     def _make_spot(self) -> None:
-        found = sorted((self.assets / "openshift").glob(WORKERS))
-        if not found:
+        manifests = sorted((self.assets / "openshift").glob(WORKERS))
+        if not manifests:
             raise ProcessError(f"the installer wrote no {WORKERS}: can't request spot workers")
-        for path in found:
+        for path in manifests:
             document = files.read_yaml(path)
             document["spec"]["template"]["spec"]["providerSpec"]["value"]["spotMarketOptions"] = {}
             files.write_yaml(path, document)
@@ -107,13 +107,13 @@ class Installer:
 
     def image(self, timeout: float) -> Path:
         """Create the image that the machines boot from, unless it exists; return its path."""
-        found = sorted(self.assets.glob("agent.*.iso"))
-        if not found:
+        images = sorted(self.assets.glob("agent.*.iso"))
+        if not images:
             self._run(["agent", "create", "image"], timeout)
-            found = sorted(self.assets.glob("agent.*.iso"))
-        if not found:
+            images = sorted(self.assets.glob("agent.*.iso"))
+        if not images:
             raise ProcessError("openshift-install agent create image created no image")
-        return found[0]
+        return images[0]
 
     def wait_for(self, what: str, timeout: float) -> None:
         """Wait for bootstrap-complete or install-complete, again after the installer's timeout, up to ``timeout`` s.

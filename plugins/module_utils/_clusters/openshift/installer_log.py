@@ -41,20 +41,20 @@ def masked(text: str) -> str:
 def messages(text: str, levels: Iterable[str]) -> list[str]:
     """Return the messages of these levels, in order, secrets masked."""
     wanted = tuple(levels)
-    found = []
-    for one in LINE.finditer(text):
-        if one["level"] in wanted:
-            message = one["message"]
+    masked_messages = []
+    for match in LINE.finditer(text):
+        if match["level"] in wanted:
+            message = match["message"]
             if message.startswith('"'):
                 message = message[1:-1].replace('\\"', '"').replace("\\n", " ")
-            found.append(masked(message))
-    return found
+            masked_messages.append(masked(message))
+    return masked_messages
 
 
 def first_cause(text: str) -> str:
     """Return the first error with a cause, else the first error, else the last line; at most 500 characters."""
     errors = messages(text, ("error", "fatal"))
-    causes = [one for one in errors if not one.lower().startswith(EMPTY)]
+    causes = [error for error in errors if not error.lower().startswith(EMPTY)]
     last = [line for line in masked(text).splitlines() if line.strip()]
     return (causes or errors or last[-1:] or ["the installer logged nothing"])[0][:500]
 

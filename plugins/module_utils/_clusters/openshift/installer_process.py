@@ -52,10 +52,10 @@ def stop(folder: Path, grace: float = 10.0) -> list[int]:
     """
     pids: list[int] = []
     for _round in range(ROUNDS):
-        if not (found := marked(folder)):
+        if not (running := marked(folder)):
             return pids
-        pids += found
-        processes.end([Process.of(pid) for pid in found], grace, first=signal.SIGINT)
+        pids += running
+        processes.end([Process.of(pid) for pid in running], grace, first=signal.SIGINT)
     raise ProcessError(f"the processes {marked(folder)} of {folder} can't be ended")
 
 

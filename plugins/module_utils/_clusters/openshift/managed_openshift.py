@@ -55,7 +55,11 @@ def rosa_arguments(name: str, run_id: str, settings: Mapping[str, Any], tags: Ma
     if settings.get("cluster_version"):
         words += ["--version", str(settings["cluster_version"])]
     if settings.get("cluster_managed_hosted"):
-        words += ["--hosted-cp", "--subnet-ids", ",".join(str(one) for one in settings["cluster_managed_subnets"])]
+        words += [
+            "--hosted-cp",
+            "--subnet-ids",
+            ",".join(str(subnet) for subnet in settings["cluster_managed_subnets"]),
+        ]
     if tags:
         words += ["--tags", ",".join(f"{key} {value}" for key, value in tags.items())]
     return [*words, *(str(word) for word in settings.get("cluster_managed_arguments") or ())]
@@ -120,16 +124,16 @@ class Manager:
 
     def find(self) -> dict[str, Any] | None:
         """Return the cluster of this name, if any. Raises OwnershipError if it does not belong to this run."""
-        found = self._ocm("get", CLUSTERS, "--parameter", f"search=name = '{self.name}'").get("items") or []
-        if not found:
+        clusters = self._ocm("get", CLUSTERS, "--parameter", f"search=name = '{self.name}'").get("items") or []
+        if not clusters:
             return None
-        owner = (found[0].get("properties") or {}).get(PROPERTY)
+        owner = (clusters[0].get("properties") or {}).get(PROPERTY)
         if owner != self.run_id:
             raise OwnershipError(
                 f"cluster {self.name} exists and belongs to {'run ' + owner if owner else 'no run'}: choose another "
                 "cluster_name"
             )
-        return dict(found[0])
+        return dict(clusters[0])
 
     def create(self, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str) -> bool:
         """Request the cluster unless it exists; return whether it was requested."""
@@ -150,17 +154,17 @@ class Manager:
         deadline = time.monotonic() + timeout
         reported = ""
         while True:
-            found = self.find()
-            if found is None:
+            cluster = self.find()
+            if cluster is None:
                 raise ProcessError(f"cluster {self.name} was deleted while it was being created")
-            state = str(found.get("state", "unknown"))
+            state = str(cluster.get("state", "unknown"))
             if state != reported:
                 reported = state
                 self.say(f"{self.name}: {state}")
             if state == "ready":
-                return found
+                return cluster
             if state in ("error", "uninstalling"):
-                status = found.get("status") or {}
+                status = cluster.get("status") or {}
                 raise ProcessError(
                     f"cluster {self.name}: {state}: {status.get('provision_error_message') or 'no reason given'}"
                 )
@@ -170,22 +174,22 @@ class Manager:
 
     def kubeconfig(self, cluster: Mapping[str, Any]) -> str:
         """Write the kubeconfig of the cluster's administrator; return its path. Raises AccessError."""
-        given = self._ocm("get", f"{CLUSTERS}/{cluster['id']}/credentials").get("kubeconfig")
-        if not given:
+        content = self._ocm("get", f"{CLUSTERS}/{cluster['id']}/credentials").get("kubeconfig")
+        if not content:
             raise AccessError(f"cluster {self.name}: its credentials contain no kubeconfig")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        files.replace_text(self.folder / "kubeconfig", str(given), 0o600)
+        files.replace_text(self.folder / "kubeconfig", str(content), 0o600)
         return str(self.folder / "kubeconfig")
 
     def logs(self, bundle: Path) -> list[str]:
         """Write cluster.yml and the installation log into a folder; return the names."""
-        found = self.find()
+        cluster = self.find()
         bundle.mkdir(parents=True, exist_ok=True)
-        if found:
-            files.write_yaml(bundle / "cluster.yml", found)
+        if cluster:
+            files.write_yaml(bundle / "cluster.yml", cluster)
             try:
-                log = self._ocm("get", f"{CLUSTERS}/{found['id']}/logs/install")
+                log = self._ocm("get", f"{CLUSTERS}/{cluster['id']}/logs/install")
                 files.replace_text(bundle / "install.log", str(log.get("content") or ""))
             except (ProcessError, AccessError) as error:
                 files.replace_text(bundle / "not_gathered.txt", f"{error}\n")
@@ -196,18 +200,18 @@ class Manager:
 
         timeout: seconds until the cluster must be deleted. Raises WaitTimeout, ProcessError.
         """
-        found = self.find()
+        cluster = self.find()
         # By the cluster's id its roles and provider are found after its deletion, also by a call after a failed one.
         note = self.folder / "deleting.json"
-        known = str(found["id"]) if found is not None else files.read_json(note)["id"] if note.exists() else ""
-        if found is not None:
+        known = str(cluster["id"]) if cluster is not None else files.read_json(note)["id"] if note.exists() else ""
+        if cluster is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.write_json(note, {"id": known})
-            if found.get("state") != "uninstalling":
+            if cluster.get("state") != "uninstalling":
                 if self.flavour == "rosa":
-                    self._call("rosa", ["delete", "cluster", "--cluster", str(found["id"]), "--yes"], 600)
+                    self._call("rosa", ["delete", "cluster", "--cluster", str(cluster["id"]), "--yes"], 600)
                 else:
-                    self._ocm("delete", f"{CLUSTERS}/{found['id']}")
+                    self._ocm("delete", f"{CLUSTERS}/{cluster['id']}")
             deadline = time.monotonic() + timeout
             while self.find() is not None:
                 if time.monotonic() > deadline:

@@ -100,12 +100,12 @@ class Machine:
             return root, paths[0]
         by_id = {str(self.requests.get(path).get("Id")): path for path in paths}
         if self.bmc.system not in by_id:
-            given = (
+            problem = (
                 f"'{self.bmc.system}' is not one of them{nearest(self.bmc.system, by_id)}" if self.bmc.system else ""
             )
             raise InputError(
                 f"{self.bmc.name}: its BMC {self.bmc.address} has the Systems {', '.join(by_id)}; "
-                f"{given or 'name one as bmc_system in the inventory'}"
+                f"{problem or 'name one as bmc_system in the inventory'}"
             )
         return root, by_id[self.bmc.system]
 
@@ -131,7 +131,9 @@ class Machine:
         """Return power, boot override and inserted media."""
         system = self.system()
         boot = system.get("Boot") or {}
-        inserted = [str(one.get("Image")) for one in self.media() if one.get("Inserted") and one.get("Image")]
+        inserted = [
+            str(medium.get("Image")) for medium in self.media() if medium.get("Inserted") and medium.get("Image")
+        ]
         return {
             "name": self.bmc.name,
             "power": system.get("PowerState"),
@@ -169,24 +171,26 @@ class Machine:
     def eject(self, keep: str = "") -> bool:
         """Eject all media except image ``keep``; return whether any was ejected."""
         changed = False
-        for one in self.media():
-            image = one.get("Image")
-            if not one.get("Inserted") or not image or image == keep:
+        for medium in self.media():
+            image = medium.get("Image")
+            if not medium.get("Inserted") or not image or image == keep:
                 continue
             self.say(f"{self.bmc.name}: ejects {image}")
-            self._do("eject media", partial(self._eject, one))
+            self._do("eject media", partial(self._eject, medium))
             changed = True
-        while changed and any(one.get("Inserted") and one.get("Image") not in (None, "", keep) for one in self.media()):
+        while changed and any(
+            medium.get("Inserted") and medium.get("Image") not in (None, "", keep) for medium in self.media()
+        ):
             self._pause("media is not ejected yet")
         return changed
 
     def insert(self, image: str) -> bool:
         """Insert an image and eject other media; return whether anything changed."""
         changed = self.eject(keep=image)
-        if any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
+        if any(medium.get("Inserted") and medium.get("Image") == image for medium in self.media()):
             return changed
         self._insert(self._free_slot(), image)
-        while not any(one.get("Inserted") and one.get("Image") == image for one in self.media()):
+        while not any(medium.get("Inserted") and medium.get("Image") == image for medium in self.media()):
             self._pause("media is not inserted yet")
         return True
 
@@ -212,25 +216,25 @@ class Machine:
         """Return virtual media of a wanted type without an image, or without types."""
         wanted = set(self.traits.media_types)
         free = [
-            one
-            for one in self.media()
-            if not one.get("Inserted")
-            and not one.get("ImageName")
-            and not any(part in one["uri"] for part in self.traits.media_unusable)
+            medium
+            for medium in self.media()
+            if not medium.get("Inserted")
+            and not medium.get("ImageName")
+            and not any(part in medium["uri"] for part in self.traits.media_unusable)
         ]
-        for one in free:
-            if wanted.intersection(one.get("MediaTypes") or ()):
-                return one
-        for one in free:
-            if not wanted or "MediaTypes" not in one:
-                return one
+        for medium in free:
+            if wanted.intersection(medium.get("MediaTypes") or ()):
+                return medium
+        for medium in free:
+            if not wanted or "MediaTypes" not in medium:
+                return medium
         raise AccessError(f"{self.bmc.name}: its BMC {self.bmc.address} has no free virtual media of {sorted(wanted)}")
 
     def boot_once(self) -> None:
         """Boot from the virtual CD at the next boot only."""
         boot = self.system().get("Boot") or {}
         allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues") or self.traits.boot_device
-        device = next((one for one in self.traits.boot_device if one in allowed), self.traits.boot_device[0])
+        device = next((device for device in self.traits.boot_device if device in allowed), self.traits.boot_device[0])
         self._do("boot from the virtual CD once", partial(self._override, "Once", device))
         while (self.system().get("Boot") or {}).get("BootSourceOverrideTarget") != device:
             self._pause(f"the boot override is not {device} yet")
@@ -292,5 +296,5 @@ class Machine:
 
 def _action(resource: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an action of a resource; {} if it has none of this name with a target."""
-    found = (resource.get("Actions") or {}).get(name) or {}
-    return found if "target" in found else {}
+    action = (resource.get("Actions") or {}).get(name) or {}
+    return action if "target" in action else {}

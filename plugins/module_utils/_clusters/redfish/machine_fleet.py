@@ -71,46 +71,46 @@ def _bmc(machine: Mapping[str, Any], params: Mapping[str, Any]) -> Bmc:
     return Bmc(machine["name"], machine["address"], machine["user"], str(password), machine["system"])
 
 
-def read(machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the state of all machines in order; one whose BMC can't be read has an ``error``. given: see bring."""
+def read(machines: Iterable[Bmc], params: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the state of all machines in order; one whose BMC can't be read has an ``error``. params: see bring."""
     return [
-        {name: value for name, value in one.items() if name != "changed"}
-        for one in _of_all(machines, given, say, lambda _machine: False)
+        {name: value for name, value in state.items() if name != "changed"}
+        for state in _of_all(machines, params, say, lambda _machine: False)
     ]
 
 
 def bring(
-    machines: Iterable[Bmc], state: str, image: str, given: Mapping[str, Any], say: Callable[[str], None]
+    machines: Iterable[Bmc], state: str, image: str, params: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Bring all machines to ``state``: booted (from ``image``, once), ejected or off.
 
-    given: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
+    params: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
     order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
     """
-    found = _of_all(machines, given, say, lambda machine: STATES[state](machine, image))
-    failed = [one["error"] for one in found if one["error"]]
+    states = _of_all(machines, params, say, lambda machine: STATES[state](machine, image))
+    failed = [row["error"] for row in states if row["error"]]
     if failed:
-        raise FleetError(f"{len(failed)} of {len(found)} machines are not {state}: " + "; ".join(failed), found)
-    return found, any(one["changed"] for one in found)
+        raise FleetError(f"{len(failed)} of {len(states)} machines are not {state}: " + "; ".join(failed), states)
+    return states, any(row["changed"] for row in states)
 
 
 def _of_all(
-    machines: Iterable[Bmc], given: Mapping[str, Any], say: Callable[[str], None], act: Callable[[Machine], bool]
+    machines: Iterable[Bmc], params: Mapping[str, Any], say: Callable[[str], None], act: Callable[[Machine], bool]
 ) -> list[dict[str, Any]]:
     """Call ``act`` with every machine, and return the state of each afterwards."""
-    deadline = time.monotonic() + float(given.get("wait_timeout") or 600)
+    deadline = time.monotonic() + float(params.get("wait_timeout") or 600)
 
     def one(bmc: Bmc) -> dict[str, Any]:
         try:
-            machine = Machine(bmc, given, deadline, say)
+            machine = Machine(bmc, params, deadline, say)
             machine.find()
             changed = act(machine)
-            found = {**machine.state(), "changed": changed, "error": ""}
+            state = {**machine.state(), "changed": changed, "error": ""}
         except SeatrialError as error:
             return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
         if changed:
-            say(f"{bmc.name}: power {found['power']}, media {', '.join(found['media']) or 'none'}")
-        return found
+            say(f"{bmc.name}: power {state['power']}, media {', '.join(state['media']) or 'none'}")
+        return state
 
     with ThreadPool(max_workers=WORKERS) as pool:
         return list(pool.map(one, list(machines)))

@@ -62,17 +62,17 @@ def traits(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> Traits:
     more: part of a vendor's name -> field -> value, as in setting cluster_agent_vendors. Raises InputError for an
     unknown field.
     """
-    found = STANDARD
+    vendor_traits = STANDARD
     for name in names:
-        known = next((one for part, one in VENDORS.items() if part in name.lower()), None)
+        known = next((vendor for part, vendor in VENDORS.items() if part in name.lower()), None)
         if known:
-            found = known
+            vendor_traits = known
             break
     for part, values in more.items():
         checked = _checked(part, values)
         if part.lower() == "all" or any(part.lower() in name.lower() for name in names):
-            found = replace(found, **checked)
-    return found
+            vendor_traits = replace(vendor_traits, **checked)
+    return vendor_traits
 
 
 def _checked(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,4 +82,4 @@ def _checked(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"vendor {part}: '{name}' is an unknown trait{nearest(name, known)}; known: {', '.join(known)}"
             )
-    return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -91,10 +91,10 @@ def _fetch(
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
-        found = downloads.download(url, file, patience, limit)
-        if found != expected:
-            raise ProcessError(f"{url} has the checksum {found}, {sums} has {expected}: nothing was kept")
-        _remember(record, url, found)
+        checksum = downloads.download(url, file, patience, limit)
+        if checksum != expected:
+            raise ProcessError(f"{url} has the checksum {checksum}, {sums} has {expected}: nothing was kept")
+        _remember(record, url, checksum)
         if archive:
             downloads.unpack(file, name, path, url)
             file.unlink()
@@ -115,10 +115,10 @@ def _text(url: str, patience: float) -> str:
     thread = Thread(target=ask, daemon=True)
     thread.start()
     thread.join(2 * patience)
-    found = results[0] if results else AccessError(f"{url} cannot be fetched: no answer after {2 * patience:.0f} s")
-    if isinstance(found, Exception):
-        raise found
-    return found
+    result = results[0] if results else AccessError(f"{url} cannot be fetched: no answer after {2 * patience:.0f} s")
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _sum_of(name: str, text: str, url: str) -> str:
@@ -126,28 +126,28 @@ def _sum_of(name: str, text: str, url: str) -> str:
 
     The text has one checksum, or lines of checksum and name, or it is GitHub's description of a release.
     """
-    found = ""
+    digest = ""
     if text.lstrip().startswith("{"):
         try:
             assets = json.loads(text)["assets"]
-            found = next(str(one["digest"]) for one in assets if one["name"] == name).removeprefix("sha256:")
+            digest = next(str(asset["digest"]) for asset in assets if asset["name"] == name).removeprefix("sha256:")
         except (ValueError, KeyError, TypeError, StopIteration):
             pass
     else:
         lines = [line.split() for line in text.splitlines() if line.strip()]
-        found = next((one[0] for one in lines if len(lines) == 1 or one[-1].lstrip("*./") == name), "")
-    if len(found) != 64:
+        digest = next((fields[0] for fields in lines if len(lines) == 1 or fields[-1].lstrip("*./") == name), "")
+    if len(digest) != 64:
         raise ProcessError(f"{url} has no SHA-256 checksum of {name}")
-    return found.lower()
+    return digest.lower()
 
 
-def _remember(file: Path, url: str, found: str) -> None:
+def _remember(file: Path, url: str, checksum: str) -> None:
     """Record the checksum at first use. Raises OwnershipError if it differs from the recorded one."""
     known: dict[str, Any] = files.read_json(file) if file.exists() else {}
-    if known.get(url, found) != found:
+    if known.get(url, checksum) != checksum:
         raise OwnershipError(
-            f"{url} has the checksum {found}; at its first use here it had {known[url]} ({file})."
+            f"{url} has the checksum {checksum}; at its first use here it had {known[url]} ({file})."
             " If the change is intended, remove that line"
         )
     if url not in known:
-        files.write_json(file, {**known, url: found})
+        files.write_json(file, {**known, url: checksum})

@@ -90,12 +90,12 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     with ThreadPool(max_workers=1) as pool:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []
 
-        def start_base(found: dict[str, Programs]) -> None:
-            base.append(pool.submit(_bring_up, options, [], found, {}, requested, say, only_new=True))
+        def start_base(programs_by_component: dict[str, Programs]) -> None:
+            base.append(pool.submit(_bring_up, options, [], programs_by_component, {}, requested, say, only_new=True))
 
         programs, provided = component_binaries.ensure(components, options.sources, say, start_base)
         images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
-    changes = [change for one in base for change in one.result()[0]]
+    changes = [change for future in base for change in future.result()[0]]
     made = image_registry.ensure(components, images, say) or made
     more, result = _bring_up(options, wanted, programs, images, requested, say)
     changes += more
@@ -145,11 +145,12 @@ def _bring_up(
 
 def _refuse_strays(instance: Instance) -> None:
     """Raise OwnershipError if processes of a folder that was deleted by hand still run, under the new ones' names."""
-    found = instance_processes.running(instance.path)
-    if found:
+    processes = instance_processes.running(instance.path)
+    if processes:
         raise OwnershipError(
-            f"{instance.path} was deleted, but {len(found)} of its processes still run"
-            f" ({', '.join(f'{one.name} {one.pid}' for one in found)}): end them with --tags absent first"
+            f"{instance.path} was deleted, but {len(processes)} of its processes still run"
+            f" ({', '.join(f'{process.name} {process.pid}' for process in processes)}): end them with"
+            " --tags absent first"
         )
 
 
@@ -164,16 +165,16 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
     instance = options.instance
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
-        found = instance_processes.running(instance.path)
+        processes = instance_processes.running(instance.path)
         if marker is not None:
             _check_owner(options, marker)
         instance.sweep()
         used = launch_plan.read_ports(instance) if marker is not None else {}
-        if found:
-            say(f"stopping {instance.name} ({formats.count(len(found), 'process', 'processes')})")
+        if processes:
+            say(f"stopping {instance.name} ({formats.count(len(processes), 'process', 'processes')})")
         # The data is removed with them. Only a real node has something to end: containers and mounts.
         grace = GRACE if instance_dir.control_groups_of(instance.path) else 0.0
-        for level in _stop_order(options, found):
+        for level in _stop_order(options, processes):
             instance_processes.stop(instance.path, level, grace)
         groups = instance_dir.remove_control_groups(instance.path)
         _await_free(used, options.timeout)
@@ -183,7 +184,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
         elif instance.path.is_dir():
             instance.path.rmdir()
         instance.note_removal(marker.owner if marker is not None else options.owner)
-    return {"changed": bool(found) or groups or marker is not None, "state": "absent", "name": instance.name}
+    return {"changed": bool(processes) or groups or marker is not None, "state": "absent", "name": instance.name}
 
 
 def _check_owner(options: Options, marker: Marker) -> None:
@@ -197,16 +198,18 @@ def _check_owner(options: Options, marker: Marker) -> None:
 
 
 def _stop_order(
-    options: Options, found: list[instance_processes.RunningProcess]
+    options: Options, processes: list[instance_processes.RunningProcess]
 ) -> list[list[instance_processes.RunningProcess]]:
     """Return the processes in the order of stopping; unknown ones (of an older component) first."""
     order: list[list[ProcessSpec]] = []
     with suppress(SeatrialError):
         order = levels(processes_of(options.select()))
-    rank = {one.name: index for index, level in enumerate(order) for one in level}
+    rank = {process.name: index for index, level in enumerate(order) for process in level}
     last = len(order)
     return [
-        level for index in range(last, -1, -1) if (level := [one for one in found if rank.get(one.name, last) == index])
+        level
+        for index in range(last, -1, -1)
+        if (level := [process for process in processes if rank.get(process.name, last) == index])
     ]
 
 

@@ -27,7 +27,7 @@ def info(options: Options) -> dict[str, Any]:
     marker = instance.marker()
     others = instances(options.data_dir)
     if marker is None:
-        left = [instance_processes.summary(one, None) for one in instance_processes.running(instance.path)]
+        left = [instance_processes.summary(process, None) for process in instance_processes.running(instance.path)]
         state = "partial" if left else "absent"
         return {
             "changed": False,
@@ -48,7 +48,9 @@ def info(options: Options) -> dict[str, Any]:
 
 
 def _strays(left: list[dict[str, Any]]) -> list[str]:
-    return [f"but its {one['name']} still runs, pid {one['pid']}: end it with --tags absent" for one in left]
+    return [
+        f"but its {process['name']} still runs, pid {process['pid']}: end it with --tags absent" for process in left
+    ]
 
 
 def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]:
@@ -57,7 +59,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
     if result["ready"]:
         head = f"rehearsal cluster {result['name']} is ready"
     else:
-        lacking = [one["name"] for one in result["processes"] if not one["ready"]]
+        lacking = [process["name"] for process in result["processes"] if not process["ready"]]
         head = f"rehearsal cluster {result['name']} is incomplete, not ready - {', '.join(lacking)}"
     lines = [
         head,
@@ -70,11 +72,13 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
     if details:
         whose = f"run {result['owner']}" if result["owner"] else "no run"
         lines.append(f"belongs to {whose}, created {result['created']}, data in {result['data_dir']}")
-        for one in result["processes"]:
-            state = "is ready" if one["ready"] else "runs but is not ready" if one["running"] else "does not run"
-            used = f", pid {one['pid']}, {one['memory_mib']} MiB" if one["running"] else ""
-            where = "".join(f", {name} port {port}" for name, port in one.get("ports", {}).items())
-            lines.append(f"{one['name']} {state}{used}{where}")
+        for process in result["processes"]:
+            state = (
+                "is ready" if process["ready"] else "runs but is not ready" if process["running"] else "does not run"
+            )
+            used = f", pid {process['pid']}, {process['memory_mib']} MiB" if process["running"] else ""
+            where = "".join(f", {name} port {port}" for name, port in process.get("ports", {}).items())
+            lines.append(f"{process['name']} {state}{used}{where}")
     return lines
 
 
@@ -88,19 +92,23 @@ def _what_is_real(components: list[str]) -> str:
 def describe(options: Options, instance: Instance, marker: Marker, components: list[Component]) -> dict[str, Any]:
     """Return the present state of an instance. ``cluster`` is its record in the run's cluster.yml."""
     chosen = launch_plan.read_ports(instance)
-    alive = {one.name: one for one in instance_processes.running(instance.path)}
+    alive = {process.name: process for process in instance_processes.running(instance.path)}
     rows: list[dict[str, Any]] = []
-    for one in (process for level in levels(processes_of(components)) for process in level):
-        found = alive.pop(one.name, None)
-        row: dict[str, Any] = {"name": one.name, "running": found is not None, "ready": False}
-        if found is not None:
-            row.update(instance_processes.summary(found, instance_processes.read_record(instance.records, one.name)))
-            row["ready"] = _is_ready(instance, one, components, chosen)
-        row["ports"] = {port: chosen.get(f"{one.name}.{port}", 0) for port in one.ports}
-        row["log"] = str(instance.log_of(one.name))
+    for spec in (process for level in levels(processes_of(components)) for process in level):
+        running_process = alive.pop(spec.name, None)
+        row: dict[str, Any] = {"name": spec.name, "running": running_process is not None, "ready": False}
+        if running_process is not None:
+            row.update(
+                instance_processes.summary(running_process, instance_processes.read_record(instance.records, spec.name))
+            )
+            row["ready"] = _is_ready(instance, spec, components, chosen)
+        row["ports"] = {port: chosen.get(f"{spec.name}.{port}", 0) for port in spec.ports}
+        row["log"] = str(instance.log_of(spec.name))
         rows.append(row)
-    rows += [{"running": True, "ready": False, **instance_processes.summary(one, None)} for one in alive.values()]
-    ready = all(one["ready"] for one in rows)
+    rows += [
+        {"running": True, "ready": False, **instance_processes.summary(process, None)} for process in alive.values()
+    ]
+    ready = all(row["ready"] for row in rows)
     host = f"{instance_processes.LOOPBACK}:{chosen.get(API_PORT, 0)}"
     cluster = {
         "provider": "rehearsal",
@@ -126,7 +134,7 @@ def describe(options: Options, instance: Instance, marker: Marker, components: l
         "created": marker.created,
         "components": marker.components,
         "processes": rows,
-        "memory_mib": sum(one.get("memory_mib", 0) for one in rows),
+        "memory_mib": sum(row.get("memory_mib", 0) for row in rows),
         "cluster": cluster,
         **{key: cluster[key] for key in _TOP},
     }
@@ -139,8 +147,8 @@ _TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir
 def _is_ready(instance: Instance, process: ProcessSpec, components: list[Component], chosen: dict[str, int]) -> bool:
     values = launch_plan.placeholder_values(instance, components, chosen)
     try:
-        asked = [one for one, _path in launch_plan.probes_of(process, values) if one is not None]
-        return all(instance_processes.send_probe(one, instance.pki) == "" for one in asked)
+        asked = [probe for probe, _path in launch_plan.probes_of(process, values) if probe is not None]
+        return all(instance_processes.send_probe(probe, instance.pki) == "" for probe in asked)
     except (SeatrialError, OSError):
         return False
 
@@ -155,7 +163,7 @@ def _version(instance: Instance) -> str:
 
 def programs_of(programs: Mapping[str, Programs]) -> dict[str, Any]:
     """Return the module's results about programs: paths, versions, origins."""
-    paths = {name: str(path) for one in programs.values() for name, path in one.paths.items()}
-    versions = {one.component: one.version for one in programs.values()}
-    origins = {one.component: one.source for one in programs.values()}
+    paths = {name: str(path) for program in programs.values() for name, path in program.paths.items()}
+    versions = {program.component: program.version for program in programs.values()}
+    origins = {program.component: program.source for program in programs.values()}
     return {"binaries": paths, "versions": versions, "sources": origins, "kubectl": paths.get("kubectl", "")}

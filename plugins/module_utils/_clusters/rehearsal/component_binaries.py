@@ -66,10 +66,10 @@ def _verify_one(path: Path, expected: str) -> None:
             return
     except DataError:
         pass
-    found = files.sha256_of(path)
-    if found != expected:
+    checksum = files.sha256_of(path)
+    if checksum != expected:
         raise OwnershipError(
-            f"{path} was changed since it was created (checksum {found[:12]}…, recorded {expected[:12]}…):"
+            f"{path} was changed since it was created (checksum {checksum[:12]}…, recorded {expected[:12]}…):"
             f" it is not started. Remove {entry} to have it built or downloaded again"
         )
     # The cache may be shared and read-only: then the file is read every time.
@@ -122,7 +122,7 @@ def key_of(component: Component) -> str:
         build.binaries,
         build.tags,
         build.stamp,
-        [one.__dict__ for one in component.crds],
+        [crd.__dict__ for crd in component.crds],
         *binary_download.go_platform(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
     ]
@@ -137,21 +137,21 @@ def entry_of(component: Component, cache: Path) -> Path:
 
 def from_places(component: Component, sources: Sources) -> dict[str, Path]:
     """Return the programs given by the user. Raises InputError for one that is missing or not executable."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name in component.build.binaries:
         if name in sources.given:
             path = Path(str(sources.given[name])).expanduser()
             if not (path.is_file() and os.access(path, os.X_OK)):
                 raise InputError(f"rehearsal_binaries: {name} is '{path}', which is not an executable file")
-            found[name] = path.resolve()
+            paths[name] = path.resolve()
         elif sources.folder and os.access(path := Path(sources.folder).expanduser() / name, os.X_OK):
-            found[name] = path.resolve()
-    return found
+            paths[name] = path.resolve()
+    return paths
 
 
 def check_given(components: list[Component], sources: Sources) -> None:
     """Raise InputError for a program that no component has and for a missing folder."""
-    known = [name for one in components for name in one.build.binaries]
+    known = [name for component in components for name in component.build.binaries]
     for name in sources.given:
         if name not in known:
             raise InputError(f"rehearsal_binaries: no component has a program '{name}'{nearest(name, known)}")
@@ -161,26 +161,26 @@ def check_given(components: list[Component], sources: Sources) -> None:
 
 def missing(components: list[Component], sources: Sources) -> list[Component]:
     """Return the components that have to be downloaded or built."""
-    return [one for one in components if _ready_made(one, sources) is None]
+    return [component for component in components if _ready_made(component, sources) is None]
 
 
 def _ready_made(component: Component, sources: Sources) -> Programs | None:
     """Return the programs that are available at once: given ones, and cached ones for the rest."""
-    given = from_places(component, sources)
+    paths = from_places(component, sources)
     crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
     crds = crds if crds is not None and crds.is_file() else None
-    if set(given) == set(component.build.binaries):
+    if set(paths) == set(component.build.binaries):
         if component.crds and crds is None:
-            crds = next((one for one in _cached_crds(component, sources) if one.is_file()), None)
+            crds = next((path for path in _cached_crds(component, sources) if path.is_file()), None)
         if crds is not None or not component.crds:
-            return Programs(component.name, component.version, given, {}, crds, "given")
+            return Programs(component.name, component.version, paths, {}, crds, "given")
         return None
     cached = read_entry(component, entry_of(component, sources.cache))
     if cached is None:
         return None
-    sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in given}
-    source = f"{cached.source}; given: {', '.join(sorted(given))}" if given else cached.source
-    return Programs(component.name, component.version, {**cached.paths, **given}, sums, crds or cached.crds, source)
+    sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in paths}
+    source = f"{cached.source}; given: {', '.join(sorted(paths))}" if paths else cached.source
+    return Programs(component.name, component.version, {**cached.paths, **paths}, sums, crds or cached.crds, source)
 
 
 def _cached_crds(component: Component, sources: Sources) -> tuple[Path, Path]:
@@ -198,7 +198,7 @@ def read_entry(component: Component, folder: Path) -> Programs | None:
     except (DataError, KeyError):
         return None
     crds = folder / CRDS if component.crds else None
-    if not all(one.is_file() for one in paths.values()) or (crds is not None and not crds.is_file()):
+    if not all(path.is_file() for path in paths.values()) or (crds is not None and not crds.is_file()):
         return None
     return Programs(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
 
@@ -207,11 +207,14 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     """Return lines on the time and space that providing these components takes; none without components."""
     if not lacking:
         return []
-    names = ", ".join(f"{one.name} {one.version}" for one in lacking)
+    names = ", ".join(f"{component.name} {component.version}" for component in lacking)
     if sources.url:
         return [f"downloading {names}"]
-    minutes, disk = sum(one.build.minutes for one in lacking), sum(one.build.disk_gib for one in lacking)
-    published = [one.name for one in lacking if sources.publishers and one.build.published]
+    minutes, disk = (
+        sum(component.build.minutes for component in lacking),
+        sum(component.build.disk_gib for component in lacking),
+    )
+    published = [component.name for component in lacking if sources.publishers and component.build.published]
     return [
         *([f"fetching {formats.join_with_and(published)}, or if that fails:"] if published else []),
         f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
@@ -233,7 +236,7 @@ def ensure(
     Raises InputError, ProcessError.
     """
     check_given(components, sources)
-    lacking = sorted(missing(components, sources), key=lambda one: not one.always)
+    lacking = sorted(missing(components, sources), key=lambda candidate: not candidate.always)
     made = bool(lacking)
     if sources.publishers and not sources.url:
         lacking = _fetch(lacking, sources, say)
@@ -244,7 +247,7 @@ def ensure(
             go_toolchain.check_room(lacking, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
-            base_ready(_found([one for one in components if one.always], sources))
+            base_ready(_found([component for component in components if component.always], sources))
             base_ready = None
         with _explained(component):
             if set(from_places(component, sources)) == set(component.build.binaries):
@@ -256,11 +259,11 @@ def ensure(
 
 def _found(components: list[Component], sources: Sources) -> dict[str, Programs]:
     """Return programs that were made before. Raises ProcessError if some are no longer there."""
-    found = {one.name: _ready_made(one, sources) for one in components}
-    vanished = [name for name, programs in found.items() if programs is None]
+    programs_by_component = {component.name: _ready_made(component, sources) for component in components}
+    vanished = [name for name, programs in programs_by_component.items() if programs is None]
     if vanished:
         raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
-    return {name: programs for name, programs in found.items() if programs is not None}
+    return {name: programs for name, programs in programs_by_component.items() if programs is not None}
 
 
 def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Component]:
@@ -373,9 +376,15 @@ def _published(component: Component, sources: Sources, fresh: Path, say: Say) ->
 
 def paths_of(programs: Mapping[str, Programs]) -> dict[str, Path]:
     """Return the paths of all programs by name."""
-    return {name: path for one in programs.values() for name, path in one.paths.items()}
+    return {name: path for program in programs.values() for name, path in program.paths.items()}
 
 
 def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:
     """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
-    verify({one.paths[name]: one.sums[name] for one in programs.values() for name in sorted(names & set(one.sums))})
+    verify(
+        {
+            program.paths[name]: program.sums[name]
+            for program in programs.values()
+            for name in sorted(names & set(program.sums))
+        }
+    )

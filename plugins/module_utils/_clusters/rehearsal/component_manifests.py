@@ -35,16 +35,18 @@ def as_documents(text: str) -> str:
 def _objects(text: str) -> list[dict[str, Any]]:
     import yaml
 
-    found = [one for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
-    return [inner for one in found for inner in (one if isinstance(one, list) else [one])]
+    entries = [entry for entry in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if entry]
+    return [inner for entry in entries for inner in (entry if isinstance(entry, list) else [entry])]
 
 
 def component_objects(
     components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
-    definitions = [one for part in programs.values() if part.crds is not None for one in documents(part.crds)]
-    others = [one for part in components if part.objects for one in documents(part.folder / part.objects, values)]
+    definitions = [document for part in programs.values() if part.crds is not None for document in documents(part.crds)]
+    others = [
+        document for part in components if part.objects for document in documents(part.folder / part.objects, values)
+    ]
     return [*definitions, *others]
 
 
@@ -55,19 +57,19 @@ def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> 
     deletes it. timeout: seconds for each deletion and each CRD. Raises ApiError, WaitTimeout.
     """
     changed: list[str] = []
-    for one in objects:
-        kind = client.kind_of(one)
-        name, namespace = one["metadata"]["name"], one["metadata"].get("namespace", "")
+    for manifest in objects:
+        kind = client.kind_of(manifest)
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         before = client.get(kind, name, namespace, metadata_only=True)
         if before is not None and "deletionTimestamp" in before["metadata"]:
-            _await_deletion(client, one, timeout)
+            _await_deletion(client, manifest, timeout)
             before = None
-        after = client.apply(one, MANAGER)
+        after = client.apply(manifest, MANAGER)
         if before is None or before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
-            changed.append(f"{one['kind']} {name}")
-    for one in objects:
-        if one["kind"] == "CustomResourceDefinition":
-            _await_established(client, one, timeout)
+            changed.append(f"{manifest['kind']} {name}")
+    for manifest in objects:
+        if manifest["kind"] == "CustomResourceDefinition":
+            _await_established(client, manifest, timeout)
     return changed
 
 
@@ -85,26 +87,33 @@ def await_described(client: Client, components: list[Component], timeout: float)
         _await(look, timeout, f"kinds of components are not described after {timeout:.0f} s")
 
 
-def _await_deletion(client: Client, one: dict[str, Any], timeout: float) -> None:
-    kind, name, namespace = client.kind_of(one), one["metadata"]["name"], one["metadata"].get("namespace", "")
+def _await_deletion(client: Client, manifest: dict[str, Any], timeout: float) -> None:
+    kind, name, namespace = (
+        client.kind_of(manifest),
+        manifest["metadata"]["name"],
+        manifest["metadata"].get("namespace", ""),
+    )
 
     def look() -> tuple[bool | None, str]:
-        found = client.get(kind, name, namespace, metadata_only=True)
-        if found is None:
+        remaining = client.get(kind, name, namespace, metadata_only=True)
+        if remaining is None:
             return True, ""
-        return None, f"finalizers {', '.join(found['metadata'].get('finalizers', [])) or 'none'}"
+        return None, f"finalizers {', '.join(remaining['metadata'].get('finalizers', [])) or 'none'}"
 
-    _await(look, timeout, f"{one['kind']} {name} is still being deleted after {timeout:.0f} s")
+    _await(look, timeout, f"{manifest['kind']} {name} is still being deleted after {timeout:.0f} s")
 
 
 def _await_established(client: Client, definition: dict[str, Any], timeout: float) -> None:
     kind, name = client.kind_of(definition), definition["metadata"]["name"]
 
     def look() -> tuple[bool | None, str]:
-        found = client.get(kind, name)
-        if is_condition_true(found, "Established"):
+        served = client.get(kind, name)
+        if is_condition_true(served, "Established"):
             return True, ""
-        states = [f"{which}={one['status']}: {one.get('message', '')}" for which, one in conditions(found).items()]
+        states = [
+            f"{which}={condition['status']}: {condition.get('message', '')}"
+            for which, condition in conditions(served).items()
+        ]
         return None, "; ".join(states) or "no conditions yet"
 
     _await(look, timeout, f"{name} is not served after {timeout:.0f} s")

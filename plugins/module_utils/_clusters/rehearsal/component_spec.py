@@ -199,30 +199,30 @@ def load(folder: Path) -> Component:
     nested = {
         "build": _build(document.pop("build", {}), folder, f"{where}: build"),
         "crds": [
-            _known(CrdSource, one, f"{where}: crds[{index}]") for index, one in enumerate(document.pop("crds", []))
+            _known(CrdSource, crd, f"{where}: crds[{index}]") for index, crd in enumerate(document.pop("crds", []))
         ],
         "certificates": [
-            _known(CertificateSpec, one, f"{where}: certificates.{key}", name=key)
-            for key, one in document.pop("certificates", {}).items()
+            _known(CertificateSpec, certificate, f"{where}: certificates.{key}", name=key)
+            for key, certificate in document.pop("certificates", {}).items()
         ],
         "users": [
-            _known(CertificateSpec, one, f"{where}: users.{key}", name=key, identifies=True)
-            for key, one in document.pop("users", {}).items()
+            _known(CertificateSpec, user, f"{where}: users.{key}", name=key, identifies=True)
+            for key, user in document.pop("users", {}).items()
         ],
         "images": [
-            _known(ImageSpec, one, f"{where}: images.{key}", name=key, folder=folder)
-            for key, one in document.pop("images", {}).items()
+            _known(ImageSpec, image, f"{where}: images.{key}", name=key, folder=folder)
+            for key, image in document.pop("images", {}).items()
         ],
         "processes": [
-            _process(key, dict(one), f"{where}: processes.{key}", name, folder)
-            for key, one in document.pop("processes", {}).items()
+            _process(key, dict(process), f"{where}: processes.{key}", name, folder)
+            for key, process in document.pop("processes", {}).items()
         ],
     }
     component: Component = _known(Component, document, where, name=name, folder=folder, **nested)
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")
-    needed = [component.objects, component.stages, *(file for one in component.processes for file in one.files)]
-    needed += [file for one in component.images for file in (one.requirements, one.setup)]
+    needed = [component.objects, component.stages, *(file for process in component.processes for file in process.files)]
+    needed += [file for image in component.images for file in (image.requirements, image.setup)]
     for file in filter(None, needed):
         if not (folder / file).is_file():
             raise InputError(f"{where}: {folder / file} does not exist")
@@ -246,7 +246,7 @@ def _build(values: Any, folder: Path, where: str) -> GoBuild:
     if not published:
         build: GoBuild = _known(GoBuild, values, where)
         return build
-    if own := sorted(one.name for one in folder.glob("*.go")):
+    if own := sorted(path.name for path in folder.glob("*.go")):
         raise InputError(f"{where}: published programs do not contain {own[0]}, which is beside this file")
     rest = {key: value for key, value in values.items() if key != "published"}
     build = _known(GoBuild, rest, where, published=_known(Published, published, f"{where}.published"))
@@ -254,9 +254,9 @@ def _build(values: Any, folder: Path, where: str) -> GoBuild:
 
 
 def _process(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:
-    signs = [_known(ReadySign, one, f"{where}: ready[{index}]") for index, one in enumerate(values.pop("ready", []))]
-    for index, one in enumerate(signs):
-        if bool(one.url) == bool(one.api):
+    signs = [_known(ReadySign, sign, f"{where}: ready[{index}]") for index, sign in enumerate(values.pop("ready", []))]
+    for index, sign in enumerate(signs):
+        if bool(sign.url) == bool(sign.api):
             raise InputError(f"{where}: ready[{index}]: exactly one of url and api is required")
     if not signs:
         raise InputError(f"{where}: missing ready: how to probe its readiness")
@@ -265,10 +265,10 @@ def _process(name: str, values: dict[str, Any], where: str, component: str, fold
 
 def load_all(root: Path) -> dict[str, Component]:
     """Read every component below ``root``, by name. Raises InputError."""
-    found = sorted(one.parent for one in Path(root).glob(f"*/{FILE}"))
-    if not found:
+    folders = sorted(path.parent for path in Path(root).glob(f"*/{FILE}"))
+    if not folders:
         raise InputError(f"{root}: no components there (folders with a {FILE})")
-    return {one.name: load(one) for one in found}
+    return {folder.name: load(folder) for folder in folders}
 
 
 def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
@@ -277,7 +277,7 @@ def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Compon
     wanted: names, or paths of folders, which contain a "/".
     Raises InputError, for an unknown component with the nearest name.
     """
-    names = [str(one) for one in wanted]
+    names = [str(word) for word in wanted]
     known = {**known, **{name: load(Path(name).expanduser()) for name in names if "/" in name}}
     for name in names:
         if name not in known:
@@ -304,7 +304,7 @@ def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Compon
 
 def processes(components: Iterable[Component]) -> list[ProcessSpec]:
     """Return the processes of all components."""
-    return [process for one in components for process in one.processes]
+    return [process for component in components for process in component.processes]
 
 
 def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
@@ -313,22 +313,22 @@ def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
     Raises InputError for a dependency on an unknown process and for a circular one.
     """
     left = list(wanted)
-    names = {one.name for one in left}
-    for one in left:
-        for other in one.after:
+    names = {process.name for process in left}
+    for process in left:
+        for other in process.after:
             if other not in names:
                 raise InputError(
-                    f"process {one.name} starts after '{other}', which does not exist{nearest(other, names)}"
+                    f"process {process.name} starts after '{other}', which does not exist{nearest(other, names)}"
                 )
     started: set[str] = set()
     order: list[list[ProcessSpec]] = []
     while left:
-        level = [one for one in left if started.issuperset(one.after)]
+        level = [process for process in left if started.issuperset(process.after)]
         if not level:
-            raise InputError(f"processes wait for each other: {', '.join(one.name for one in left)}")
+            raise InputError(f"processes wait for each other: {', '.join(process.name for process in left)}")
         order.append(level)
-        started.update(one.name for one in level)
-        left = [one for one in left if one.name not in started]
+        started.update(process.name for process in level)
+        left = [process for process in left if process.name not in started]
     return order
 
 

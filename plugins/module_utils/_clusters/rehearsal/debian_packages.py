@@ -40,12 +40,12 @@ def unpack_package(package: str, folder: Path, say: Say) -> str:
     hint = "is it in the machine's apt sources? apt-get update fetches their lists"
     # As root, apt would warn that its own user can't write here.
     run_tool(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder, PACKAGE_TIMEOUT, hint)
-    found = sorted(folder.glob(f"{package}_*.deb"))
-    if not found:
+    archives = sorted(folder.glob(f"{package}_*.deb"))
+    if not archives:
         raise ProcessError(f"apt-get downloaded no package {package}")
-    run_tool(["dpkg", "-x", found[0].name, "."], folder, PACKAGE_TIMEOUT)
-    found[0].unlink()
-    return found[0].name.split("_")[1].replace("%3a", ":")
+    run_tool(["dpkg", "-x", archives[0].name, "."], folder, PACKAGE_TIMEOUT)
+    archives[0].unlink()
+    return archives[0].name.split("_")[1].replace("%3a", ":")
 
 
 def extract_programs(programs: Mapping[str, list[str]], fresh: Path, say: Say) -> str:
@@ -64,11 +64,11 @@ def archive_url() -> str:
     rows = run_tool(
         ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"], Path("/"), PACKAGE_TIMEOUT
     )
-    targets = (one.split("|", 2) for one in rows.splitlines())
-    found = [uri for origin, label, uri in targets if origin == label == "Debian"]
-    if not found:
+    targets = (row.split("|", 2) for row in rows.splitlines())
+    addresses = [uri for origin, label, uri in targets if origin == label == "Debian"]
+    if not addresses:
         raise ProcessError("the machine's apt sources have no Debian archive")
-    return found[0]
+    return addresses[0]
 
 
 def run_tool(command: list[str], folder: Path, timeout: float, hint: str = "", **more: str) -> str:
@@ -78,7 +78,7 @@ def run_tool(command: list[str], folder: Path, timeout: float, hint: str = "", *
     """
     done = processes.completed(command, timeout, folder, {**processes.environment(), "LC_ALL": "C", **more})
     if done.code:
-        last = "; ".join(one.strip() for one in done.errors.splitlines()[-3:])
+        last = "; ".join(line.strip() for line in done.errors.splitlines()[-3:])
         raise ProcessError(f"{command[0]} ended with {done.code}: {last}{f' ({hint})' if hint else ''}")
     return done.output
 
@@ -104,25 +104,25 @@ def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     if not shutil.which("mmdebstrap"):
         unpack_package("mmdebstrap", fresh / "tool", say)
         path = f"{fresh / 'tool' / 'usr' / 'bin'}:{path}"
-    for one in ("tmp", "added"):
-        (fresh / one).mkdir()
+    for name in ("tmp", "added"):
+        (fresh / name).mkdir()
     if image.requirements:
         _install(image, fresh / "added", say)
     listed = fresh / "packages"
     program = shutil.which("mmdebstrap", path=path) or "mmdebstrap"
     command = [program, "--mode=root", "--variant=minbase", "--format=tar", "--quiet"]
     command += ['--aptopt=Acquire::Languages "none"', '--aptopt=APT::Install-Recommends "false"']
-    command += [f"--dpkgopt=path-exclude=/usr/share/{one}/*" for one in UNUSED]
-    command += [f"--dpkgopt=path-exclude={one}" for one in image.without]
+    command += [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNUSED]
+    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.without]
     command += [f"--include={','.join(image.packages)}"] if image.packages else []
-    command += [f"--customize-hook={one}" for one in _hooks(image, fresh / "added", listed)]
+    command += [f"--customize-hook={hook}" for hook in _hooks(image, fresh / "added", listed)]
     command += [image.debian, str(fresh / "tree.tar"), archive_url()]
     run_tool(command, fresh, IMAGE_TIMEOUT, PATH=path, TMPDIR=str(fresh / "tmp"))
     own_by_root(fresh / "tree.tar", layer)
     (fresh / "tree.tar").unlink()
     packages = listed.read_text(encoding="utf-8")
-    for one in ("tool", "tmp", "added"):
-        shutil.rmtree(fresh / one, ignore_errors=True)
+    for name in ("tool", "tmp", "added"):
+        shutil.rmtree(fresh / name, ignore_errors=True)
     listed.unlink()
     return packages
 
@@ -146,7 +146,9 @@ def _install(image: ImageSpec, added: Path, say: Say) -> None:
     # Compiled by the Python of the image, not by ours.
     command += ["--no-deps", "--no-compile", "--require-hashes", "--only-binary=:all:"]
     command += ["--implementation", "cp", "--python-version", image.python]
-    command += [f"--platform=manylinux{'' if one == '2014' else '_'}{one}_{platform.machine()}" for one in GLIBC]
+    command += [
+        f"--platform=manylinux{'' if version == '2014' else '_'}{version}_{platform.machine()}" for version in GLIBC
+    ]
     command += ["-r", str(image.folder / image.requirements)]
     run_tool(
         command,

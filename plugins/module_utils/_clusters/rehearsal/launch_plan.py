@@ -51,7 +51,7 @@ class Command:
 
 def port_names(wanted: Iterable[ProcessSpec]) -> list[str]:
     """Return the names of all ports, ``<process>.<port>``."""
-    return [f"{one.name}.{port}" for one in wanted for port in one.ports]
+    return [f"{process.name}.{port}" for process in wanted for port in process.ports]
 
 
 def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
@@ -111,12 +111,12 @@ def placeholder_values(
 
 def users(components: Iterable[Component]) -> list[CertificateSpec]:
     """Return the users of all components."""
-    return [user for one in components for user in one.users]
+    return [user for component in components for user in component.users]
 
 
 def write_certificates(instance: Instance, components: list[Component]) -> list[str]:
     """Create the missing certificates; return their names."""
-    wanted = [*(certificate for one in components for certificate in one.certificates), *users(components)]
+    wanted = [*(certificate for component in components for certificate in component.certificates), *users(components)]
     return pki.ensure(instance.pki, wanted)
 
 
@@ -150,12 +150,12 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
 
 def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
     """Render the files of all processes; the stages of all components go into the file ``stages_into``."""
-    stages = [one.folder / one.stages for one in components if one.stages]
+    stages = [component.folder / component.stages for component in components if component.stages]
     for process in processes(components):
         for name in process.files:
             text = render((process.folder / name).read_text(encoding="utf-8"), values, str(process.folder / name))
             if name == process.stages_into:
-                text += "".join(component_manifests.as_documents(one.read_text(encoding="utf-8")) for one in stages)
+                text += "".join(component_manifests.as_documents(path.read_text(encoding="utf-8")) for path in stages)
             _keep(instance.config / name, text, 0o600)
     if not instance.played_logs.exists():
         files.replace_text(instance.played_logs, SIMULATED_LOG)
@@ -190,32 +190,32 @@ def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str
     """
     images = [f"@{{{name}}}" for name in values if name.startswith("image.")]
     each = [
-        one.replace("@{image.*}", image)
-        for one in process.arguments
-        if values.keys() >= set(_OPTIONAL.findall(one))
-        for image in (images if "@{image.*}" in one else [""])
+        argument.replace("@{image.*}", image)
+        for argument in process.arguments
+        if values.keys() >= set(_OPTIONAL.findall(argument))
+        for image in (images if "@{image.*}" in argument else [""])
     ]
-    return [render(one.replace("@{?", "@{"), values, f"process {process.name}") for one in each]
+    return [render(argument.replace("@{?", "@{"), values, f"process {process.name}") for argument in each]
 
 
 def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
     """Return those of the instance's certificates, kubeconfigs and configuration files that ``texts`` name."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for text in texts:
         for match in re.findall(re.escape(str(instance.path)) + r"/[^\s,=:]+", text):
             path = Path(match)
             if path.parent in (instance.pki, instance.config, instance.path / "kubeconfigs") and path.is_file():
-                found.add(path)
-    return found
+                paths.add(path)
+    return paths
 
 
 def probes_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[HttpProbe | None, str]]:
     """Return the probes of a process: a request over HTTP, or None and a path of the API server."""
     where = f"process {process.name}: ready"
-    found: list[tuple[HttpProbe | None, str]] = []
+    probes: list[tuple[HttpProbe | None, str]] = []
     for sign in process.ready:
         if sign.url:
-            found.append((HttpProbe(render(sign.url, values, where), sign.authority, sign.certificate), ""))
+            probes.append((HttpProbe(render(sign.url, values, where), sign.authority, sign.certificate), ""))
         else:
-            found.append((None, render(sign.api, values, where)))
-    return found
+            probes.append((None, render(sign.api, values, where)))
+    return probes

@@ -49,7 +49,7 @@ def name_of(image: ImageSpec) -> str:
 def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
     """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
     recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_packages.UNUSED, *binary_download.go_platform()]
-    files = [_files.sha256_of(image.folder / one) for one in (image.requirements, image.setup) if one]
+    files = [_files.sha256_of(image.folder / name) for name in (image.requirements, image.setup) if name]
     if image.packages or files:
         recipe += [image.packages, image.without, image.python, files]
     if image.program:
@@ -60,17 +60,18 @@ def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Pat
 
 def announce(components: list[Component], cache: Path) -> list[str]:
     """Return lines on the time and space that the images take that are not in the cache."""
-    wanted = [one for part in components for one in part.images if one.debian]
-    lacking = [one for one in wanted if _read(entry_of(one, {}, cache)) is None]
+    wanted = [image for part in components for image in part.images if image.debian]
+    lacking = [image for image in wanted if _read(entry_of(image, {}, cache)) is None]
     return [
-        f"making image {name_of(one)} of Debian packages, once: up to {one.minutes:.0f} min and {one.disk_gib:.1f} GiB"
-        for one in lacking
+        f"making image {name_of(image)} of Debian packages, once: up to {image.minutes:.0f} min and"
+        f" {image.disk_gib:.1f} GiB"
+        for image in lacking
     ]
 
 
 def archives(components: list[Component], cache: Path) -> dict[str, Path]:
     """Return the archives of the images of Debian packages that are in the cache, by name."""
-    wanted = {one.name: entry_of(one, {}, cache) for part in components for one in part.images if one.debian}
+    wanted = {image.name: entry_of(image, {}, cache) for part in components for image in part.images if image.debian}
     return {name: folder / ARCHIVE for name, folder in wanted.items() if _read(folder) is not None}
 
 
@@ -78,23 +79,23 @@ def ensure(
     components: list[Component], programs: Mapping[str, Path], cache: Path, say: Say
 ) -> tuple[dict[str, Path], bool]:
     """Return the archives of all images, and whether any was made. Raises ProcessError."""
-    found, made = {}, False
+    archive_by_name, made = {}, False
     for line in announce(components, cache):
         say(line)
-    for image in (one for part in components for one in part.images):
+    for image in (image for part in components for image in part.images):
         folder = entry_of(image, programs, cache)
         if _read(folder) is None:
             _make(image, programs, folder, say)
             made = True
-        found[image.name] = folder / ARCHIVE
-    return found, made
+        archive_by_name[image.name] = folder / ARCHIVE
+    return archive_by_name, made
 
 
 def check_sums(components: list[Component], archives: Mapping[str, Path]) -> None:
     """Verify the checksums of images, and that no file of their trees was changed. Raises OwnershipError."""
-    wanted = [archives[image.name] for one in components for image in one.images]
-    verify({one: str((_read(one.parent) or {}).get("sha256")) for one in wanted})
-    for folder in (one.parent for one in wanted):
+    wanted = [archives[image.name] for component in components for image in component.images]
+    verify({archive: str((_read(archive.parent) or {}).get("sha256")) for archive in wanted})
+    for folder in (archive.parent for archive in wanted):
         if listing_of(folder / TREE) != (_read(folder) or {}).get("tree"):
             raise OwnershipError(
                 f"{folder / TREE} was changed since it was created: it is not used."
@@ -207,8 +208,8 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
     with tarfile.open(target, "w") as archive:
         _add(archive, "oci-layout", _document({"imageLayoutVersion": "1.0.0"}))
         _add(archive, "index.json", index)
-        for one in (config, manifest):
-            _add(archive, f"blobs/sha256/{hashlib.sha256(one).hexdigest()}", one)
+        for content in (config, manifest):
+            _add(archive, f"blobs/sha256/{hashlib.sha256(content).hexdigest()}", content)
     return digest
 
 

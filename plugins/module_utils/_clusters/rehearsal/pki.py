@@ -49,20 +49,20 @@ def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     created: list[str] = []
-    for name in sorted({"cluster", "front-proxy", *(one.authority for one in wanted)}):
+    for name in sorted({"cluster", "front-proxy", *(certificate.authority for certificate in wanted)}):
         base = authority_file(name)
         authority = None if _stale(folder, base) else _read(folder, base)
         if authority is None:
             # Certificates of the old authority are removed first: they look valid, but would be rejected.
-            for one in wanted:
-                if one.authority == name:
-                    (folder / f"{one.name}.crt").unlink(missing_ok=True)
+            for certificate in wanted:
+                if certificate.authority == name:
+                    (folder / f"{certificate.name}.crt").unlink(missing_ok=True)
             authority = _make_authority(folder, base)
             created.append(base)
-        for one in wanted:
-            if one.authority == name and _stale(folder, one.name):
-                _make_leaf(folder, one, authority)
-                created.append(one.name)
+        for certificate in wanted:
+            if certificate.authority == name and _stale(folder, certificate.name):
+                _make_leaf(folder, certificate, authority)
+                created.append(certificate.name)
     if not (folder / f"{SERVICE_ACCOUNT}.key").is_file() or not (folder / f"{SERVICE_ACCOUNT}.pub").is_file():
         _make_service_account(folder)
         created.append(SERVICE_ACCOUNT)
@@ -101,7 +101,7 @@ def _subject(common_name: str, groups: list[str]) -> Any:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in groups]
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -173,8 +173,8 @@ def _make_leaf(folder: Path, wanted: CertificateSpec, authority: Authority) -> N
         )
     )
     if wanted.serves:
-        names = [x509.DNSName(one) for one in ["localhost", *wanted.names]]
-        addresses = [x509.IPAddress(ipaddress.ip_address(one)) for one in ["127.0.0.1", *wanted.addresses]]
+        names = [x509.DNSName(name) for name in ["localhost", *wanted.names]]
+        addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in ["127.0.0.1", *wanted.addresses]]
         builder = builder.add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
     _write_pair(folder, wanted.name, builder.sign(authority.key, hashes.SHA256()), key)
 

@@ -101,18 +101,18 @@ class Options:
     started: float = 0.0
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
+    def of(cls, params: Mapping[str, Any]) -> Options:
         """Read a module's parameters. Raises InputError."""
-        if not given.get("components_dir"):
+        if not params.get("components_dir"):
             raise InputError("components_dir is empty: no folder to read the components from")
         for name in ("data_dir", "cache_dir"):
-            if "~" in Path(str(given.get(name))).parts:  # not expanded, because there is no home folder
+            if "~" in Path(str(params.get(name))).parts:  # not expanded, because there is no home folder
                 raise InputError(
-                    f"rehearsal_{name} is '{given[name]}', but HOME is not set and user {os.getuid()} has no home"
+                    f"rehearsal_{name} is '{params[name]}', but HOME is not set and user {os.getuid()} has no home"
                     " folder: set HOME to a folder of yours"
                 )
-        names = [one.name for one in dataclasses.fields(cls)]
-        options = cls(**{name: given[name] for name in names if given.get(name) is not None})
+        names = [option.name for option in dataclasses.fields(cls)]
+        options = cls(**{name: params[name] for name in names if params.get(name) is not None})
         if options.nodes_real not in (0, 1):
             raise InputError(f"rehearsal_nodes_real is {options.nodes_real}: 0 or 1 is required")
         if options.nodes_real:

@@ -87,41 +87,44 @@ class Start:
         launch_plan.write_certificates(self.instance, self.components)
         launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
         launch_plan.write_files(self.instance, self.components, self.values)
-        commands = {one.name: launch_plan.command_of(self.instance, one, self.programs, self.values) for one in wanted}
+        commands = {
+            process.name: launch_plan.command_of(self.instance, process, self.programs, self.values)
+            for process in wanted
+        }
         due = [name for name, command in commands.items() if not self._is_current(command)]
         started = [commands[name].process for name in due]
-        names = {name for one in started for name in (one.binary, *one.programs)}
+        names = {name for process in started for name in (process.binary, *process.programs)}
         component_binaries.check_sums(self.programs, names)
-        if any("@{image." in argument for one in started for argument in one.arguments):
+        if any("@{image." in argument for process in started for argument in process.arguments):
             node_images.check_sums(self.components, self.images)
         _raise_file_limit()
         for level in levels(wanted):
-            self._start_level([commands[one.name] for one in level])
-            if any(one.name == "kube-apiserver" for one in level):
+            self._start_level([commands[process.name] for process in level])
+            if any(process.name == "kube-apiserver" for process in level):
                 self._prepare_api()
 
     def _is_current(self, command: Command) -> bool:
         """Return whether the process runs and was started by exactly this command."""
-        found = self.alive.get(command.process.name)
+        running = self.alive.get(command.process.name)
         record = instance_processes.read_record(self.instance.records, command.process.name)
-        if found is None or record is None:
+        if running is None or record is None:
             return False
-        return instance_processes.is_recorded(found, record) and record.recipe == command.recipe
+        return instance_processes.is_recorded(running, record) and record.recipe == command.recipe
 
     def _start_level(self, commands: list[Command]) -> None:
         pids: dict[str, int] = {}
-        due = [one.process.name for one in commands if not self._is_current(one)]
+        due = [command.process.name for command in commands if not self._is_current(command)]
         if due:
             self.say(f"starting {', '.join(due)}")
         for command in commands:
             name = command.process.name
-            found = self.alive.get(name)
-            if found is not None and self._is_current(command):
-                pids[name] = found.pid
+            running = self.alive.get(name)
+            if running is not None and self._is_current(command):
+                pids[name] = running.pid
                 continue
             self.started.add(name)
-            if found is not None:
-                instance_processes.stop(self.instance.path, [found], GRACE)
+            if running is not None:
+                instance_processes.stop(self.instance.path, [running], GRACE)
             child = instance_processes.start(
                 self.instance.path,
                 self.instance.records,
@@ -132,9 +135,9 @@ class Start:
                 command.recipe,
             )
             pids[name] = child.pid
-            self.changes.append(f"{'restarted' if found else 'started'} {name}")
+            self.changes.append(f"{'restarted' if running else 'started'} {name}")
         with ThreadPool(max_workers=len(commands)) as pool:
-            list(pool.map(lambda one: self._await_ready(one.process, pids[one.process.name]), commands))
+            list(pool.map(lambda launched: self._await_ready(launched.process, pids[launched.process.name]), commands))
 
     def _await_ready(self, process: ProcessSpec, pid: int) -> None:
         log = self.instance.log_of(process.name)
@@ -153,7 +156,7 @@ class Start:
 
     def _look_for_listener(self, process: ProcessSpec) -> None:
         """Raise PortTaken if a port of a process that has ended is in use."""
-        for port in (int(str(self.values[f"port.{process.name}.{one}"])) for one in process.ports):
+        for port in (int(str(self.values[f"port.{process.name}.{port}"])) for port in process.ports):
             if not instance_processes.is_port_free(port):
                 user = instance_processes.port_listener(port)
                 raise PortTaken(f"{process.name}: port {port} of {instance_processes.LOOPBACK} is in use by {user}")
@@ -173,16 +176,18 @@ class Start:
     def _prepare_api(self) -> None:
         values = {**self.values, "ca": launch_plan.authority(self.instance)}
         wanted = component_manifests.component_objects(self.components, self.programs, values)
-        self.changes += [f"applied {one}" for one in component_manifests.apply_all(self._api(), wanted, self.timeout)]
+        self.changes += [
+            f"applied {change}" for change in component_manifests.apply_all(self._api(), wanted, self.timeout)
+        ]
         component_manifests.await_described(self._api(), self.components, self.timeout)
 
 
 def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:
     """Return the running processes by name. Processes that share a name are ended."""
-    found = instance_processes.running(instance.path)
-    counts = Counter(one.name for one in found)
-    instance_processes.stop(instance.path, [one for one in found if counts[one.name] > 1], GRACE)
-    return {one.name: one for one in found if counts[one.name] == 1}
+    running = instance_processes.running(instance.path)
+    counts = Counter(process.name for process in running)
+    instance_processes.stop(instance.path, [process for process in running if counts[process.name] > 1], GRACE)
+    return {process.name: process for process in running if counts[process.name] == 1}
 
 
 def _raise_file_limit() -> None:

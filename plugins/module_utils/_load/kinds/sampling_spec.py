@@ -79,7 +79,7 @@ class NoSampler:
 
 def definitions_for(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
     """Check that the definition of each kind of workload has a stage that ends it. Raises InputError."""
-    known = {one.kind: one for one in kinds}
+    known = {kind.kind: kind for kind in kinds}
     for kind in own:
         if kind not in known:
             raise InputError(

@@ -90,21 +90,21 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
     if not stages:
         raise InputError(f"stage definition of {kind}: it has no stages")
     names: list[str] = []
-    for one in stages:
-        _check(kind, one, names)
-        names.append(one["name"])
-    paths = [str(one.get("field", "")) for one in stages]
+    for stage in stages:
+        _check(kind, stage, names)
+        names.append(stage["name"])
+    paths = [str(stage.get("field", "")) for stage in stages]
     return KindStages(
-        api_versions=tuple(str(one) for one in versions) if isinstance(versions, list) else (str(versions),),
+        api_versions=tuple(str(version) for version in versions) if isinstance(versions, list) else (str(versions),),
         kind=kind,
         select=select,
         names=tuple(names),
-        values=_reader([_getter(kind, one) for one in stages]),
-        ends={number: one["ends"] for number, one in enumerate(stages) if one.get("ends")},
+        values=_reader([_getter(kind, stage) for stage in stages]),
+        ends={number: stage["ends"] for number, stage in enumerate(stages) if stage.get("ends")},
         fields=_fields(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
-        running=frozenset(number for number, one in enumerate(stages) if one.get("running")),
-        awaited=tuple(one["condition"] for one in stages if one.get("condition") and not one.get("ends")),
+        running=frozenset(number for number, stage in enumerate(stages) if stage.get("running")),
+        awaited=tuple(stage["condition"] for stage in stages if stage.get("condition") and not stage.get("ends")),
         definition=definition,
         optional=bool(definition.get("optional")),
     )
@@ -112,57 +112,57 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
 
 def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
     """Compile several definitions. Raises InputError for a duplicate kind."""
-    kinds = [compile_kind(one) for one in definitions]
+    kinds = [compile_kind(definition) for definition in definitions]
     seen: set[str] = set()
-    for one in kinds:
-        if one.kind in seen:
-            raise InputError(f"stages: duplicate definition of {one.kind}")
-        seen.add(one.kind)
+    for kind in kinds:
+        if kind.kind in seen:
+            raise InputError(f"stages: duplicate definition of {kind.kind}")
+        seen.add(kind.kind)
     return kinds
 
 
-def _check(kind: str, one: dict[str, Any], names: list[str]) -> None:
-    name = str(one.get("name") or "")
-    where = f"stage '{name or one}' of {kind}"
-    unknown = next((key for key in one if key not in _KEYS), None)
+def _check(kind: str, stage: dict[str, Any], names: list[str]) -> None:
+    name = str(stage.get("name") or "")
+    where = f"stage '{name or stage}' of {kind}"
+    unknown = next((key for key in stage if key not in _KEYS), None)
     if unknown:
         raise InputError(f"{where}: unknown key '{unknown}'{nearest(unknown, _KEYS)}")
     if not name:
         raise InputError(f"{where}: it has no name")
     if name in names:
         raise InputError(f"{where}: duplicate name")
-    sources = [key for key in _SOURCES if key in one]
+    sources = [key for key in _SOURCES if key in stage]
     if len(sources) != 1:
         raise InputError(
             f"{where}: it needs exactly one of {', '.join(_SOURCES)}, it has {', '.join(sources) or 'none'}"
         )
-    if "equals" in one and "field" not in one:
+    if "equals" in stage and "field" not in stage:
         raise InputError(f"{where}: equals goes with field only")
-    writer = str(one.get("writer") or "")
+    writer = str(stage.get("writer") or "")
     if writer not in WRITERS:
         raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
-    gang = one.get("gang") or []
-    wrong = next((one for one in gang if one not in GANG), None) if isinstance(gang, list) else gang
+    gang = stage.get("gang") or []
+    wrong = next((member for member in gang if member not in GANG), None) if isinstance(gang, list) else gang
     if wrong:
         raise InputError(f"{where}: gang '{wrong}' must be a list of {', '.join(GANG)}")
-    if one.get("ends") not in (None, *ENDS):
-        raise InputError(f"{where}: ends '{one['ends']}' is none of {', '.join(ENDS)}")
+    if stage.get("ends") not in (None, *ENDS):
+        raise InputError(f"{where}: ends '{stage['ends']}' is none of {', '.join(ENDS)}")
 
 
 def _fields(stages: Sequence[dict[str, Any]]) -> Shape | None:
     """Return the fields of an object that its stages read, None if an expression may read any."""
-    if any("jmespath" in one for one in stages):
+    if any("jmespath" in stage for stage in stages):
         return None
-    shapes = [of_path(str(one["field"])) if "field" in one else _CONDITIONS for one in stages]
+    shapes = [of_path(str(stage["field"])) if "field" in stage else _CONDITIONS for stage in stages]
     return functools.reduce(merged, shapes, _MESSAGES)
 
 
-def _getter(kind: str, one: dict[str, Any]) -> Getter:
-    if "condition" in one:
-        return _condition(str(one["condition"]))
-    if "field" in one:
-        return _field(str(one["field"]).split("."), one.get("equals"))
-    return _expression(f"stage '{one['name']}' of {kind}", str(one["jmespath"]))
+def _getter(kind: str, stage: dict[str, Any]) -> Getter:
+    if "condition" in stage:
+        return _condition(str(stage["condition"]))
+    if "field" in stage:
+        return _field(str(stage["field"]).split("."), stage.get("equals"))
+    return _expression(f"stage '{stage['name']}' of {kind}", str(stage["jmespath"]))
 
 
 def _reader(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
@@ -174,10 +174,10 @@ def _reader(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tup
 
 def _condition(kind: str) -> Getter:
     def get(_thing: dict[str, Any], conditions: Conditions) -> Value:
-        one = conditions.get(kind)
-        if one is None or one.get("status") != "True":
+        condition = conditions.get(kind)
+        if condition is None or condition.get("status") != "True":
             return None
-        return one.get("lastTransitionTime") or True
+        return condition.get("lastTransitionTime") or True
 
     return get
 
@@ -254,9 +254,9 @@ def why(thing: dict[str, Any], condition: dict[str, Any] | None) -> str | None:
 def hindrance(conditions: Conditions, awaited: Sequence[str]) -> str:
     """Return the message of the first awaited condition of an object that is False; empty if none is."""
     for kind in awaited:
-        one = conditions.get(kind)
-        if one is not None and one.get("status") == "False":
-            message = one.get("message") or one.get("reason")
+        condition = conditions.get(kind)
+        if condition is not None and condition.get("status") == "False":
+            message = condition.get("message") or condition.get("reason")
             if message:
                 return message
     return ""

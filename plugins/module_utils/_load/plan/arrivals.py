@@ -47,14 +47,14 @@ def _json(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     rows = []
     for number, line in lines:
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except ValueError as error:
             raise InputError(f"{where}, line {number}: not JSON: {error}") from error
-        if not isinstance(found, dict):
-            found = {"offset": found}
-        if "offset" not in found:
-            raise InputError(f"{where}, line {number}: it has no offset{nearest('offset', found)}")
-        rows.append(_row(found["offset"], found.get("template"), where, number))
+        if not isinstance(entry, dict):
+            entry = {"offset": entry}
+        if "offset" not in entry:
+            raise InputError(f"{where}, line {number}: it has no offset{nearest('offset', entry)}")
+        rows.append(_row(entry["offset"], entry.get("template"), where, number))
     return rows
 
 
@@ -126,17 +126,17 @@ class Arrivals:
         return len(self.offsets)
 
 
-def draws_from_seed(given: dict[str, Any]) -> bool:
+def draws_from_seed(params: dict[str, Any]) -> bool:
     """Return whether arrivals of this type are random."""
-    return (given.get("type") or CONSTANT) in RANDOM_TYPES
+    return (params.get("type") or CONSTANT) in RANDOM_TYPES
 
 
-def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
+def arrivals(params: dict[str, Any], count: int, seed: int | None) -> Arrivals:
     """Return the arrivals for option ``arrival``. ``count`` 0: the number of steps, ramp, trace or rate × timespan.
 
     Raises InputError naming an invalid type, key or value.
     """
-    asked = {key: value for key, value in given.items() if value is not None}
+    asked = {key: value for key, value in params.items() if value is not None}
     kind = asked.pop("type", None) or CONSTANT
     if kind not in TYPE_KEYS:
         raise InputError(f"unknown arrival type '{kind}'{nearest(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}")
@@ -148,8 +148,8 @@ def arrivals(given: dict[str, Any], count: int, seed: int | None) -> Arrivals:
         return Arrivals({"type": CLOSED, **_closed(asked)}, [None] * count)
     if kind == "trace":
         return _trace(asked, count)
-    found, moments = _SHAPES[kind](asked, count)
-    header = {"type": kind, **found}
+    details, moments = _SHAPES[kind](asked, count)
+    header = {"type": kind, **details}
     if kind not in RANDOM_TYPES:
         return Arrivals(header, list(moments(None)))
     if seed is None:
@@ -170,7 +170,7 @@ def _constant(asked: dict[str, Any], count: int) -> Shape:
     return {"rate": rate}, lambda _draw: (index / rate for index in range(count))
 
 
-def _gaps(kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], gap: Callable[[Any], float]) -> Shape:
+def _gaps(kind: str, asked: dict[str, Any], count: int, details: dict[str, Any], gap: Callable[[Any], float]) -> Shape:
     """Independent gaps of mean 1/rate between one workload and the next, and before the first."""
     rate, _span, count = _pace(kind, asked, count)
 
@@ -180,7 +180,7 @@ def _gaps(kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], g
             now += gap(draw) / rate
             yield now
 
-    return {"rate": rate, **found}, moments
+    return {"rate": rate, **details}, moments
 
 
 def _poisson(asked: dict[str, Any], count: int) -> Shape:
@@ -193,11 +193,11 @@ def _gamma(asked: dict[str, Any], count: int) -> Shape:
 
 
 def _placed(
-    kind: str, asked: dict[str, Any], count: int, found: dict[str, Any], place: Callable[[Any], float]
+    kind: str, asked: dict[str, Any], count: int, details: dict[str, Any], place: Callable[[Any], float]
 ) -> Shape:
     """Each workload has an independent position in the timespan (0 to 1)."""
     rate, span, count = _pace(kind, asked, count)
-    return {"rate": rate, "timespan": span, **found}, lambda draw: iter(
+    return {"rate": rate, "timespan": span, **details}, lambda draw: iter(
         sorted(place(draw) * span for _index in range(count))
     )
 
@@ -222,8 +222,8 @@ def _bimodal(asked: dict[str, Any], count: int) -> Shape:
     def place(draw: Any) -> float:
         return truncated_normal(draw, first if draw() < share else second, spread)
 
-    found = {"spread": spread, "peaks": [first, second], "share": share}
-    return _placed("bimodal", asked, count, found, place)
+    details = {"spread": spread, "peaks": [first, second], "share": share}
+    return _placed("bimodal", asked, count, details, place)
 
 
 def _burst(asked: dict[str, Any], count: int) -> Shape:
@@ -315,15 +315,15 @@ def _trace(asked: dict[str, Any], count: int) -> Arrivals:
 
 
 def _closed(asked: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     for key in ("batch", "at_once"):
         if asked.get(key):
-            found[key] = int(_number(CLOSED, key, asked[key], least=1))
+            details[key] = int(_number(CLOSED, key, asked[key], least=1))
     if asked.get("delay"):
-        if "batch" not in found:
+        if "batch" not in details:
             raise InputError("arrival type 'closed': delay is the pause between two batches and requires batch")
-        found["delay"] = _number(CLOSED, "delay", asked["delay"], least=0)
-    return found
+        details["delay"] = _number(CLOSED, "delay", asked["delay"], least=0)
+    return details
 
 
 def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:

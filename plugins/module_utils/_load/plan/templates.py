@@ -280,18 +280,18 @@ class _Renderer:
                 f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
             ) from error
         try:
-            found = [
+            manifests = [
                 manifest
                 for manifest in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
                 if manifest is not None
             ]
         except yaml.YAMLError as error:
             raise InputError(f"template '{self.template.name}' does not give YAML: {error}") from error
-        if not found:
+        if not manifests:
             raise InputError(f"template '{self.template.name}' gives no object")
-        for number, manifest in enumerate(found, 1):
-            self._finish(manifest, number, len(found), name, ours)
-        return found
+        for number, manifest in enumerate(manifests, 1):
+            self._finish(manifest, number, len(manifests), name, ours)
+        return manifests
 
     def _finish(self, manifest: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
         where = f"template '{self.template.name}', document {number} of {of}"
@@ -300,14 +300,15 @@ class _Renderer:
         metadata = manifest.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise InputError(f"{where}: metadata must be a dictionary")
-        given = metadata.setdefault("name", name)
-        if number == of and given != name:
+        written = metadata.setdefault("name", name)
+        if number == of and written != name:
             raise InputError(
-                f"{where}: the workload's metadata.name is '{given}', it must be {{{{ name }}}} ('{name}')"
+                f"{where}: the workload's metadata.name is '{written}', it must be {{{{ name }}}} ('{name}')"
             )
-        if name not in str(given):
+        if name not in str(written):
             raise InputError(
-                f"{where}: metadata.name '{given}' must hold {{{{ name }}}}, else two workloads would share the object"
+                f"{where}: metadata.name '{written}' must hold {{{{ name }}}}, else two workloads would"
+                " share the object"
             )
         metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
         try:

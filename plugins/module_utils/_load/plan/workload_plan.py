@@ -109,10 +109,10 @@ def make_plan(
     return Plan(header, workloads)
 
 
-def seed_for(path: Path, given: int | None, drawn: bool) -> int | None:
+def seed_for(path: Path, seed: int | None, drawn: bool) -> int | None:
     """Return the seed of a load: the given one, else that of its plan, else a new one if its arrivals are random."""
-    if given is not None or not drawn:
-        return given
+    if seed is not None or not drawn:
+        return seed
     import secrets
 
     held = read(path).header["seed"] if path.exists() else None
@@ -140,12 +140,12 @@ def write(path: Path, plan: Plan) -> None:
 def read_header(path: Path) -> dict[str, Any]:
     """Return the header of a plan, without its workloads. Raises DataError if it is missing or of another version."""
     try:
-        found: dict[str, Any] = next(files.read_lines(path), {})
+        header: dict[str, Any] = next(files.read_lines(path), {})
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    if found.get("schema") != SCHEMA:
+    if header.get("schema") != SCHEMA:
         raise DataError(f"{path}: not a plan of schema {SCHEMA}")
-    return found
+    return header
 
 
 def read(path: Path) -> Plan:

@@ -98,7 +98,7 @@ def joined_result(
     counted = {**counts, "planned": planned, "unknown": len(unknown)}
     late = recorded.late
     total = quantiles.summary([client_result for some in late.values() for client_result in some])
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "changed": any(client_result["changed"] for client_result in each),
         "counts": counted,
         "timed_out": any(client_result["timed_out"] for client_result in each),
@@ -122,11 +122,11 @@ def joined_result(
         "seconds": round(seconds, 3),
         "clients": [_of_client(client, results[client], late.get(client, [])) for client in sorted(results)],
     }
-    return {**found, "msg": _message(request, found)}
+    return {**result, "msg": _message(request, result)}
 
 
-def _of_client(client: int, found: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
-    kept = {name: found[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
+def _of_client(client: int, result: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
+    kept = {name: result[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
     return {"client": client, "lateness": quantiles.summary(late), **kept}
 
 
@@ -152,7 +152,7 @@ class _Recorded:
 
 
 def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
-    found = _Recorded()
+    recorded = _Recorded()
     kinds = set()
     if lost:
         header = workload_plan.read_header(request.point_dir / "plan.jsonl")
@@ -166,36 +166,36 @@ def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
             continue
         if row["index"] not in seen:
             seen.add(row["index"])
-            found.late.setdefault(client, []).append(row["sent"] - row["intended"])
+            recorded.late.setdefault(client, []).append(row["sent"] - row["intended"])
         if client in lost and row["kind"] in kinds and row["outcome"] in ledger.FINAL:
-            found.outcomes[row["index"]] = row["outcome"]
-    return found
+            recorded.outcomes[row["index"]] = row["outcome"]
+    return recorded
 
 
 def _refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     total: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for row in (refusal for found in each for refusal in found["refusals"]):
+    for row in (refusal for client_result in each for refusal in client_result["refusals"]):
         known = total.setdefault((row["kind"], row["status"], row["reason"]), {**row, "count": 0})
         known["count"] += row["count"]
     return sorted(total.values(), key=lambda row: -int(row["count"]))[:_NAMED]
 
 
-def _message(request: LoadSpec, found: Mapping[str, Any]) -> str:
-    counts = found["counts"]
+def _message(request: LoadSpec, result: Mapping[str, Any]) -> str:
+    counts = result["counts"]
     created = counts[ledger.CREATED] + counts[ledger.ALREADY_MINE]
-    parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {found['rate']:.1f}/s"]
+    parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {result['rate']:.1f}/s"]
     if request.wait:
         parts.append(f"{counts['succeeded']} succeeded")
     for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "unfinished", "unknown", "retries"):
         if counts.get(name):
             parts.append(f"{counts[name]} {name}")
-    late = found["lateness"]
+    late = result["lateness"]
     if late is not None:
-        known = [client for client in found["clients"] if client["lateness"]]
+        known = [client for client in result["clients"] if client["lateness"]]
         worst = max(known, key=lambda entry: float(entry["lateness"]["p99"]))
         of_worst = f"client {worst['client']}: {worst['lateness']['p99'] * 1000:.1f}"
         parts.append(f"sent P99 {late['p99'] * 1000:.1f} ms late ({of_worst})")
-        if not found["on_time"]:
-            parts.append(f"which is more than the {found['max_lateness'] * 1000:g} ms allowed")
-    text = f"workload {request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
-    return f"{text}. The load was ended early: {found['stopped']}" if found["stopped"] else text
+        if not result["on_time"]:
+            parts.append(f"which is more than the {result['max_lateness'] * 1000:g} ms allowed")
+    text = f"workload {request.point}: {', '.join(parts)}, in {result['seconds']:.0f} s"
+    return f"{text}. The load was ended early: {result['stopped']}" if result["stopped"] else text

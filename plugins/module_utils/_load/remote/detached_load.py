@@ -85,8 +85,8 @@ class LoadDirectory:
             known = files.read_json(self.process)
         except DataError:
             return None
-        found = Process(known["pid"], known["ticks"])
-        return found if known["boot"] == boot_id() and found.lives() else None
+        process = Process(known["pid"], known["ticks"])
+        return process if known["boot"] == boot_id() and process.lives() else None
 
 
 def start(
@@ -152,24 +152,24 @@ def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
             stream.seek(offset)
             data = stream.read()
     whole = data[: data.rfind(b"\n") + 1]
-    found: dict[str, Any] = {"state": state, "lines": whole.decode(errors="replace").splitlines()}
-    found["offset"] = offset + len(whole)
+    report: dict[str, Any] = {"state": state, "lines": whole.decode(errors="replace").splitlines()}
+    report["offset"] = offset + len(whole)
     if state == ENDED:
-        found["outcome"] = files.read_json(directory.result)
-        found["files"] = point_files(directory)
-        found["step_files"] = sorted(str(path) for path in directory.step.iterdir() if path.is_file())
+        report["outcome"] = files.read_json(directory.result)
+        report["files"] = point_files(directory)
+        report["step_files"] = sorted(str(path) for path in directory.step.iterdir() if path.is_file())
     if directory.counts.exists():
-        found["counts"] = files.read_json(directory.counts)
+        report["counts"] = files.read_json(directory.counts)
     if state == DIED:
-        found["log"] = directory.log.read_text(errors="replace")[-1000:] if directory.log.exists() else ""
-    return found
+        report["log"] = directory.log.read_text(errors="replace")[-1000:] if directory.log.exists() else ""
+    return report
 
 
 def point_files(directory: LoadDirectory) -> list[str]:
     """Return the files of the point; of one client of several without its part of the plan."""
-    found = sorted(directory.point.glob("*.jsonl"))
+    paths = sorted(directory.point.glob("*.jsonl"))
     several = files.read_json(directory.request)["request"].get("clients", 1) > 1
-    return [str(path) for path in found if not (several and path.name == PLAN)]
+    return [str(path) for path in paths if not (several and path.name == PLAN)]
 
 
 def apply(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def apply(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
     if params["state"] == "absent":
         return {"changed": remove(directory)}
     if params["state"] == "status":
-        found = status(directory, params["offset"])
-        return {"changed": False, "load_state": found.pop("state"), **found}
+        report = status(directory, params["offset"])
+        return {"changed": False, "load_state": report.pop("state"), **report}
     request = remote_parameters(params["request"], params["run_id"], params["point"])
     new = start(directory, request, params["kubeconfig_content"], params["lock"])
     return {"changed": new, "found": not new}
@@ -206,25 +206,25 @@ def remove(directory: LoadDirectory) -> bool:
 
 def end(directory: LoadDirectory) -> None:
     """Send SIGTERM to the load, which then writes its result; SIGKILL to its session if it does not end."""
-    found = directory.living()
+    process = directory.living()
     # Its session includes the sampler.
-    if found is not None and processes.end([found], GRACE_PERIOD, session=True):
-        raise ProcessError(f"the load, process {found.pid}, did not end")
+    if process is not None and processes.end([process], GRACE_PERIOD, session=True):
+        raise ProcessError(f"the load, process {process.pid}, did not end")
 
 
 def main(folder: str) -> int:
     """Run as the process that start() starts: take over the lock, apply the load, write the result."""
     path = Path(folder)
     directory = LoadDirectory(path.parent.parent, path.parent.name, path.name)
-    given = files.read_json(directory.request)
+    settings = files.read_json(directory.request)
     lock_path = directory.path / "lock-elsewhere.json"
     outcome: dict[str, Any] = {"ok": False, "error": "ProcessError", "msg": "the load ended without a result"}
     try:
-        if given["lock"]:
-            _take_over(given["lock"], directory, lock_path)
-        request, progress = LoadSpec.from_params(given["request"]), Progress(str(directory.progress), Step(None))
+        if settings["lock"]:
+            _take_over(settings["lock"], directory, lock_path)
+        request, progress = LoadSpec.from_params(settings["request"]), Progress(str(directory.progress), Step(None))
         load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
-        with exit_with_parent() if given["tied"] else contextlib.nullcontext():
+        with exit_with_parent() if settings["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
         outcome = {"ok": False, "error": error.cause, "msg": str(error)}

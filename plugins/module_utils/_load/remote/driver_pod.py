@@ -133,11 +133,11 @@ def lost_clients(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods:
 
 def indexes(text: str) -> set[int]:
     """Return the numbers of a list of intervals, such as 1,3-5."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for interval in filter(None, text.split(",")):
         first, _dash, last = interval.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 JOB = Kind("batch/v1", "Job", "jobs", True)
@@ -207,9 +207,9 @@ class DriverPod:
         self._create(pod_manifests.job(spec))
         uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
-        given = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
+        config_data = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
         urls = self.store.secret() if self.store is not None else {}
-        for grant in (*pod_manifests.owned_objects(spec, uid, given, config, urls), *grants):
+        for grant in (*pod_manifests.owned_objects(spec, uid, config_data, config, urls), *grants):
             self._create(grant)
         client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
         self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
@@ -224,8 +224,8 @@ class DriverPod:
         """Wait until the namespace of the point before is gone: the API server refuses objects in it meanwhile."""
 
         def look() -> tuple[bool | None, str]:
-            found = self.client.get(NAMESPACE, self.spec.home, metadata_only=True)
-            deleted = found is not None and "deletionTimestamp" in found["metadata"]
+            namespace = self.client.get(NAMESPACE, self.spec.home, metadata_only=True)
+            deleted = namespace is not None and "deletionTimestamp" in namespace["metadata"]
             return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
 
         waiting.wait_until(
@@ -277,23 +277,23 @@ class DriverPod:
 
     # End
 
-    def fetch(self, found: PodsState, request: LoadSpec, step_dir: Path | None) -> dict[int, Path]:
+    def fetch(self, pods: PodsState, request: LoadSpec, step_dir: Path | None) -> dict[int, Path]:
         """Fetch what the clients have handed over; return the folder of each with its files.
 
         Joins them to those of the point. Appends the files of the role call of client 0 to the ones in ``step_dir``.
         """
         folders = {}
-        for number, state in enumerate(found.clients):
+        for number, state in enumerate(pods.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(result_sync.fetch_results, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
             index = self.retry.call(f"fetching the files of client {number}", get)
             self._fetch_archive(state, folder)
             if not index and state.ended and not state.failed:
                 raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
-        client_results.join_files(request.point_dir, folders, self.spec.clients, found.lost)
+        client_results.join_files(request.point_dir, folders, self.spec.clients, pods.lost)
         size = sum(path.stat().st_size for folder in folders.values() for path in folder.iterdir())
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
-        for sent in [sent for client in found.clients for sent in (client.result or {}).get("parcels", [])]:
+        for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
                 get_step = partial(result_sync.fetch_file, self.client, self.spec.home, sent)

@@ -79,66 +79,66 @@ class PodsFollower:
         """
         spec, retry = self._pod.spec, self._pod.retry
         while True:
-            found = retry.call("following it", self._pod.status)
-            if not found.there:
+            pods = retry.call("following it", self._pod.status)
+            if not pods.there:
                 raise ProcessError(f"the load of run {spec.run} was deleted")
-            self._show(found)
-            if found.over:
-                return found
-            if any(client.failed for client in found.clients):
+            self._show(pods)
+            if pods.over:
+                return pods
+            if any(client.failed for client in pods.clients):
                 # The others would wait for it, or measure another load.
                 retry.call("ending the other clients", self._pod.stop)
                 return retry.call("following it", self._pod.status)
-            unstarted = self._unstarted(found)
+            unstarted = self._unstarted(pods)
             if unstarted:
                 retry.call("ending the other clients", self._pod.stop)
-                return replace(found, unstarted=unstarted)
-            self._collect(found)
-            self._check_signs(found)
+                return replace(pods, unstarted=unstarted)
+            self._collect(pods)
+            self._check_signs(pods)
             time.sleep(POLL_INTERVAL * max(1.0, spec.clients / FAST_POLLING_CLIENTS))
 
-    def _unstarted(self, found: PodsState) -> dict[int, str]:
+    def _unstarted(self, pods: PodsState) -> dict[int, str]:
         """Return the clients that are lost, if the others wait for them, and why they are."""
         now = time.monotonic()
         vain = {
-            number: found.words(number)
-            for number, client in enumerate(found.clients)
-            if not client.beat and found.words(number).partition(":")[0] in TERMINAL_REASONS
+            number: pods.words(number)
+            for number, client in enumerate(pods.clients)
+            if not client.beat and pods.words(number).partition(":")[0] in TERMINAL_REASONS
         }
         self._hopeless = {number: self._hopeless.get(number, now) for number in vain}
         given_up = {number: why for number, why in vain.items() if now - self._hopeless[number] >= TERMINAL_TOLERANCE}
-        gone = {**given_up, **found.lost}
+        gone = {**given_up, **pods.lost}
         if gone and not self._started:
             self._started = self._pod.retry.call("looking for the common start", self._has_started)
         return {} if self._started else gone
 
-    def _show(self, found: PodsState) -> None:
-        if len(found.clients) == 1:
-            (state,) = found.clients
+    def _show(self, pods: PodsState) -> None:
+        if len(pods.clients) == 1:
+            (state,) = pods.clients
             new = state.count - self._shown
             for line in state.lines[-new:] if new > 0 else ():
                 self._pod.say(line)
             self._shown = max(self._shown, state.count)
-        elif any(client.beat for client in found.clients):
-            counts = [client.counts for client in found.clients]
+        elif any(client.beat for client in pods.clients):
+            counts = [client.counts for client in pods.clients]
             seconds = time.monotonic() - self._began
             line = client_results.progress_line(self._pod.spec.point, self._planned, counts, len(counts), seconds)
             if line.rpartition(",")[0] != self._line:
                 self._line = line.rpartition(",")[0]
                 self._pod.say(line)
         waiting = "; ".join(
-            f"client {number}: {found.words(number)}"
-            for number, state in enumerate(found.clients)
-            if not state.ended and found.words(number) != "Running"
+            f"client {number}: {pods.words(number)}"
+            for number, state in enumerate(pods.clients)
+            if not state.ended and pods.words(number) != "Running"
         )
         if waiting != self._waiting:
             self._waiting = waiting
             self._pod.say(f"waits for its pods: {waiting}" if waiting else "all pods run")
 
-    def _collect(self, found: PodsState) -> None:
+    def _collect(self, pods: PodsState) -> None:
         """Replace the URLs of clients that hold their files. Raises ProcessError if no S3 server is set."""
         holding = {
-            number: client.holds for number, client in enumerate(found.clients) if client.holds and not client.ended
+            number: client.holds for number, client in enumerate(pods.clients) if client.holds and not client.ended
         }
         if not holding:
             return
@@ -156,14 +156,14 @@ class PodsFollower:
             self._renewed = time.monotonic()
             self._pod.retry.call("renewing the URLs of the uploads", self._pod.renew)
 
-    def _check_signs(self, found: PodsState) -> None:
+    def _check_signs(self, pods: PodsState) -> None:
         now, spec = time.monotonic(), self._pod.spec
-        for number, client in enumerate(found.clients):
+        for number, client in enumerate(pods.clients):
             if client.beat != self._beats[number]:
                 self._beats[number], self._heard[number] = client.beat, now
-            if client.ended or number in found.lost:
+            if client.ended or number in pods.lost:
                 continue
-            words = found.words(number)
+            words = pods.words(number)
             if not client.beat and now - self._began > self._start_timeout:
                 raise WaitTimeout(
                     f"the pod of client {number} of {spec.name} did not start within {self._start_timeout:g} s: {words}"
@@ -179,18 +179,18 @@ class LoadInPod:
     where = "the load in the driver cluster"
     host = remote_load.DRIVER_POD
 
-    def __init__(self, given: Mapping[str, Any], client: Client, step: Step) -> None:
-        """``given``: the module's parameters. ``client``: of the driver cluster."""
-        spec = DriverPodSpec.from_params(given)
-        say = step.reporter(given["progress_file"], "driver pod")
-        recorded = (remote_load.read(Path(given["point_dir"])) or {}).get("collect") or {}
+    def __init__(self, params: Mapping[str, Any], client: Client, step: Step) -> None:
+        """``params``: the module's parameters. ``client``: of the driver cluster."""
+        spec = DriverPodSpec.from_params(params)
+        say = step.reporter(params["progress_file"], "driver pod")
+        recorded = (remote_load.read(Path(params["point_dir"])) or {}).get("collect") or {}
         clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
-        self.store = ResultStore.from_params(given, spec.run, spec.point, clients)
+        self.store = ResultStore.from_params(params, spec.run, spec.point, clients)
         self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
-        self.pod = DriverPod(client, spec, say, given["elsewhere_reconnect"], self.store)
+        self.pod = DriverPod(client, spec, say, params["elsewhere_reconnect"], self.store)
         self.root = spec.namespace
         self.retry = self.pod.retry
-        self._given = given
+        self._given = params
         self._step = step
         self._began = time.monotonic()
 
@@ -201,9 +201,9 @@ class LoadInPod:
 
     @cached_property
     def _request(self) -> LoadSpec:
-        given = self._given
-        target = {"kubeconfig": given["kubeconfig"], "context": given["context"]}
-        return LoadSpec.from_params({**self._asked, **target, "point_dir": given["point_dir"]})
+        params = self._given
+        target = {"kubeconfig": params["kubeconfig"], "context": params["context"]}
+        return LoadSpec.from_params({**self._asked, **target, "point_dir": params["point_dir"]})
 
     @cached_property
     def _planned(self) -> int:
@@ -212,7 +212,7 @@ class LoadInPod:
 
     def begin(self, recorded: bool) -> bool:
         """See RemoteLoad."""
-        given, pod, request = self._given, self.pod, self._request
+        params, pod, request = self._given, self.pod, self._request
         if self.retry.call("looking for it", pod.check):
             pod.say("found the load again by its run id")
             self.retry.call("renewing the URLs of the uploads", pod.renew)
@@ -223,7 +223,7 @@ class LoadInPod:
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
-        lock = remote_load.held_lock(given["lock_dir"], api_host(load(request.kubeconfig, request.context)))
+        lock = remote_load.held_lock(params["lock_dir"], api_host(load(request.kubeconfig, request.context)))
         pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
         return False
 
@@ -243,9 +243,9 @@ class LoadInPod:
 
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
-        found: PodsState = ended["state"]
-        folders = self.pod.fetch(found, self._request, step_dir)
-        outcome = self._outcome(found)
+        pods: PodsState = ended["state"]
+        folders = self.pod.fetch(pods, self._request, step_dir)
+        outcome = self._outcome(pods)
         for folder in folders.values():
             shutil.rmtree(folder)
         for leftover in (point_dir / FOLDER / self.pod.spec.run, point_dir / FOLDER):
@@ -253,26 +253,26 @@ class LoadInPod:
                 leftover.rmdir()
         return outcome
 
-    def _outcome(self, found: PodsState) -> Mapping[str, Any]:
+    def _outcome(self, pods: PodsState) -> Mapping[str, Any]:
         """Return the outcome of all clients. Their files were joined."""
-        if found.unstarted:
-            return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(found.unstarted)}"}
-        outcomes = {number: client.result["outcome"] for number, client in enumerate(found.clients) if client.result}
-        several = len(found.clients) > 1
+        if pods.unstarted:
+            return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(pods.unstarted)}"}
+        outcomes = {number: client.result["outcome"] for number, client in enumerate(pods.clients) if client.result}
+        several = len(pods.clients) > 1
         failed = {number: client for number, client in outcomes.items() if not client["ok"]}
         if failed:
             number, outcome = min(failed.items())
             return (
-                {**outcome, "msg": f"client {number} of {len(found.clients)}: {outcome['msg']}"} if several else outcome
+                {**outcome, "msg": f"client {number} of {len(pods.clients)}: {outcome['msg']}"} if several else outcome
             )
         if not outcomes:
-            why = "; ".join(sorted(set(found.lost.values())))
+            why = "; ".join(sorted(set(pods.lost.values())))
             return {"ok": False, "error": "ProcessError", "msg": f"the load died without a result: {why}"}
         if not several:
             return dict(outcomes[0])
         results = {number: client["result"] for number, client in outcomes.items()}
         seconds = time.monotonic() - self._began
-        result = client_results.joined_result(self._request, self._planned, results, found.lost, seconds)
+        result = client_results.joined_result(self._request, self._planned, results, pods.lost, seconds)
         self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
         self.pod.say(result["msg"])
         return {"ok": True, "result": result}
@@ -311,26 +311,26 @@ def apply(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     return absent(params, step) if params["state"] == "absent" else present(params, step)
 
 
-def present(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def present(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
-    with Client.from_kubeconfig(given["driver_kubeconfig"], given["driver_context"]) as client:
-        step_dir = Path(given["step_dir"]) if given["step_dir"] else None
-        return remote_load.run(LoadInPod(given, client, step), Path(given["point_dir"]), step_dir)
+    with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
+        step_dir = Path(params["step_dir"]) if params["step_dir"] else None
+        return remote_load.run(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
 
 
-def absent(given: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def absent(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
-    point_dir = Path(given["point_dir"])
+    point_dir = Path(params["point_dir"])
     record = remote_load.read(point_dir) or {}
-    with Client.from_kubeconfig(given["driver_kubeconfig"], given["driver_context"]) as client:
-        found = LoadInPod(given, client, step)
-        if found.store is not None and record.get("state") == remote_load.STARTED:
-            found.pod.remove()  # even if the S3 server cannot be reached
-            _rescue(found.store, point_dir, found.pod.say)
-        elif record.get("collect") and found.store is None:
+    with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
+        pod_load = LoadInPod(params, client, step)
+        if pod_load.store is not None and record.get("state") == remote_load.STARTED:
+            pod_load.pod.remove()  # even if the S3 server cannot be reached
+            _rescue(pod_load.store, point_dir, pod_load.pod.say)
+        elif record.get("collect") and pod_load.store is None:
             where = f"bucket {record['collect']['bucket']}, {', '.join(record['collect']['keys'][:3])}"
-            found.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
-        return remote_load.remove(found, point_dir)
+            pod_load.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
+        return remote_load.remove(pod_load, point_dir)
 
 
 def _rescue(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:

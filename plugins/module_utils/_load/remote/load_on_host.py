@@ -37,7 +37,7 @@ class LoadOnHost:
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        params: Mapping[str, Any],
         request: Callable[[], Mapping[str, Any]],
         call: Callable[[dict[str, Any]], Mapping[str, Any]],
         fetch_file: Callable[[str, str], Any],
@@ -45,8 +45,8 @@ class LoadOnHost:
     ) -> None:
         self.where = self.host = retry.who
         self.collect: Mapping[str, Any] | None = None  # ssh has no maximum size
-        self.root = str(given.get("elsewhere_dir") or "")
-        self._given = given
+        self.root = str(params.get("elsewhere_dir") or "")
+        self._given = params
         self._read_request = request
         self._call_once = call
         self._fetch_file = fetch_file
@@ -59,24 +59,24 @@ class LoadOnHost:
         if state != detached_load.ABSENT:
             self.retry.say(f"found the load again by its run id, {state}")
             return True
-        found = bool(self._lasting("starting it", state="present", **self._request())["found"])
-        self.retry.say("found the load again" if found else "started the load")
-        return found
+        existed = bool(self._lasting("starting it", state="present", **self._request())["found"])
+        self.retry.say("found the load again" if existed else "started the load")
+        return existed
 
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad."""
         offset, pause = 0, 1.0
         while True:
-            found = self._lasting("following it", state="status", offset=offset)
-            for line in found["lines"]:
+            report = self._lasting("following it", state="status", offset=offset)
+            for line in report["lines"]:
                 self.retry.say(line)
-            offset = found["offset"]
-            if found["load_state"] == detached_load.ENDED:
-                return found
-            if found["load_state"] != detached_load.RUNNING:
+            offset = report["offset"]
+            if report["load_state"] == detached_load.ENDED:
+                return report
+            if report["load_state"] != detached_load.RUNNING:
                 raise ProcessError(
-                    f"{self.host}: the load of run {self._given['run_id']} {found['load_state']} without a result: "
-                    f"{found.get('log') or 'it left no log'}"
+                    f"{self.host}: the load of run {self._given['run_id']} {report['load_state']} without a result: "
+                    f"{report.get('log') or 'it left no log'}"
                 )
             time.sleep(pause)
             pause = min(pause * 2, float(self._given.get("elsewhere_interval", 10)))

@@ -39,16 +39,16 @@ def directories(request: LoadSpec) -> list[LoadDirectory]:
     return [LoadDirectory(root, request.run, f"{number:03d}") for number in range(request.clients)]
 
 
-def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number: int) -> bool:
+def start_client(params: Mapping[str, Any], request: LoadSpec, plan: Plan, number: int) -> bool:
     """Start a client, or start it again after it has died; return whether it was started.
 
-    given: parameters of workload_submit. plan: of all clients.
+    params: parameters of workload_submit. plan: of all clients.
     """
     directory = directories(request)[number]
     aside = request.point_dir / FOLDER / f".plan-{number:03d}.jsonl"
     aside.parent.mkdir(parents=True, exist_ok=True)
     workload_plan.write(aside, workload_plan.part_of(plan, Part(number, request.clients)))
-    asked = {name: given[name] for name in load_spec.SUBMIT}
+    asked = {name: params[name] for name in load_spec.SUBMIT}
     # The options of the module are checked again there; the plan has the seed.
     asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
     config = kubeconfig.standalone(request.kubeconfig, request.context)
@@ -57,7 +57,7 @@ def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number
     return new
 
 
-def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progress) -> dict[str, Any]:
+def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progress) -> dict[str, Any]:
     """Run all clients, wait for them, join their files; return the result of workload_submit and ``clients``.
 
     Raises InputError before anything is created; ProcessError with the error of a client; Interrupted.
@@ -67,15 +67,15 @@ def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progr
     if done.exists():
         return {**files.read_json(done), "changed": False}
     plan = prepare_load.write_plan(request, request.clients)
-    found = directories(request)
-    for client in found:
+    clients = directories(request)
+    for client in clients:
         if client.state() == detached_load.ENDED and not files.read_json(client.result)["ok"]:
             client.result.unlink()  # interrupted: it goes on
     try:
         with signals.interrupt_recorded(request.lock_lost) as stop:
-            outcomes = _follow(given, request, plan, stop, progress, began)
+            outcomes = _follow(params, request, plan, stop, progress, began)
     finally:
-        for client in found:
+        for client in clients:
             detached_load.end(client)
         _collect(request)
     failed = {number: client for number, client in outcomes.items() if not client["ok"]}
@@ -93,7 +93,7 @@ def run(given: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progr
 
 
 def _follow(
-    given: Mapping[str, Any],
+    params: Mapping[str, Any],
     request: LoadSpec,
     plan: Plan,
     stop: signals.Interrupt,
@@ -101,12 +101,12 @@ def _follow(
     began: float,
 ) -> dict[int, dict[str, Any]]:
     """Start the clients, and again those that die; return the outcome of each."""
-    found = directories(request)
+    clients = directories(request)
     starts = [0] * request.clients
     outcomes: dict[int, dict[str, Any]] = {}
-    while len(outcomes) < len(found):
+    while len(outcomes) < len(clients):
         counts = []
-        for number, directory in enumerate(found):
+        for number, directory in enumerate(clients):
             state = detached_load.status(directory, 0)
             counts.append(state.get("counts", {}))
             if number in outcomes:
@@ -119,7 +119,7 @@ def _follow(
                 starts[number] += 1
                 if starts[number] > _DEATHS:
                     raise ProcessError(f"client {number} died {_DEATHS} times: {state.get('log', '')}")
-                start_client(given, request, plan, number)
+                start_client(params, request, plan, number)
         line = client_results.progress_line(
             request.point, len(plan.workloads), counts, request.clients, time.monotonic() - began
         )

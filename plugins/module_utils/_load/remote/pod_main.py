@@ -107,11 +107,11 @@ def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the part of one client of the load whose Secret is mounted in ``given``; return the exit code of the pod.
+    """Run the part of one client of the load whose Secret is mounted in ``config_dir``; return the exit code of the pod.
 
     After another code than 0, Kubernetes makes the pod again.
     """
-    name, namespace, given, access, work = arguments
+    name, namespace, config_dir, access, work = arguments
     over = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: over.set())
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
         pod = ClientInPod(client, namespace, name, int(os.environ[INDEX]), over)
         if pod.has_ended(pod.number):
             return 0  # the pod before was killed after its last report
-        return pod.run(Path(given), Path(work), ours)
+        return pod.run(Path(config_dir), Path(work), ours)
 
 
 class ClientInPod:
@@ -140,13 +140,13 @@ class ClientInPod:
     def has_ended(self, number: int) -> bool:
         """Return whether a client has reported its end."""
         get = partial(self._client.get, result_sync.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
-        found = retry(get, self._over) or {}
-        return bool((found.get("data") or {}).get("state") == detached_load.ENDED)
+        config_map = retry(get, self._over) or {}
+        return bool((config_map.get("data") or {}).get("state") == detached_load.ENDED)
 
-    def run(self, given: Path, work: Path, ours: str) -> int:
+    def run(self, config_dir: Path, work: Path, ours: str) -> int:
         """Run the load, and report its end unless it has to be continued; return the exit code. ours: a kubeconfig."""
-        asked = json.loads(gzip.decompress((given / REQUEST).read_bytes()))
-        request, target = asked["request"], given / KUBECONFIG
+        asked = json.loads(gzip.decompress((config_dir / REQUEST).read_bytes()))
+        request, target = asked["request"], config_dir / KUBECONFIG
         config = target.read_text(encoding="utf-8") if target.exists() else ours
         directory = detached_load.LoadDirectory(work / "loads", request["run_id"], request["point"])
         directory.point.mkdir(parents=True)
@@ -160,14 +160,14 @@ class ClientInPod:
         except SeatrialError as error:
             outcome: Mapping[str, Any] = {"ok": False, "error": error.cause, "msg": str(error)}
         else:
-            found = self._follow(directory, files, request["clients"])
+            report = self._follow(directory, files, request["clients"])
             retry(files.send, self._over)
-            outcome = found.get("outcome") or {"ok": False, "msg": found.get("log", "")}
-            if found["state"] != detached_load.ENDED or (self._over.is_set() and not outcome["ok"]):
+            outcome = report.get("outcome") or {"ok": False, "msg": report.get("log", "")}
+            if report["state"] != detached_load.ENDED or (self._over.is_set() and not outcome["ok"]):
                 sys.stderr.write(f"{outcome['msg']}\n")
                 return 1
             if self.number == 0:
-                parcels = self._send_step_files(found["step_files"], asked["metadata"])
+                parcels = self._send_step_files(report["step_files"], asked["metadata"])
             if files.held:
                 try:
                     parcels.append(self._upload(directory, outcome, asked["collect"]["patience"]))
@@ -208,14 +208,14 @@ class ClientInPod:
             if self._over.is_set() and not ending:
                 ending = True
                 detached_load.end(directory)
-            found = detached_load.status(directory, offset)
-            offset = found["offset"]
-            self._status.add(found["lines"] if clients == 1 else ())
-            if found["state"] != detached_load.RUNNING:
-                return found
+            report = detached_load.status(directory, offset)
+            offset = report["offset"]
+            self._status.add(report["lines"] if clients == 1 else ())
+            if report["state"] != detached_load.RUNNING:
+                return report
             now = time.monotonic()
-            if found["lines"] or found.get("counts", {}) != counts or now - self._status.written >= HEARTBEAT:
-                counts = found.get("counts", {})
+            if report["lines"] or report.get("counts", {}) != counts or now - self._status.written >= HEARTBEAT:
+                counts = report.get("counts", {})
                 _log_api_error(partial(self._status.write, detached_load.RUNNING, counts=counts))
             if now >= due:
                 # Soon at first: they then have the start of the schedule, on which a pod that is made again continues.

@@ -40,9 +40,9 @@ _PACKED = (_OURS, "ansible.module_utils")
 
 def archive() -> bytes:
     """Return the code as a zip: the archive from which Ansible runs this module, or one of what pod_main imports."""
-    found = ansible_archive()
-    if found is not None:
-        return found.read_bytes()
+    package = ansible_archive()
+    if package is not None:
+        return package.read_bytes()
     content = _modules(pod_main.__name__)
     for name in list(content):
         for parent in Path(name).parents[:-1]:
@@ -56,7 +56,7 @@ def archive() -> bytes:
 
 def _modules(first: str) -> dict[str, bytes]:
     """Return path in the zip -> text of a module and of all that it imports, also within functions."""
-    found: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
     seen: set[str] = set()
     left = [first]
     while left:
@@ -70,9 +70,9 @@ def _modules(first: str) -> dict[str, bytes]:
         text = Path(spec.origin).read_bytes()
         package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
         here = name.replace(".", "/")
-        found[f"{here}/__init__.py" if package == name else f"{here}.py"] = text
+        sources[f"{here}/__init__.py" if package == name else f"{here}.py"] = text
         left += [package, *_imports(ast.parse(text), package)]
-    return found
+    return sources
 
 
 def _exists(package: str) -> bool:
@@ -311,14 +311,14 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
     """
     usual = request.namespace or client.access.namespace
     rendered = [templates.render(template, request.run, request.point, usual, (0,)) for template in request.templates]
-    found: set[Right] = set()
+    rights: set[Right] = set()
     places = set()
     for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = (document.namespace or usual) if kind.namespaced else ""
         places.add(document.namespace or usual)
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
-        found |= _rights_on(document.api_version, kind.resource, where, verbs)
+        rights |= _rights_on(document.api_version, kind.resource, where, verbs)
     # Workloads in several namespaces are watched in all.
     watched = places.pop() if len(places) == 1 else ""
     for compile_kind in compile_kinds(request.stages):
@@ -327,15 +327,15 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
                 kind = client.kind(version, compile_kind.kind)
             except InputError:
                 continue
-            found |= _rights_on(version, kind.resource, watched if kind.namespaced else "", ("get", "list", "watch"))
+            rights |= _rights_on(version, kind.resource, watched if kind.namespaced else "", ("get", "list", "watch"))
             break
-    found |= _rights_on("v1", "pods", usual, ("list",))
+    rights |= _rights_on("v1", "pods", usual, ("list",))
     canary = ("create", "get", "list", "watch", "patch", "delete")
-    found |= _rights_on("coordination.k8s.io/v1", "leases", usual, canary)
-    found |= _rights_on("v1", "events", usual, ("list",))
+    rights |= _rights_on("coordination.k8s.io/v1", "leases", usual, canary)
+    rights |= _rights_on("v1", "events", usual, ("list",))
     if lock:
-        found |= _rights_on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
-    return sorted(found)
+        rights |= _rights_on("coordination.k8s.io/v1", "leases", lock["namespace"], (*canary, "update"))
+    return sorted(rights)
 
 
 def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Right]:
@@ -346,7 +346,7 @@ def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) ->
 def role_grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
-    found = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
-    for manifest in found:
+    manifests = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
+    for manifest in manifests:
         manifest["metadata"] = {**manifest["metadata"], "labels": spec.labels}
-    return found
+    return manifests

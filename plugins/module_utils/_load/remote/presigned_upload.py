@@ -65,5 +65,5 @@ def _md5(path: Path) -> str:
 
 def _code(text: str) -> str:
     """Return the code of an S3 error: its other fields may repeat parts of the request."""
-    found = re.search(r"<Code>(\w+)</Code>", text)
-    return found.group(1) if found else "without a reason"
+    match = re.search(r"<Code>(\w+)</Code>", text)
+    return match.group(1) if match else "without a reason"

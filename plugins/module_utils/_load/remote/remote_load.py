@@ -57,9 +57,9 @@ class ConnectionRetry:
         refused: float | None = None
         while True:
             try:
-                found = do()
+                answer = do()
                 self._answered = True
-                return found
+                return answer
             except Exception as error:
                 now = time.monotonic()
                 if self.refused(error) and self._answered:
@@ -143,9 +143,9 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
     cluster: the target's API host, as in lock files. The driver cluster may have another lock.
     """
     for path in sorted(Path(run_dir).glob(held_lock_file.PATTERN)) if run_dir else ():
-        found = held_lock_file.read(path)
-        if found and found["state"] == held_lock_file.HELD and found["cluster"] == cluster:
-            return lock_parameters(found)
+        lock = held_lock_file.read(path)
+        if lock and lock["state"] == held_lock_file.HELD and lock["cluster"] == cluster:
+            return lock_parameters(lock)
     return None
 
 
@@ -203,7 +203,7 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     # Written before the start, so that a cleanup knows where to look.
     write(point_dir, load.host, load.root, STARTED, collect=load.collect)
     try:
-        found = load.begin(bool(record))
+        existed = load.begin(bool(record))
     except InputError:
         forget_record(point_dir)
         raise
@@ -217,7 +217,7 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
         forget_record(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
-    return {**outcome["result"], "found": found}
+    return {**outcome["result"], "found": existed}
 
 
 def _remove(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:

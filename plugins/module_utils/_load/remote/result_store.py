@@ -38,9 +38,9 @@ class ResultStore:
     lifetime: int = LIFETIME
 
     @classmethod
-    def from_params(cls, given: Mapping[str, Any], run: str, point: str, clients: int = 1) -> ResultStore | None:
+    def from_params(cls, params: Mapping[str, Any], run: str, point: str, clients: int = 1) -> ResultStore | None:
         """Return the store from option ``collect_s3`` of a module, None without one. Raises InputError for its URL."""
-        asked = given.get("collect_s3") or {}
+        asked = params.get("collect_s3") or {}
         if not asked.get("url"):
             return None
         bucket, prefix = s3.split(asked["url"])
@@ -49,7 +49,7 @@ class ResultStore:
             f"{prefix}/{run}/{point}".lstrip("/"),
             asked.get("endpoint") or "",
             asked.get("region") or "us-east-1",
-            given.get("ca_file") or "",
+            params.get("ca_file") or "",
             asked.get("access_key") or "",
             asked.get("secret_key") or "",
         )
@@ -78,7 +78,7 @@ class ResultStore:
     def secret(self) -> dict[str, str]:
         """Return the data of the Secret with a URL for each client."""
         connection = s3.client(self.location, presign=True)
-        found = {
+        entries = {
             str(client): str(
                 connection.generate_presigned_url(
                     "put_object",
@@ -89,8 +89,8 @@ class ResultStore:
             for client in range(self.clients)
         }
         if self.location.authority:
-            found[result_upload.AUTHORITY] = Path(self.location.authority).read_text(encoding="utf-8")
-        return {key: base64.b64encode(value.encode()).decode() for key, value in found.items()}
+            entries[result_upload.AUTHORITY] = Path(self.location.authority).read_text(encoding="utf-8")
+        return {key: base64.b64encode(value.encode()).decode() for key, value in entries.items()}
 
     def fetch(self, record: Mapping[str, Any], folder: Path) -> Path:
         """Download the archive of a client; return its path. record: of result_upload, or only its ``key``.

@@ -73,8 +73,8 @@ def send(
             name = f"{base}-{number:04d}"
             put(client, namespace, name, data, metadata)
             parts.append(name)
-        found = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
-        sent.append({"kind": kind, "name": path.name, **found, "parts": parts})
+        facts = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
+        sent.append({"kind": kind, "name": path.name, **facts, "parts": parts})
     return sent
 
 
@@ -113,10 +113,10 @@ def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: 
 
 def chunk(client: Client, namespace: str, name: str) -> bytes:
     """Return the content of a ConfigMap of put(). Raises DataError if it was deleted."""
-    found = client.get(CONFIG_MAP, name, namespace)
-    if found is None:
+    config_map = client.get(CONFIG_MAP, name, namespace)
+    if config_map is None:
         raise DataError(f"ConfigMap {namespace}/{name} with a chunk of the load's files was deleted")
-    return base64.b64decode((found.get("binaryData") or {}).get(_KEY, ""))
+    return base64.b64decode((config_map.get("binaryData") or {}).get(_KEY, ""))
 
 
 #: Files of a client.

@@ -171,10 +171,10 @@ class ResultUpload:
         """Upload once; return None, or the URL that the server no longer accepts, and why the files are still here."""
         held = f"{size / 1e6:.1f} MB compressed"
         try:
-            found = self.client.get(SECRET, url_secret(self.name), self.namespace)
+            secret = self.client.get(SECRET, url_secret(self.name), self.namespace)
         except (AccessError, ApiError) as error:
             return refused, f"the URL for {held} cannot be read: {error}"
-        data = {key: base64.b64decode(value).decode() for key, value in ((found or {}).get("data") or {}).items()}
+        data = {key: base64.b64decode(value).decode() for key, value in ((secret or {}).get("data") or {}).items()}
         url = data.get(self.key, "")
         if not url:
             return "", f"{NO_SERVER}: {held}"

@@ -103,8 +103,8 @@ class PeriodicRequester(Thread):
 
     def cost_of(self, what: str) -> dict[str, Any]:
         """Return the number of responses (under ``what``), quantiles of their duration, our processor time; seconds."""
-        found = summary(list(self._took))
-        return {what: len(self._took), "took": found, "cpu": round(self._cpu, 6)} if found else {}
+        statistics = summary(list(self._took))
+        return {what: len(self._took), "took": statistics, "cpu": round(self._cpu, 6)} if statistics else {}
 
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
@@ -166,12 +166,12 @@ class Canary(PeriodicRequester):
         }
         path = LEASE.path(self.namespace)
         try:
-            found = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
+            lease = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
         except ApiError as error:
             if error.status != 409:
                 raise
-            found = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
-        self.version = found["metadata"]["resourceVersion"]
+            lease = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
+        self.version = lease["metadata"]["resourceVersion"]
 
     def _send(self, connection: Connection, number: int) -> None:
         access = self._access
@@ -221,8 +221,8 @@ class Canary(PeriodicRequester):
     def lag(self) -> dict[str, Any]:
         """Return quantiles of the time from the response to a write to its event, seconds; empty without events."""
         with self._lock:
-            found = summary(list(self._lags))
-            return {**found, "n": len(self._lags)} if found else {}
+            statistics = summary(list(self._lags))
+            return {**statistics, "n": len(self._lags)} if statistics else {}
 
     def cost(self) -> dict[str, Any]:
         """Return number and duration of the writes and our processor time, seconds. Call it after close()."""

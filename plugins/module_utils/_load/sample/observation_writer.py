@@ -164,9 +164,9 @@ class ObservationWriter:
         metadata = thing["metadata"]
         uid = metadata["uid"]
         held = self._known.get(uid)
-        found = conditions(thing)
-        values = self.kind.values(thing, found)
-        reason = hindrance(found, self.kind.awaited)
+        thing_conditions = conditions(thing)
+        values = self.kind.values(thing, thing_conditions)
+        reason = hindrance(thing_conditions, self.kind.awaited)
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -258,14 +258,14 @@ class ObservationWriter:
 
     def _introduction(self, thing: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that only the first row of an object has."""
-        found: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         if self._pods:
             asked = gpus(thing)
             if asked:
-                found["gpus"] = asked
+                details["gpus"] = asked
         if label(thing, run_labels.SIMULATED) == "true":
-            found["simulated"] = True
-        return found
+            details["simulated"] = True
+        return details
 
     def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
         for number, outcome in self.kind.ends.items():

@@ -187,15 +187,15 @@ class RevisionClockProbes:
 
     def notes(self) -> list[str]:
         """Return remarks for the user."""
-        found = [f"the canary could not always write: {self._canary.failure}"] if self._canary.failure else []
-        return found + ([self._probes.failure] if self._probes.failure else [])
+        sentences = [f"the canary could not always write: {self._canary.failure}"] if self._canary.failure else []
+        return sentences + ([self._probes.failure] if self._probes.failure else [])
 
     def close(self, deadline: float) -> dict[str, Any]:
         """Stop and delete the canary; return the cost of canary and probes and the lag of the sampler, seconds."""
         self._probes.stop(max(0.1, deadline - time.monotonic()))
         self._canary.close(max(0.1, deadline - time.monotonic()))
-        found = {"lag": self._canary.lag(), "canary": self._canary.cost(), "revision_probes": self._probes.cost()}
-        return {name: value for name, value in found.items() if value}
+        figures = {"lag": self._canary.lag(), "canary": self._canary.cost(), "revision_probes": self._probes.cost()}
+        return {name: value for name, value in figures.items() if value}
 
     def _report_canary(self, sent: float, answered: float, version: str) -> None:
         self._reader.answered_within(answered - sent)

@@ -264,17 +264,17 @@ class Sampler:
 
     def notes(self) -> list[str]:
         """Return remarks on the sampling for the user."""
-        found = self._probes.notes() if self._probes is not None else []
-        found += [
+        sentences = self._probes.notes() if self._probes is not None else []
+        sentences += [
             f"the cluster has no {kind.kind} ({' or '.join(kind.api_versions)}): its stages are not measured"
             for kind in self._absent
         ]
         if self.owners is not None and self.owners.dropped:
-            found.append(
+            sentences.append(
                 f"{self.owners.dropped} events were dropped because the owners of their objects were not seen in time: "
                 f"the namespace has too many other changes"
             )
-        return found
+        return sentences
 
     # Ending
 

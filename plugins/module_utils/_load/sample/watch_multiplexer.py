@@ -132,14 +132,14 @@ class WatchMultiplexer:
                     nudged = True
                     continue
                 try:
-                    found = self._streams[number][1].receive()
+                    received = self._streams[number][1].receive()
                 except Broken as error:
                     taken.append((number, now, error))
                     nudged = True
                     continue
-                if found is None:
+                if received is None:
                     continue
-                at, data = found
+                at, data = received
                 taken.append((number, at, data))
                 size += len(data)
                 if len(data) == BLOCK:
@@ -159,10 +159,10 @@ class WatchMultiplexer:
 
     def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
         """Pass the lines that were received to the listener of the stream."""
-        found = self._streams.get(number)
-        if found is None:
+        entry = self._streams.get(number)
+        if entry is None:
             return
-        listener, stream = found
+        listener, stream = entry
         self._heard[number] = at
         try:
             if isinstance(data, Broken):
@@ -202,13 +202,13 @@ class WatchMultiplexer:
             self._poll.register(number, select.POLLIN)
 
     def _end(self, number: int, error: Broken | None) -> None:
-        found = self._streams.pop(number, None)
-        if found is not None:
+        entry = self._streams.pop(number, None)
+        if entry is not None:
             with contextlib.suppress(KeyError, OSError, ValueError):
                 self._poll.unregister(number)
             del self._heard[number]
-            found[1].close()
-            found[0].over(error)
+            entry[1].close()
+            entry[0].over(error)
 
     def _look(self, now: float) -> None:
         for number, at in list(self._heard.items()):

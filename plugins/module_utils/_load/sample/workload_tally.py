@@ -124,8 +124,8 @@ class WorkloadTally:
 
     def counts(self) -> dict[str, int]:
         """Return the numbers seen, running (and not ended), succeeded, failed, deleted, in constant time."""
-        found = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
-        return {"seen": len(self.seen), "running": len(self.running) - self._over, **found}
+        outcomes = {name: self._outcomes[name] for name in ("succeeded", "failed", "deleted")}
+        return {"seen": len(self.seen), "running": len(self.running) - self._over, **outcomes}
 
     def waiting(self, most: int) -> list[int]:
         """Return the first ``most`` workloads that were seen and have not ended."""

@@ -107,8 +107,8 @@ class CommonStart:
         fields = f"metadata.name={self._base}-{START}"
         while not self._over.is_set() and self._received is None:
             try:
-                found, version = self._client.list(LEASE, self._namespace, field_selector=fields)
-                if found:
+                leases, version = self._client.list(LEASE, self._namespace, field_selector=fields)
+                if leases:
                     self._received = time.monotonic()
                     return
                 self._watch = Watch(self._client, LEASE, version, self._namespace, field_selector=fields)

@@ -192,9 +192,9 @@ class StalledLoad:
         page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _PAGE_SIZE))
         if page["items"]:
             nodes = self._client.list(self._client.kind("v1", "Node"))[0]
-            found = why_unschedulable(page["items"], nodes)
-            if found and not pod_fits_nodes.autoscaler(self._client):
-                self.unschedulable = found
+            reason = why_unschedulable(page["items"], nodes)
+            if reason and not pod_fits_nodes.autoscaler(self._client):
+                self.unschedulable = reason
 
 
 def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:

@@ -146,10 +146,10 @@ _MINIMUM: dict[str, float] = {
 }
 
 
-def _templates(given: Sequence[Mapping[str, Any]]) -> tuple[Template, ...]:
+def _templates(params: Sequence[Mapping[str, Any]]) -> tuple[Template, ...]:
     return tuple(
         Template(template["name"], template["content"] or "", template["weight"], template["parameters"])
-        for template in given
+        for template in params
     )
 
 
@@ -286,36 +286,36 @@ class LoadSpec(WatchSpec):
         return None if self.part.whole else self.client
 
 
-def check_parameters(given: Mapping[str, Any]) -> None:
+def check_parameters(params: Mapping[str, Any]) -> None:
     """Check the parameters of a workload module beyond their types. Raises InputError with option and value."""
-    if not _RUN.fullmatch(given["run_id"]):
+    if not _RUN.fullmatch(params["run_id"]):
         raise InputError(
-            f"run_id '{given['run_id']}' is not a run id: 6 to 20 characters of a-z, 0-9 and -, not beginning with -"
+            f"run_id '{params['run_id']}' is not a run id: 6 to 20 characters of a-z, 0-9 and -, not beginning with -"
         )
-    if not _POINT.fullmatch(given["point"]):
-        raise InputError(f"point '{given['point']}' is not a point: three digits or more, such as 001, or 001-2")
+    if not _POINT.fullmatch(params["point"]):
+        raise InputError(f"point '{params['point']}' is not a point: three digits or more, such as 001, or 001-2")
     for name, least in _MINIMUM.items():
-        if name in given and given[name] < least:
-            raise InputError(f"{name} is {given[name]:g}, it must be {least:g} or more")
-    for stage in given["stages"]:
+        if name in params and params[name] < least:
+            raise InputError(f"{name} is {params[name]:g}, it must be {least:g} or more")
+    for stage in params["stages"]:
         if not isinstance(stage, dict):
             raise InputError(f"stages: '{stage}' is not a definition")
-    if (given.get("release") or {}).get("stage"):
-        if not (given["wait"] and given["sample"]):
+    if (params.get("release") or {}).get("stage"):
+        if not (params["wait"] and params["sample"]):
             raise InputError(
                 "release requires wait=true and sample=true: the sampler observes which workloads are ready"
             )
-        if given.get("clients", 1) > 1:
+        if params.get("clients", 1) > 1:
             raise InputError(
-                f"clients is {given['clients']}, and release requires clients=1: one client waits until all"
+                f"clients is {params['clients']}, and release requires clients=1: one client waits until all"
                 " workloads are ready, and releases them"
             )
-    Part(given.get("client") or 0, given.get("clients", 1))
-    if given.get("lifetime"):
-        if not given["wait"]:
+    Part(params.get("client") or 0, params.get("clients", 1))
+    if params.get("lifetime"):
+        if not params["wait"]:
             raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
         try:
-            drawn(0, given["lifetime"])
+            drawn(0, params["lifetime"])
         except InputError as error:
             raise InputError(f"lifetime: {error}") from error
 
@@ -325,10 +325,10 @@ def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[
 
     Raises InputError.
     """
-    given = {**request, "run_id": run, "point": point, "kubeconfig": "-", "point_dir": "-"}
+    params = {**request, "run_id": run, "point": point, "kubeconfig": "-", "point_dir": "-"}
     # A copy: the validator fills in the defaults of a suboption in the default of its option.
-    found = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(given)
-    if found.error_messages:
-        raise InputError("; ".join(found.error_messages))
-    check_parameters(found.validated_parameters)
-    return dict(found.validated_parameters)
+    validation = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(params)
+    if validation.error_messages:
+        raise InputError("; ".join(validation.error_messages))
+    check_parameters(validation.validated_parameters)
+    return dict(validation.validated_parameters)

@@ -90,9 +90,9 @@ class LoadState:
         self._loads: list[float] = []  # load averages, one a second
         self._recorded = float("-inf")
         kinds = {template["name"]: template["kind"] for template in planned.header["templates"]}
-        found = [past.outcomes.get((kinds[workload.template], workload.name)) for workload in planned.workloads]
-        self.todo = found.count(None)
-        self._before = Counter(outcome for outcome in found if outcome)
+        outcomes = [past.outcomes.get((kinds[workload.template], workload.name)) for workload in planned.workloads]
+        self.todo = outcomes.count(None)
+        self._before = Counter(outcome for outcome in outcomes if outcome)
 
     def count(self, outcome: str) -> int:
         """Return the number of workloads of all sessions with this final outcome."""
@@ -228,7 +228,7 @@ class LoadState:
             **({"stopped": len(self.lifetimes.stopped)} if self.lifetimes is not None else {}),
             **({"ready": len(self.releases.ready), "released": self.releases.released} if self.releases else {}),
         }
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
             "counts": counted,
             "timed_out": self.timed_out,
@@ -250,7 +250,7 @@ class LoadState:
             "notes": self._sampler.state.get("notes", []),
             "seconds": round(seconds, 3),
         }
-        return {**found, "msg": self._message(found)}
+        return {**result, "msg": self._message(result)}
 
     def _waiting_for(self) -> list[str]:
         indices = self._sampler.state.get("waiting") or []
@@ -270,41 +270,42 @@ class LoadState:
             for key, number in reasons.most_common(10)
         ]
 
-    def _message(self, found: dict[str, Any]) -> str:
+    def _message(self, result: dict[str, Any]) -> str:
         """Return the result in one line."""
-        counts = found["counts"]
+        counts = result["counts"]
         parts = [f"{counts['created'] + counts['already_mine']} of {counts['planned']} created"]
-        if found["rate"]:
-            parts[0] += f" at {found['rate']:.1f}/s"
+        if result["rate"]:
+            parts[0] += f" at {result['rate']:.1f}/s"
         if self.request.wait:
             parts.append(f"{counts['succeeded']} succeeded")
         for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "retries"):
             if counts.get(name):
                 parts.append(f"{counts[name]} {name}")
-        late = found["lateness"]
+        late = result["lateness"]
         if late is not None:
             parts.append(f"sent P99 {late['p99'] * 1000:.1f} ms late")
-            if not found["on_time"]:
+            if not result["on_time"]:
                 parts.append(
-                    f"which is more than the {found['max_lateness'] * 1000:g} ms allowed: the generator was not on time"
+                    f"which is more than the {result['max_lateness'] * 1000:g} ms allowed: the generator"
+                    " was not on time"
                 )
-                if found["held_back"]:
+                if result["held_back"]:
                     parts.append(
-                        f"{found['held_back']} were due while all {self.request.in_flight} requests that in_flight "
+                        f"{result['held_back']} were due while all {self.request.in_flight} requests that in_flight "
                         f"allows were on their way"
                     )
-                if (found["stolen"] or 0) >= _NOTABLE_STEAL:
-                    parts.append(f"the hypervisor took {found['stolen'] * 100:.0f} % of this machine's processor time")
-        text = f"workload {self.request.point}: {', '.join(parts)}, in {found['seconds']:.0f} s"
+                if (result["stolen"] or 0) >= _NOTABLE_STEAL:
+                    parts.append(f"the hypervisor took {result['stolen'] * 100:.0f} % of this machine's processor time")
+        text = f"workload {self.request.point}: {', '.join(parts)}, in {result['seconds']:.0f} s"
         if self.releases is not None and self.releases.absent:
             text = f"{text}. {self.releases.absent}"
         if self.stopped:
             text = f"{text}. {self.stopped_by}: {self.stopped}"
         elif self._stall.unschedulable:
             text = f"{text}. The load was ended early: {self._stall.unschedulable}"
-        if not found["timed_out"]:
+        if not result["timed_out"]:
             return text
-        names = ", ".join(found["waiting_for"][:_NAMED])
+        names = ", ".join(result["waiting_for"][:_NAMED])
         more = ", …" if counts["unfinished"] > _NAMED else ""
         why = "".join(f"; {reason}" for reason in self._pending())
         return f"{text}. After {self.request.timeout:g} s {counts['unfinished']} had not ended: {names}{more}{why}"

@@ -67,19 +67,19 @@ def _whole(request: LoadSpec) -> Prepared:
     """Make the plan of a load, and prepare all of its workloads."""
     path = request.point_dir / "plan.jsonl"
     seed = workload_plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
-    found = arrivals.arrivals(request.arrival, request.count, seed)
-    request = replace(request, count=found.count, seed=seed)
-    if not request.sample and (request.wait or found.header.get("at_once")):
+    schedule = arrivals.arrivals(request.arrival, request.count, seed)
+    request = replace(request, count=schedule.count, seed=seed)
+    if not request.sample and (request.wait or schedule.header.get("at_once")):
         option = "wait" if request.wait else "arrival at_once"
         raise InputError(f"{option} cannot be used with sample=false: the sampler observes the end of workloads")
     kinds = compile_kinds(request.stages)
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
-    chosen = _chosen(request, found)
-    planned = workload_plan.make_plan(request.run, request.point, found, request.in_flight, seed, [], chosen)
+    chosen = _chosen(request, schedule)
+    planned = workload_plan.make_plan(request.run, request.point, schedule, request.in_flight, seed, [], chosen)
     rendered = _rendered(request, namespace, planned.workloads)
     own = {template.workload.kind for template in rendered}
-    if request.wait or found.header.get("at_once"):
+    if request.wait or schedule.header.get("at_once"):
         definitions_for(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
@@ -89,7 +89,7 @@ def _whole(request: LoadSpec) -> Prepared:
     return Prepared(request, client, kinds, rendered, planned)
 
 
-def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
+def _chosen(request: LoadSpec, schedule: arrivals.Arrivals) -> list[str]:
     """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
     if not request.templates:
         raise InputError("templates is empty: there is nothing to submit")
@@ -99,7 +99,7 @@ def _chosen(request: LoadSpec, found: arrivals.Arrivals) -> list[str]:
         raise InputError(f"templates: two have the name '{twice}'")
     if any(template.weight < 1 for template in request.templates):
         raise InputError("templates: a weight must be 1 or more")
-    return workload_plan.assign_templates(found, names, [template.weight for template in request.templates])
+    return workload_plan.assign_templates(schedule, names, [template.weight for template in request.templates])
 
 
 def _rendered(

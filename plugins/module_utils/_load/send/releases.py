@@ -73,29 +73,29 @@ class ReleaseSpec:
     header: Mapping[str, Any]
 
     @classmethod
-    def from_params(cls, given: Mapping[str, Any], count: int, seed: int | None) -> ReleaseSpec:
+    def from_params(cls, params: Mapping[str, Any], count: int, seed: int | None) -> ReleaseSpec:
         """Return the release of ``count`` workloads. Raises InputError naming the key and its value."""
-        if given["timeout"] < 0:
-            raise InputError(f"release: timeout is {given['timeout']:g}, it must be 0 or more")
-        found = arrivals.arrivals(_typed(given["arrival"]), count, seed or 1)
-        if found.count != count:
-            raise InputError(f"release: arrival releases {found.count} workloads, and there are {count}")
-        header = {"stage": given["stage"], "required": str(given["required"]), "arrival": found.header}
+        if params["timeout"] < 0:
+            raise InputError(f"release: timeout is {params['timeout']:g}, it must be 0 or more")
+        releases = arrivals.arrivals(_typed(params["arrival"]), count, seed or 1)
+        if releases.count != count:
+            raise InputError(f"release: arrival releases {releases.count} workloads, and there are {count}")
+        header = {"stage": params["stage"], "required": str(params["required"]), "arrival": releases.header}
         return cls(
-            given["stage"],
-            required_number(str(given["required"]), count),
-            given["timeout"],
-            given["abort"],
-            tuple(_batches(found)),
+            params["stage"],
+            required_number(str(params["required"]), count),
+            params["timeout"],
+            params["abort"],
+            tuple(_batches(releases)),
             header,
         )
 
 
-def check_release(given: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
+def check_release(params: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
     """Raise InputError for a release that cannot be. names: the stages of the workloads' own kind."""
-    ReleaseSpec.from_params(given, count, seed)
-    if given["stage"] not in names:
-        raise InputError(f"release: the workloads have no stage '{given['stage']}'{nearest(given['stage'], names)}")
+    ReleaseSpec.from_params(params, count, seed)
+    if params["stage"] not in names:
+        raise InputError(f"release: the workloads have no stage '{params['stage']}'{nearest(params['stage'], names)}")
 
 
 def required_number(text: str, count: int) -> int:
@@ -114,24 +114,24 @@ def required_number(text: str, count: int) -> int:
 def _typed(arrival: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrivals of the release with the types that option arrival has. Raises InputError."""
     spec = {"arrival": {"type": "dict", "options": ARRIVAL}}
-    found = ArgumentSpecValidator(spec).validate({"arrival": dict(arrival)})
-    if found.error_messages:
-        raise InputError(f"release: {'; '.join(found.error_messages)}")
-    return dict(found.validated_parameters["arrival"])
+    validation = ArgumentSpecValidator(spec).validate({"arrival": dict(arrival)})
+    if validation.error_messages:
+        raise InputError(f"release: {'; '.join(validation.error_messages)}")
+    return dict(validation.validated_parameters["arrival"])
 
 
-def _batches(found: arrivals.Arrivals) -> list[Batch]:
-    if found.header["type"] != arrivals.CLOSED:
+def _batches(releases: arrivals.Arrivals) -> list[Batch]:
+    if releases.header["type"] != arrivals.CLOSED:
         batches, until = [], 0
-        for offset, same in groupby(found.offsets):
+        for offset, same in groupby(releases.offsets):
             until += len(list(same))
             batches.append(Batch(until, offset))
         return batches
-    if found.header.get("at_once"):
+    if releases.header.get("at_once"):
         raise InputError("release: arrival at_once cannot be used: the end of a workload releases no other one")
-    size = int(found.header.get("batch") or found.count or 1)
-    pause = float(found.header.get("delay") or 0)
-    ends = [*range(size, found.count, size), found.count] if found.count else []
+    size = int(releases.header.get("batch") or releases.count or 1)
+    pause = float(releases.header.get("delay") or 0)
+    ends = [*range(size, releases.count, size), releases.count] if releases.count else []
     return [Batch(until, None, pause if number else 0.0) for number, until in enumerate(ends)]
 
 

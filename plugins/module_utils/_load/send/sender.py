@@ -275,11 +275,11 @@ class Sender:
         attempt.attempts += 1
         if attempt.attempts == 1:
             attempt.first_sent = reply.sent
-        found = priority(reply.head)
-        key = tuple(found.values())
+        levels = priority(reply.head)
+        key = tuple(levels.values())
         flow = self._flows.get(key)
         if flow is None:
-            flow = self._flows[key] = f",{files.encode(found)[1:-1]}" if found else ""
+            flow = self._flows[key] = f",{files.encode(levels)[1:-1]}" if levels else ""
         self.settings.write(
             f'{{"type":"attempt","index":{attempt.index},"name":"{attempt.name}","kind":"{attempt.document.kind}",'
             f'"attempt":{attempt.attempts},"intended":{wall + intended:.6f},'

@@ -79,7 +79,7 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
     """
     required = required_number(spec.required, spec.count)
     listed = client.list(POD, spec.namespace, run_labels.selector(spec.run, spec.point))[0]
-    pods = {one["metadata"]["name"]: one for one in listed}
+    pods = {pod["metadata"]["name"]: pod for pod in listed}
     names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
     uploaded, unreachable = _uploaded(uploads)
 
@@ -132,8 +132,8 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
         ended = (container.get("state") or {}).get("terminated") or {}
         if container.get("name") == "user":
             user.exit_code = ended.get("exitCode")
-        if found := _report(ended.get("message")):
-            report = found
+        if fresh := _report(ended.get("message")):
+            report = fresh
             del ended["message"]  # the report of the helper says nothing about why the user failed
     if user.phase != "Succeeded":
         user.why = why_waiting(pod)
@@ -146,18 +146,18 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
 
 def _report(text: Any) -> dict[str, Any]:
     try:
-        found = json.loads(text or "")
+        content = json.loads(text or "")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and "moments" in found else {}
+    return content if isinstance(content, dict) and "moments" in content else {}
 
 
 def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[str, Any], to: Path) -> dict[str, Any]:
     """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
     parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
-    found = _not_sent(reported)
+    unsent = _not_sent(reported)
     if to.exists() and client.get(result_sync.CONFIG_MAP, parts[0], spec.namespace) is None:
-        return {"count": count_files(to), **found}  # an earlier call has fetched them
+        return {"count": count_files(to), **unsent}  # an earlier call has fetched them
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         packed = Path(aside) / "files.tar"
@@ -166,7 +166,7 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
         count = extract(packed, to, f"files of {pod}")
     for name in parts:
         client.delete(result_sync.CONFIG_MAP, name, spec.namespace)
-    return {"count": count, "bytes": reported.get("bytes", 0), **found}
+    return {"count": count, "bytes": reported.get("bytes", 0), **unsent}
 
 
 def _fetch_upload(
@@ -175,13 +175,13 @@ def _fetch_upload(
     """Replace the folder ``to`` by the files that a user has uploaded; return what is known about them."""
     if uploads is None:
         raise InputError(f"{user.pod} has uploaded its files to an S3 server: set workload_collect_s3 as when it began")
-    found = {**_not_sent(reported), "way": "s3"}
+    details = {**_not_sent(reported), "way": "s3"}
     if there:
         count = uploads.fetch(user.index, to, str(reported.get("archive") or ""))
-        return {"count": count, "bytes": reported.get("bytes", 0), **found}
+        return {"count": count, "bytes": reported.get("bytes", 0), **details}
     if not to.exists():
         raise DataError(f"files of {user.pod}: there is no {uploads.store.key(user.index)} in the bucket any more")
-    return {"count": count_files(to), **found}  # an earlier call has fetched them
+    return {"count": count_files(to), **details}  # an earlier call has fetched them
 
 
 def _uploaded(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
@@ -203,7 +203,7 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
     """Return users.json: counts, what the helpers measured, and what simulated users have done. Times in seconds."""
     succeeded = sum(user.phase == "Succeeded" for user in users)
     spans = [user.moments for user in users]
-    found = {
+    figures = {
         "schema": SCHEMA,
         "run": spec.run,
         "point": spec.point,
@@ -217,11 +217,11 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
         "command": quantiles.summary(_between(spans, "begun", "ended")),
     }
     if any(user.files for user in users):
-        found["files"] = _files_summary(users)
+        figures["files"] = _files_summary(users)
     operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
     if operations:
-        found["operations"] = _operations_summary(operations)
-    return found
+        figures["operations"] = _operations_summary(operations)
+    return figures
 
 
 def _files_summary(users: Iterable[User]) -> dict[str, Any]:

@@ -92,14 +92,14 @@ class UserUploads:
 
     @classmethod
     def from_params(
-        cls, given: Mapping[str, Any], namespace: str, run: str, point: str, dest: Path, count: int
+        cls, params: Mapping[str, Any], namespace: str, run: str, point: str, dest: Path, count: int
     ) -> UserUploads | None:
         """Return the uploads by option ``collect_s3`` of a module, None without one. Raises InputError.
 
         count: number of users.
         """
         # A load in pods has objects of the same numbers at the same point.
-        store = ResultStore.from_params(given, run, f"{point}/users", count)
+        store = ResultStore.from_params(params, run, f"{point}/users", count)
         return cls(store, namespace, run, point, dest) if store is not None else None
 
     @property

@@ -22,14 +22,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 SERIES = {
     "seatrial_run_info": "The last run, and what it ran on. Always 1.",
     "seatrial_run_end_timestamp_seconds": "Time at which the last session of the run ended.",
-    "seatrial_verdict_code": "Verdict as a number: " + ", ".join(f"{VERDICTS[one][0]} {one}" for one in VERDICTS) + ".",
+    "seatrial_verdict_code": "Verdict as a number: "
+    + ", ".join(f"{VERDICTS[verdict][0]} {verdict}" for verdict in VERDICTS)
+    + ".",
     "seatrial_verdict": "1 for the verdict of the run, 0 for the others.",
     "seatrial_kpi": "Value of a KPI, in the unit of its label.",
     "seatrial_kpi_low": "Lower end of the interval of a judged KPI.",
     "seatrial_kpi_high": "Upper end of the interval of a judged KPI.",
     "seatrial_kpi_change_ratio": "Change of a judged KPI since the earlier runs, as a share of the earlier value.",
     "seatrial_kpi_reading_code": "Result of a judged KPI: "
-    + ", ".join(f"{code} {one}" for code, one in enumerate(READINGS))
+    + ", ".join(f"{code} {reading}" for code, reading in enumerate(READINGS))
     + ". A KPI outside its limit is a regression, one across it is inconclusive.",
     "seatrial_kpi_rows": "Rows with a value.",
     "seatrial_kpi_rows_of": "All rows.",
@@ -72,10 +74,10 @@ def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
     common = _common(run)
     if "code" in verdict:
         yield "seatrial_verdict_code", common, verdict["code"]
-    found = verdict.get("verdict") or "unknown"
-    for one in (*VERDICTS, "unknown"):
-        yield "seatrial_verdict", {**common, "verdict": one}, float(one == found)
-    judged = {(one["point"], one["name"]): one for one in verdict.get("kpis") or []}
+    result = verdict.get("verdict") or "unknown"
+    for name in (*VERDICTS, "unknown"):
+        yield "seatrial_verdict", {**common, "verdict": name}, float(name == result)
+    judged = {(kpi["point"], kpi["name"]): kpi for kpi in verdict.get("kpis") or []}
     for point in counted_attempts(run.points):
         for kpi in point.kpis or []:
             labels = {
@@ -115,7 +117,7 @@ def _matrix(point: Point) -> str:
 
 
 def _line(name: str, labels: Mapping[str, Any], value: float) -> str:
-    inside = ",".join(f'{key}="{_escaped(one)}"' for key, one in labels.items())
+    inside = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
     return f"{name}{{{inside}}} {float(value)!r}"
 
 

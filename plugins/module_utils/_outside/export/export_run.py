@@ -133,7 +133,7 @@ def to_s3(
     run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped(run, location.address, why)
-    location = replace(location, prefix="/".join(one for one in (location.prefix, run.top.name) if one))
+    location = replace(location, prefix="/".join(part for part in (location.prefix, run.top.name) if part))
     with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
         # run.yml changes when the export is recorded in it, so a copy is uploaded: exactly what was searched.
         files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}

@@ -69,7 +69,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     whole["checks"] = [
         {key: check.get(key) for key in ("check", "result", "detail", "point")} for check in verdict.get("checks") or []
     ]
-    found = [("runs", run.id, whole)]
+    entries = [("runs", run.id, whole)]
     for point in run.points:
         own = str(point.record.get("uuid") or f"{run.id}-{point.number}")
         # of the whole point: what must be equal for its figures to be comparable
@@ -93,8 +93,8 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
                 if kpi.get("confidence")
                 else None,
             }
-            found.append(("kpis", f"{own}:{kpi['name']}", document))
-    return found
+            entries.append(("kpis", f"{own}:{kpi['name']}", document))
+    return entries
 
 
 def _ends(of: Any) -> dict[str, Any] | None:
@@ -110,10 +110,10 @@ class OpenSearchIndex(OpenSearchClient):
         body = {**TEMPLATE, "index_patterns": [f"{self.server.prefix}-runs*", f"{self.server.prefix}-kpis*"]}
         self.call("PUT", f"/_index_template/{name}", json.dumps(body).encode())
 
-    def write(self, found: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
+    def write(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
         """Write documents; return the numbers created and updated. Raises AccessError for a refused one."""
         counts = {"created": 0, "updated": 0}
-        for body in _bulks(self.server.prefix, found):
+        for body in _bulks(self.server.prefix, entries):
             answer = self.call("POST", "/_bulk?refresh=wait_for", body, "application/x-ndjson")
             for item in answer["items"]:
                 result = item["index"]
@@ -126,9 +126,9 @@ class OpenSearchIndex(OpenSearchClient):
         return counts
 
 
-def _bulks(prefix: str, found: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
+def _bulks(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
     body = b""
-    for kind, identity, document in found:
+    for kind, identity, document in entries:
         action = {"index": {"_index": f"{prefix}-{kind}", "_id": identity}}
         body += json.dumps(action).encode() + b"\n" + json.dumps(document).encode() + b"\n"
         if len(body) >= BULK_BYTES:

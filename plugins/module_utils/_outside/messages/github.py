@@ -95,10 +95,10 @@ def comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: 
     """
     body = {"body": f"<!-- {mark} -->\n{_short(text)}"}
     repository = f"/repos/{target.repository}"
-    found = known or _marked(api, target, mark)
-    if found:
+    comment_id = known or _marked(api, target, mark)
+    if comment_id:
         try:
-            return api.json("PATCH", f"{repository}/issues/comments/{found}", body)["id"]
+            return api.json("PATCH", f"{repository}/issues/comments/{comment_id}", body)["id"]
         except HttpRefused as error:
             if error.status != 404:  # somebody deleted it
                 raise
@@ -112,17 +112,17 @@ def comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: 
 
 def _marked(api: HttpClient, target: GitHubTarget, mark: str) -> Any:
     """Return the id of the comment with a mark, None if there is none."""
-    marked = (one for one in comments(api, target) if str(one.get("body") or "").startswith(f"<!-- {mark} -->"))
-    return next((one["id"] for one in marked), None)
+    marked = (entry for entry in comments(api, target) if str(entry.get("body") or "").startswith(f"<!-- {mark} -->"))
+    return next((entry["id"] for entry in marked), None)
 
 
 def comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
     """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
-        found = api.json("GET", path)
-        yield from found
-        if len(found) < PAGE:
+        batch = api.json("GET", path)
+        yield from batch
+        if len(batch) < PAGE:
             return
 
 
@@ -133,8 +133,8 @@ def with_head(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
 
 def pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
     """Return the pull request as the API describes it."""
-    found: dict[str, Any] = api.json("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
-    return found
+    answer: dict[str, Any] = api.json("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
+    return answer
 
 
 def check_run(
@@ -157,19 +157,19 @@ def check_run(
         **({"details_url": url} if url else {}),
     }
     path = f"/repos/{target.repository}/check-runs"
-    found = known or _check_of(api, target, run)
-    if found:
-        return api.json("PATCH", f"{path}/{found}", body)["id"]
+    check_id = known or _check_of(api, target, run)
+    if check_id:
+        return api.json("PATCH", f"{path}/{check_id}", body)["id"]
     return api.json("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
 
 
 def _check_of(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     words = f"check_name={quote(target.check)}&per_page={PAGE}"
-    found = (
+    checks = (
         api.json("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
         or []
     )
-    return next((one["id"] for one in found if one.get("external_id") == run), None)
+    return next((check["id"] for check in checks if check.get("external_id") == run), None)
 
 
 def _short(text: str) -> str:

@@ -52,7 +52,7 @@ def ended(run: Run, links: Mapping[str, str]) -> RunMessage:
         conclusion = "cancelled"
     elif conclusion == "success" and status != "passed":
         conclusion = "failure"
-    held = [_held(one) for one in run.record.get("held") or []]
+    held = [_held(thing) for thing in run.record.get("held") or []]
     blocks = [_summary(run) or f"# {_plain(f'{result}: {_name(run)}')}", _failures(failures), _still(held)]
     return RunMessage(f"{result}: {_name(run)}", _joined([*blocks, _links(run, links)]), conclusion, held)
 
@@ -77,16 +77,16 @@ def _failures(failures: Sequence[str]) -> str:
     return "\n".join(["## First failures", "", *(f"- {_plain(failure)}" for failure in failures[:FAILURES]), *more])
 
 
-def _held(one: Mapping[str, Any]) -> str:
-    until = f"until {one['until']}" if one.get("until") else "until it is given back"
-    return f"{one.get('what')}, {until}"
+def _held(thing: Mapping[str, Any]) -> str:
+    until = f"until {thing['until']}" if thing.get("until") else "until it is given back"
+    return f"{thing.get('what')}, {until}"
 
 
 def _still(held: Sequence[str]) -> str:
     if not held:
         return ""
     text = "The file GIVE_BACK in the run directory contains the command that gives it back."
-    return "\n".join(["## Still held", "", *(f"- {_plain(one)}" for one in held), "", text])
+    return "\n".join(["## Still held", "", *(f"- {_plain(thing)}" for thing in held), "", text])
 
 
 def _links(run: Run, links: Mapping[str, str]) -> str:

@@ -36,22 +36,22 @@ class Delivery:
     def to(self, service: str, send: Callable[[], Iterable[str]]) -> None:
         """Call ``send`` and note what it yields as sent, an error as a warning."""
         try:
-            for one in send():
-                self.sent.append(one)
+            for part in send():
+                self.sent.append(part)
         except (SeatrialError, KeyError, TypeError, AttributeError) as error:  # the last ones: an unexpected answer
             why = str(error) if isinstance(error, SeatrialError) else f"an unexpected answer: {error!r}"
             self.warnings.append(f"no message to {service}: {why}")
 
 
-def send(given: Mapping[str, Any]) -> dict[str, Any]:
+def send(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of module notify for its options: what was sent, and a warning for what was not."""
-    if given["state"] == run_message.ANSWERED:
-        return _deliver(Delivery(given, {}), given["key"], RunMessage("answer", given["text"]))
-    run = run_reader.read(Path(given["run_dir"]))
+    if params["state"] == run_message.ANSWERED:
+        return _deliver(Delivery(params, {}), params["key"], RunMessage("answer", params["text"]))
+    run = run_reader.read(Path(params["run_dir"]))
     record = run.top / RECORD
-    delivery = Delivery(given, dict(files.read_json(record)) if record.exists() else {"schema": SCHEMA})
-    links = {name: str(url) for name, url in given["links"].items()}
-    make = run_message.started if given["state"] == run_message.STARTED else run_message.ended
+    delivery = Delivery(params, dict(files.read_json(record)) if record.exists() else {"schema": SCHEMA})
+    links = {name: str(url) for name, url in params["links"].items()}
+    make = run_message.started if params["state"] == run_message.STARTED else run_message.ended
     before = copy.deepcopy(delivery.ids)
     result = _deliver(delivery, run.id, make(run, links))
     if delivery.ids != before:
@@ -61,13 +61,13 @@ def send(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _deliver(delivery: Delivery, key: str, message: RunMessage) -> dict[str, Any]:
     """Send a message to each service. key: of its comment and check run."""
-    given = delivery.given
-    if found := secrets_in(message.text, given["secrets"], given["kubeconfigs"]):
-        delivery.warnings.append(f"no message: its text contains {', '.join(found)}")
+    params = delivery.given
+    if secrets := secrets_in(message.text, params["secrets"], params["kubeconfigs"]):
+        delivery.warnings.append(f"no message: its text contains {', '.join(secrets)}")
         return _result(delivery)
-    if "github" in given["services"]:
+    if "github" in params["services"]:
         delivery.to("GitHub", lambda: _to_github(delivery, key, message))
-    if "slack" in given["services"]:
+    if "slack" in params["services"]:
         delivery.to("Slack", lambda: _to_slack(delivery, message))
     return _result(delivery)
 
@@ -88,13 +88,13 @@ def _result(delivery: Delivery) -> dict[str, Any]:
 
 def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[str]:
     """Write comment and check run; yield what was written. Each is tried whatever became of the other."""
-    given, state = delivery.given["github"], delivery.given["state"]
+    options, state = delivery.given["github"], delivery.given["state"]
     words = ("repository", "pull_request", "revision", "check")
-    target = GitHubTarget(*(str(given.get(word) or "") for word in words))
+    target = GitHubTarget(*(str(options.get(word) or "") for word in words))
     if not target.pull_request and not (target.revision and target.check):
         raise InputError("there is neither a pull request nor a revision with a check run")
     timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
-    api = github.from_options(given, target.repository, authority, timeout)
+    api = github.from_options(options, target.repository, authority, timeout)
     ids = delivery.ids.setdefault("github", {})
     errors = []
     if target.pull_request:
@@ -117,22 +117,22 @@ def _to_github(delivery: Delivery, key: str, message: RunMessage) -> Iterable[st
 
 def _to_slack(delivery: Delivery, message: RunMessage) -> Iterable[str]:
     """Send the message, and one that the whole channel sees if something is still held; yield what was sent."""
-    given = delivery.given["slack"]
+    options = delivery.given["slack"]
     timeout, authority = float(delivery.given["timeout"]), str(delivery.given["ca_file"] or "")
     texts = [(slack.of_markdown(message.text), False)]
     if message.held:
         texts.append((slack.of_markdown(f"# Still held by {message.title}\n" + "\n".join(message.held)), True))
-    if given.get("webhook"):
-        api = slack.client(given["webhook"], "", authority, timeout)
+    if options.get("webhook"):
+        api = slack.client(options["webhook"], "", authority, timeout)
         for text, _broadcast in texts:
             slack.post_to_webhook(api, text)
             yield "message to the webhook of Slack"
         return
-    if not given.get("token") or not given.get("channel"):
+    if not options.get("token") or not options.get("channel"):
         raise InputError("Slack: neither a webhook nor a token and a channel are given")
-    bot = slack.client(given["api_url"], given["token"], authority, timeout)
+    bot = slack.client(options["api_url"], options["token"], authority, timeout)
     ids = delivery.ids.setdefault("slack", {})
     for text, broadcast in texts:
-        thread = given.get("thread") or "perfscale.seatrial"
-        ids["thread"] = slack.reply(bot, given["channel"], thread, text, ids.get("thread") or "", broadcast)
+        thread = options.get("thread") or "perfscale.seatrial"
+        ids["thread"] = slack.reply(bot, options["channel"], thread, text, ids.get("thread") or "", broadcast)
         yield f"message to thread '{thread}' of Slack"

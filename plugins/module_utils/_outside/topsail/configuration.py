@@ -31,10 +31,10 @@ Path: TypeAlias = "tuple[str | int, ...]"
 
 def presets(config: Mapping[str, Any]) -> list[str]:
     """Return the names of all presets. Raises InputError for a file that has none."""
-    found = config.get(PRESETS) if isinstance(config, Mapping) else None
-    if not isinstance(found, Mapping):
+    section = config.get(PRESETS) if isinstance(config, Mapping) else None
+    if not isinstance(section, Mapping):
         raise InputError(f"no configuration of TOPSAIL: it has no dictionary {PRESETS}")
-    return [name for name, value in found.items() if isinstance(value, Mapping) and name not in _WORDS]
+    return [name for name, value in section.items() if isinstance(value, Mapping) and name not in _WORDS]
 
 
 def parse(key: str) -> Path:
@@ -103,9 +103,9 @@ def resolved(config: Mapping[str, Any], value: Any, seen: tuple[str, ...] = ()) 
     Raises InputError for a reference to no key, to itself, or to a secret.
     """
     if isinstance(value, Mapping):
-        return {key: resolved(config, one, seen) for key, one in value.items()}
+        return {key: resolved(config, entry, seen) for key, entry in value.items()}
     if isinstance(value, list):
-        return [resolved(config, one, seen) for one in value]
+        return [resolved(config, entry, seen) for entry in value]
     if not isinstance(value, str):
         return value
     if value.startswith("*"):

@@ -46,16 +46,16 @@ class DataSources:
         self._images: list[str] = []
         self._used = False
 
-    def model(self, given: str) -> str:
+    def model(self, source_name: str) -> str:
         """Return the name of a model as a setting has it, and remember where it comes from."""
-        return self._name(given, self._default)
+        return self._name(source_name, self._default)
 
-    def dataset(self, given: str) -> str:
+    def dataset(self, source_name: str) -> str:
         """Return the name of a dataset, as model(); a dataset needs an entry in ``fine_tuning.sources``."""
-        return self._name(given, "")
+        return self._name(source_name, "")
 
-    def _name(self, given: str, default: str) -> str:
-        path, _at, registry = given.partition("@")
+    def _name(self, source_name: str, default: str) -> str:
+        path, _at, registry = source_name.partition("@")
         if not self.volume:
             return path
         self._used = True
@@ -63,21 +63,23 @@ class DataSources:
             registry = default
         source = self._known.get(registry or path)
         if not source:
-            self._note(f"{given}: {SOURCES} has no {registry or path}: put {path} into the volume")
+            self._note(f"{source_name}: {SOURCES} has no {registry or path}: put {path} into the volume")
             return path
         address = _address(str(source.get("source_dir") or ""))
         scheme = address.partition("://")[0]
         if scheme not in _CREDENTIALS:
-            self._note(f"{given}: it cannot be downloaded from {source.get('source_dir')}: put {path} into the volume")
+            self._note(
+                f"{source_name}: it cannot be downloaded from {source.get('source_dir')}: put {path} into the volume"
+            )
             return path
         self._credentials(source, scheme)
         if registry:
             if (registry, address) != ("hf", "hf://"):
                 self._registries[registry] = address
             return f"{path}@{registry}"
-        one = f"{address.rstrip('/')}/{path}"
-        if one not in self._wanted:
-            self._wanted.append(one)
+        source_url = f"{address.rstrip('/')}/{path}"
+        if source_url not in self._wanted:
+            self._wanted.append(source_url)
         return path
 
     def of_dataset(self, name: str, key: str) -> Any:
@@ -88,19 +90,19 @@ class DataSources:
         """Return the settings of the volume and of what is downloaded to it; none if nothing is in a volume."""
         if not self._used:
             return {}
-        found = {name: self._claim[key] for key, name in _CLAIM.items() if self._claim.get(key)}
+        values = {name: self._claim[key] for key, name in _CLAIM.items() if self._claim.get(key)}
         mode = self._claim.get("access_mode")
         if mode in _MODES:
-            found["storage_access_mode"] = mode
+            values["storage_access_mode"] = mode
         elif mode:
             self._note(f"{CLAIM}.access_mode = {mode}: storage_access_mode is one of {', '.join(_MODES)}")
         if self._wanted:
-            found["storage_sources"] = self._wanted
+            values["storage_sources"] = self._wanted
         if self._registries:
-            found["storage_registries"] = self._registries
+            values["storage_registries"] = self._registries
         if self._images:
-            found["storage_image"] = self._images[0]
-        return found
+            values["storage_image"] = self._images[0]
+        return values
 
     def _credentials(self, source: Mapping[str, Any], scheme: str) -> None:
         if source.get("secret_key"):
@@ -110,8 +112,8 @@ class DataSources:
             self._images.append(image)
 
 
-def _address(given: str) -> str:
+def _address(url: str) -> str:
     """Return an address for role storage: repositories of the model hub have their own scheme, files have not."""
-    if not given.startswith(HUB) or "/resolve/" in given or "/raw/" in given:
-        return given
-    return f"hf://{given.removeprefix(HUB)}"
+    if not url.startswith(HUB) or "/resolve/" in url or "/raw/" in url:
+        return url
+    return f"hf://{url.removeprefix(HUB)}"

@@ -136,7 +136,7 @@ class _Import:
 
     def run(self) -> ImportedPreset:
         """Return the preset."""
-        chosen = [one for one in FLAVOURS if self._get(f"{TESTS}.{one}.enabled")]
+        chosen = [flavour for flavour in FLAVOURS if self._get(f"{TESTS}.{flavour}.enabled")]
         if len(chosen) > 1:
             raise InputError(f"{' and '.join(chosen)} are enabled, a training has one flavour")
         self.flavour = chosen[0] if chosen else FLAVOURS[0]
@@ -225,8 +225,8 @@ class _Import:
             for entry in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
         ]
         points, skipped = [], 0
-        for one in whole:
-            for point in configuration.expanded(one):
+        for config in whole:
+            for point in configuration.expanded(config):
                 if configuration.is_skipped(point):
                     skipped += 1
                 elif (made := self._translated(point)) not in points:
@@ -240,16 +240,16 @@ class _Import:
             del common[REPLICATION]
             points = [{key: value for key, value in point.items() if key != REPLICATION} for point in points]
         hyper = {key.partition(".")[2]: value for key, value in common.items() if key.startswith(f"{OURS}.")}
-        self.made.settings.update({key: one for key, one in common.items() if not key.startswith(f"{OURS}.")})
+        self.made.settings.update({key: value for key, value in common.items() if not key.startswith(f"{OURS}.")})
         self.made.settings[OURS] = hyper
         rest = [{key: value for key, value in point.items() if key not in common} for point in points]
         lists: dict[str, list[Any]] = {}
-        for one in rest:
-            for key, value in one.items():
+        for differing in rest:
+            for key, value in differing.items():
                 if value not in lists.setdefault(key, []):
                     lists[key].append(value)
-        product = [dict(zip(lists, one, strict=True)) for one in itertools.product(*lists.values())]
-        if lists and len(rest) == len(product) and all(one in rest for one in product):
+        product = [dict(zip(lists, combination, strict=True)) for combination in itertools.product(*lists.values())]
+        if lists and len(rest) == len(product) and all(combination in rest for combination in product):
             self.made.settings["matrix"] = lists
         elif lists:
             self.made.settings["matrix_points"] = rest
@@ -273,24 +273,24 @@ class _Import:
 
     def _translated(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of one point, hyperparameters as dotted keys; nothing for a null."""
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         for key, name in _SAME.items():
             value = point.get(key)
             if value is not None:
-                found[name] = self._value(key, value)
-        self._of_dataset(found, str(point.get("dataset_name")))
-        if "fine_tuning_output_size" in found:
-            found["fine_tuning_output_claim"] = _OUTPUT
-        found.setdefault("fine_tuning_gpus", 0)
+                settings[name] = self._value(key, value)
+        self._of_dataset(settings, str(point.get("dataset_name")))
+        if "fine_tuning_output_size" in settings:
+            settings["fine_tuning_output_claim"] = _OUTPUT
+        settings.setdefault("fine_tuning_gpus", 0)
         networks = self._networks(point)
         if networks:
-            found["fine_tuning_networks"] = networks
+            settings["fine_tuning_networks"] = networks
         if self.node_for_each_pod:
-            found["node_scaling_count"] = int(point.get("pod_count") or 1)
+            settings["node_scaling_count"] = int(point.get("pod_count") or 1)
         if point.get("node_selector_key"):
-            found["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
-        given = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
-        hyper = {key: value for key, value in given.items() if value is not None}
+            settings["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
+        hyperparameters = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
+        hyper = {key: value for key, value in hyperparameters.items() if value is not None}
         if self.flavour == "fms":
             hyper = {**_FMS, **hyper}
         variables = {}
@@ -302,10 +302,10 @@ class _Import:
             if key.startswith("NCCL_"):
                 variables[key] = str(value)
             else:
-                found[f"{OURS}.{key}"] = value
+                settings[f"{OURS}.{key}"] = value
         if variables:
-            found["fine_tuning_environment"] = variables
-        return found
+            settings["fine_tuning_environment"] = variables
+        return settings
 
     def _value(self, key: str, value: Any) -> Any:
         if key == "model_name":
@@ -317,16 +317,16 @@ class _Import:
         as_type = _TYPES.get(key)
         return as_type(value) if as_type else value
 
-    def _of_dataset(self, found: dict[str, Any], dataset: str) -> None:
+    def _of_dataset(self, settings: dict[str, Any], dataset: str) -> None:
         """Leave out a replication that is not possible here, and translate or note a transformation."""
-        factor = found.get(REPLICATION, 1.0)
+        factor = settings.get(REPLICATION, 1.0)
         transform = str(self.data.of_dataset(dataset, "transform") or "")
         if transform in _TRANSFORMS and self.data.volume and dataset.endswith((".json", ".jsonl")):
-            found["fine_tuning_dataset_transform"] = _TRANSFORMS[transform]
+            settings["fine_tuning_dataset_transform"] = _TRANSFORMS[transform]
         elif transform:
             self._note(f"dataset {dataset}: {transform}: write it as a script for fine_tuning_dataset_transform")
-        if not self.data.volume or not str(found.get(DATASET)).partition("@")[0].endswith((".json", ".jsonl")):
-            found.pop(REPLICATION, None)
+        if not self.data.volume or not str(settings.get(DATASET)).partition("@")[0].endswith((".json", ".jsonl")):
+            settings.pop(REPLICATION, None)
             if factor != 1:
                 self._note(
                     f"{SETTINGS}.dataset_replication = {factor:g}: {dataset} is no .json or .jsonl file in a volume"
@@ -336,9 +336,9 @@ class _Import:
         return self.data.of_dataset(dataset, "response_template") or self._get("fine_tuning.default_response_template")
 
     def _networks(self, point: Mapping[str, Any]) -> list[str]:
-        given = point.get("use_secondary_nic")
-        if given:
-            return [given] if isinstance(given, str) else list(given)
+        networks = point.get("use_secondary_nic")
+        if networks:
+            return [networks] if isinstance(networks, str) else list(networks)
         prefix = point.get("secondary_nic_prefix")
         if not prefix:
             return []

@@ -57,10 +57,10 @@ def text(made: Sequence[ImportedPreset], failed: dict[str, str]) -> str:
     lines = ["---", "# Presets of a configuration of TOPSAIL, written by playbooks/import_topsail.yml."]
     lines += [f"# Not imported: {name}: {why}" for name, why in failed.items()]
     lines += [f"{VARIABLE}:" if made else f"{VARIABLE}: {{}}"]
-    for one in made:
-        lines += [f"  # Not translated: {' '.join(why.split())}" for why in one.unmapped]
+    for preset in made:
+        lines += [f"  # Not translated: {' '.join(why.split())}" for why in preset.unmapped]
         body = yaml.safe_dump(
-            {one.name: {"description": one.description, **one.settings}},
+            {preset.name: {"description": preset.description, **preset.settings}},
             sort_keys=False,
             width=4096,
             allow_unicode=True,
@@ -79,7 +79,7 @@ def write(source: Path, target: Path, wanted: Sequence[str], check_mode: bool) -
         raise InputError(f"dest: there is no folder {target.parent}")
     if changed and not check_mode:
         files.replace_text(target, content)
-    unmapped = {one.name: one.unmapped for one in made if one.unmapped}
+    unmapped = {preset.name: preset.unmapped for preset in made if preset.unmapped}
     diff = {"before_header": str(target), "before": before or "", "after_header": str(target), "after": content}
-    presets = [one.name for one in made]
+    presets = [preset.name for preset in made]
     return {"changed": changed, "presets": presets, "unmapped": unmapped, "refused": failed, "diff": diff}

@@ -50,7 +50,7 @@ def compare(
     loaded = write_kpis.load_definitions(definition_files)
     history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
-    sides = [run_pairs.read_side(Path(one), loaded, notes) for one in run_dirs]
+    sides = [run_pairs.read_side(Path(run_dir), loaded, notes) for run_dir in run_dirs]
     _check_patterns(sides, rules.past.rules)
     groups = judge_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
@@ -109,7 +109,7 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
             settings |= point.all_settings or {}
     for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
         # The names of settings are unknown for runs that have none recorded, such as those of other tools.
-        checked = [one for one in patterns if settings or one.startswith("ran.")]
+        checked = [pattern for pattern in patterns if settings or pattern.startswith("ran.")]
         history_settings.check_patterns(name, checked, settings, "these runs")
 
 
@@ -121,10 +121,10 @@ def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], fold
     drawn: list[list[dict[str, Any]]] = []
     notes = document["notes"]
     for other in sides[before:]:
-        found = run_pairs.pair_points(sides[0].run.points, other.run.points)
-        if not found:
+        pairs = run_pairs.pair_points(sides[0].run.points, other.run.points)
+        if not pairs:
             notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
-        for first, second in found:
+        for first, second in pairs:
             pair = _pair(sides[0], other, first, second, notes)
             if pair is not None:
                 document["pairs"].append(pair)
@@ -137,23 +137,23 @@ def _judged(
 ) -> list[dict[str, Any]]:
     """Add groups, verdict and the stages that changed; return the plots of the figures that explain the verdict."""
     document["groups"] = [
-        {"letter": one.letter, "runs": [side.run.id for side in one.sides], "what": one.what} for one in groups
+        {"letter": group.letter, "runs": [side.run.id for side in group.sides], "what": group.what} for group in groups
     ]
     document.update(judge_groups.judge(groups, rules, document["notes"]))
-    found = []
+    changes = []
     for group in groups[1:]:
         runs = {side.run.id for side in group.sides}
         for number in dict.fromkeys(pair["points"][0] for pair in document["pairs"] if pair["run"] in runs):
-            own = [one for one in document["pairs"] if one["run"] in runs and one["points"][0] == number]
+            own = [pair for pair in document["pairs"] if pair["run"] in runs and pair["points"][0] == number]
             stage = run_pairs.changed_stage(own, group.letter, number)
-            found += [stage] if stage else []
-    document["changed"] = found
-    shown = [one for one in document["kpis"] if one["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
+            changes += [stage] if stage else []
+    document["changed"] = changes
+    shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
     return [
         write_report.embedded(
-            judged_plots.draw_history(one, folder / f"judged_{place:02d}", f"{one['group']} against A")
+            judged_plots.draw_history(kpi, folder / f"judged_{place:02d}", f"{kpi['group']} against A")
         )
-        for place, one in enumerate(shown)
+        for place, kpi in enumerate(shown)
     ]
 
 
@@ -170,20 +170,22 @@ def _shown(side: RunSide) -> dict[str, Any]:
     }
 
 
-def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
-    if one.number not in first.data or two.number not in other.data:
-        notes.append(f"point {one.number} of {first.label} and {two.number} of {other.label} could not both be read")
+def _pair(first: RunSide, other: RunSide, old_point: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
+    if old_point.number not in first.data or two.number not in other.data:
+        notes.append(
+            f"point {old_point.number} of {first.label} and {two.number} of {other.label} could not both be read"
+        )
         return None
-    old, new = first.data[one.number], other.data[two.number]
+    old, new = first.data[old_point.number], other.data[two.number]
     before, after = latency_attribution.attribute(old), latency_attribution.attribute(new)
     both = bool(before.n and after.n)
     several = len(first.run.points) > 1 or len(other.run.points) > 1
-    label = f", {point_label(one, str(first.run.record.get('project') or ''))}" if several else ""
+    label = f", {point_label(old_point, str(first.run.record.get('project') or ''))}" if several else ""
     return {
         "label": f"{other.letter} against {first.letter}{label}",
         "run": other.run.id,
-        "points": [one.number, two.number],
-        "kpis": run_pairs.kpi_differences(first.kpis[one.number], other.kpis[two.number]),
+        "points": [old_point.number, two.number],
+        "kpis": run_pairs.kpi_differences(first.kpis[old_point.number], other.kpis[two.number]),
         "stages": latency_attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
         "writers": latency_attribution.of_difference(before, after, old.resampling, new.resampling, "writers")
         if both
@@ -192,15 +194,15 @@ def _pair(first: RunSide, other: RunSide, one: Point, two: Point, notes: list[st
     }
 
 
-def _mean(data: PointData, found: latency_attribution.Attribution) -> float | None:
-    return float(data.np.nanmean(found.total)) if found.n else None
+def _mean(data: PointData, attribution: latency_attribution.Attribution) -> float | None:
+    return float(data.np.nanmean(attribution.total)) if attribution.n else None
 
 
 def _draw(
-    first: RunSide, other: RunSide, one: Point, two: Point, pair: Mapping[str, Any], folder: Path, number: int
+    first: RunSide, other: RunSide, old_point: Point, two: Point, pair: Mapping[str, Any], folder: Path, number: int
 ) -> list[dict[str, Any]]:
     label = pair["label"]
-    runs_drawn = [(first.label, first.data[one.number]), (other.label, other.data[two.number])]
+    runs_drawn = [(first.label, first.data[old_point.number]), (other.label, other.data[two.number])]
     with plot_canvas.style():
         drawings = {
             "attribution": comparison_page.attribution(pair["stages"], label),

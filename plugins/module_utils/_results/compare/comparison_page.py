@@ -37,14 +37,14 @@ MOST = 10
 
 def headline_lines(pair: Mapping[str, Any]) -> list[str]:
     """Return the headline figures of a pair, one line each."""
-    found = []
+    lines = []
     for row in pair["kpis"]:
         if row["headline"]:
             shown = _texts(row)
             interval = f" ({shown['confidence']})" if shown["confidence"] else ""
             change = f"{shown['before']} → {shown['after']} {shown['percent']}{interval}: {row['reading']}"
-            found.append(f"{pair['label']}: {row['title']} {change}{', SIMULATED' if row['simulated'] else ''}")
-    return found
+            lines.append(f"{pair['label']}: {row['title']} {change}{', SIMULATED' if row['simulated'] else ''}")
+    return lines
 
 
 def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,18 +77,18 @@ def verdict_lines(document: Mapping[str, Any]) -> list[str]:
 def groups(document: Mapping[str, Any]) -> list[str]:
     """Return a line on each group: its runs, and the labels that differ from those of the first."""
     lines = []
-    for place, one in enumerate(document.get("groups") or []):
-        what = f", {one['what']}" if one["what"] else ", with the same labels" if place else ", the baseline"
-        lines.append(f"{one['letter']} is {formats.format_list(one['runs'], 10)}{what}")
+    for place, group in enumerate(document.get("groups") or []):
+        what = f", {group['what']}" if group["what"] else ", with the same labels" if place else ", the baseline"
+        lines.append(f"{group['letter']} is {formats.format_list(group['runs'], 10)}{what}")
     return lines
 
 
 def _changed(document: Mapping[str, Any]) -> list[str]:
-    found = document["changed"]
-    several = len({one["point"] for one in found}) > 1
+    changes = document["changed"]
+    several = len({change["point"] for change in changes}) > 1
     return [
-        f"{one['group']} against A" + (f", point {one['point']}" if several else "") + f": {one['text']}"
-        for one in found
+        f"{change['group']} against A" + (f", point {change['point']}" if several else "") + f": {change['text']}"
+        for change in changes
     ]
 
 
@@ -96,17 +96,17 @@ def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]])
     """Return what the page says about the verdict; None without one."""
     if "verdict" not in document:
         return None
-    several = len({one["point"] for one in document["kpis"]}) > 1
+    several = len({kpi["point"] for kpi in document["kpis"]}) > 1
     rows = [
         {
-            **one,
-            "title": one["title"] + (f", point {one['point']}" if several else ""),
-            "before": formats.value((one.get("old") or {}).get("value"), one["unit"]),
-            "after": formats.value(one["value"], one["unit"]),
-            "change": overall_verdict.change_text(one),
-            "runs": f"{one['old']['n']} / {one['new']['n']}",
+            **kpi,
+            "title": kpi["title"] + (f", point {kpi['point']}" if several else ""),
+            "before": formats.value((kpi.get("old") or {}).get("value"), kpi["unit"]),
+            "after": formats.value(kpi["value"], kpi["unit"]),
+            "change": overall_verdict.change_text(kpi),
+            "runs": f"{kpi['old']['n']} / {kpi['new']['n']}",
         }
-        for one in document["kpis"]
+        for kpi in document["kpis"]
     ]
     history = document.get("history")
     return {
@@ -134,7 +134,7 @@ def content(
     shown = []
     for pair, pictures in zip(document["pairs"], drawn, strict=True):
         rows = [_texts(row) for row in pair["kpis"]]
-        total = [formats.seconds(one) if one is not None else "–" for one in pair["total"]]
+        total = [formats.seconds(seconds) if seconds is not None else "–" for seconds in pair["total"]]
         shown.append(
             {
                 "label": pair["label"],
@@ -143,23 +143,23 @@ def content(
                 "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
                 "counts": run_pairs.count_readings(pair["kpis"]),
                 "total": total,
-                "writers": [_part(one, formats.writer(one["name"])) for one in pair["writers"]],
-                "stages": [_part(one, stage_name(one["name"])) for one in pair["stages"]],
+                "writers": [_part(writer, formats.writer(writer["name"])) for writer in pair["writers"]],
+                "stages": [_part(stage, stage_name(stage["name"])) for stage in pair["stages"]],
                 "plots": list(pictures),
             }
         )
     settings = [
-        {"name": one["name"], "values": [textwrap.shorten(setting_text(value), 80) for value in one["values"]]}
-        for one in document["settings"]
+        {"name": setting["name"], "values": [textwrap.shorten(setting_text(value), 80) for value in setting["values"]]}
+        for setting in document["settings"]
     ]
     return {
         "title": title(document["runs"]),
-        "runs": [{**one, "report": where} for one, where in zip(document["runs"], reports, strict=True)],
+        "runs": [{**run, "report": where} for run, where in zip(document["runs"], reports, strict=True)],
         "judged": _verdict(document, explaining),
         "settings": settings,
         "pairs": shown,
         "notes": list(document["notes"]),
-        "simulated": any(one["simulated"] for one in document["runs"]),
+        "simulated": any(run["simulated"] for run in document["runs"]),
     }
 
 
@@ -171,16 +171,16 @@ def title(compared: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _part(one: Mapping[str, Any], name: str) -> dict[str, Any]:
-    signed = f"{'+' if one['difference'] > 0 else ''}{formats.seconds(one['difference'])}"
+def _part(share: Mapping[str, Any], name: str) -> dict[str, Any]:
+    signed = f"{'+' if share['difference'] > 0 else ''}{formats.seconds(share['difference'])}"
     return {
         "name": name,
-        "writer": formats.writer(one["writer"]),
-        "before": formats.seconds(one["before"]),
-        "after": formats.seconds(one["after"]),
+        "writer": formats.writer(share["writer"]),
+        "before": formats.seconds(share["before"]),
+        "after": formats.seconds(share["after"]),
         "difference": signed,
-        "confidence": figure_texts.confidence_text({"confidence": one["confidence"], "unit": "s"}),
-        "simulated": one["simulated"],
+        "confidence": figure_texts.confidence_text({"confidence": share["confidence"], "unit": "s"}),
+        "simulated": share["simulated"],
     }
 
 
@@ -243,18 +243,18 @@ def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, 
 
 def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | None:
     """Draw the contribution of each stage to the difference of the mean times; to the right: slower."""
-    drawn = [one for one in parts if abs(one["difference"]) > 1e-9]
+    drawn = [part for part in parts if abs(part["difference"]) > 1e-9]
     if not drawn:
         return None
-    names = [stage_name(one["name"]) for one in drawn]
-    whole = sum(one["difference"] for one in parts)
-    left = 0.25 + 0.083 * max(len(one) for one in [*names, "total"])
+    names = [stage_name(part["name"]) for part in drawn]
+    whole = sum(part["difference"] for part in parts)
+    left = 0.25 + 0.083 * max(len(name) for name in [*names, "total"])
     figure, (axis,) = plot_canvas.stacked([0.29 * (len(drawn) + 1) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
-    most = max(abs(one["difference"]) for one in drawn)
+    most = max(abs(part["difference"]) for part in drawn)
     factor, unit = plot_canvas.scale(max(most, abs(whole)))
     texts, rows, reach = [], [], []
-    for place, one in enumerate([*drawn, {"name": "total", "writer": "", "difference": whole, "simulated": False}]):
-        value = one["difference"] * factor
+    for place, part in enumerate([*drawn, {"name": "total", "writer": "", "difference": whole, "simulated": False}]):
+        value = part["difference"] * factor
         colour = "#D55E00" if value > 0 else "#0072B2"
         last = place == len(drawn)
         axis.barh(
@@ -263,20 +263,20 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
             height=0.72,
             facecolor="#DDDDDD" if last else f"{colour}88",
             edgecolor=GREY if last else colour,
-            hatch="///" if one["simulated"] else None,
+            hatch="///" if part["simulated"] else None,
         )
-        confidence = one.get("confidence") or {}
+        confidence = part.get("confidence") or {}
         low, high = confidence.get("low"), confidence.get("high")
         if low is not None and high is not None:
             axis.hlines(place, low * factor, high * factor, color="black", linewidth=1.3)
-        text = f"{'+' if value > 0 else ''}{formats.seconds(one['difference'])}"
+        text = f"{'+' if value > 0 else ''}{formats.seconds(part['difference'])}"
         ends = [value, (low or 0) * factor, (high or 0) * factor]
         edge = max(ends) if value >= 0 else min(ends)
         reach += [(edge, f" {text} "), *((end, "") for end in ends)]
         axis.text(edge, place, f" {text} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
-            texts.append(f"{stage_title(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
-            rows.append([one["name"], one["writer"], one["before"], one["after"], one["difference"], low, high])
+            texts.append(f"{stage_title(part['name'], part['simulated'])} by {formats.writer(part['writer'])}: {text}.")
+            rows.append([part["name"], part["writer"], part["before"], part["after"], part["difference"], low, high])
     axis.axvline(0, color=GREY, linewidth=0.9)
     axis.set_yticks(range(len(drawn) + 1), [*names, "total"], fontsize=10)
     axis.set_ylim(len(drawn) + 0.5, -0.5)
@@ -310,7 +310,7 @@ def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Pat
 
 def _add(folder: Path, target: Path, title: str, made: str, fragment: Path) -> None:
     path = os.path.relpath(target, folder)
-    entries = [one for one in page_content.comparisons(folder) if one["path"] != path]
+    entries = [comparison for comparison in page_content.comparisons(folder) if comparison["path"] != path]
     entries = [*entries, {"path": path, "title": title, "made": made}][-MOST:]
     document = {"schema": "comparisons/1", "comparisons": entries}
     files.write_json(folder / page_content.COMPARISONS, document, "comparisons/1")

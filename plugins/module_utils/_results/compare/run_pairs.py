@@ -66,7 +66,7 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
             continue
         if data.of:
             side.data[point.number] = data
-            side.kpis[point.number] = {kpi["name"]: (kpi, found) for kpi, found in write_kpis.figures(data, loaded)}
+            side.kpis[point.number] = {kpi["name"]: (kpi, figure) for kpi, figure in write_kpis.figures(data, loaded)}
     return side
 
 
@@ -74,12 +74,12 @@ def sides_of_points(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
         raise InputError(f"{side.run.top} has {formats.count(len(side.run.points), 'point')}: a comparison needs two")
-    found: list[RunSide] = []
+    sides: list[RunSide] = []
     for place, point in enumerate(side.run.points):
         named = point_label(point, str(side.run.record.get("project") or ""))
         label = f"{letter(place)} ({named})"
-        found.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
-    return found
+        sides.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
+    return sides
 
 
 def pair_points(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Point, Point]]:
@@ -188,8 +188,8 @@ def changed_stage(pairs: Sequence[Mapping[str, Any]], group: str, point: str) ->
             rows.setdefault(str(stage["name"]), []).append(stage)
     count = sum(1 for pair in pairs if pair["stages"])
     means = {
-        name: tuple(sum(row[end] for row in found) / count for end in ("before", "after"))
-        for name, found in rows.items()
+        name: tuple(sum(row[end] for row in pairs) / count for end in ("before", "after"))
+        for name, pairs in rows.items()
     }
     total = sum(after - before for before, after in means.values())
     if not total:

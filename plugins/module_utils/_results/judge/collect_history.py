@@ -248,6 +248,6 @@ def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[s
     patterns = {"results_compare_on": rules.compare_on, "results_ignore": rules.ignore}
     return [
         f"{setting}: '{pattern}' matches no label of this run"
-        for setting, given in patterns.items()
-        for pattern in (matching.unmatched(given, names) if names else ())
+        for setting, setting_patterns in patterns.items()
+        for pattern in (matching.unmatched(setting_patterns, names) if names else ())
     ]

@@ -63,17 +63,17 @@ def of_comparison(comparison: Mapping[str, Any]) -> str:
     """
     result = comparison.get("verdict", "")
     several = len({kpi["group"] for kpi in comparison.get("kpis") or []}) > 1
-    found = [
+    tests = [
         replace(test, name=f"{kpi['group']} {test.name}" if several else test.name) for kpi, test in _judged(comparison)
     ]
     why = "; ".join(comparison.get("why") or [])
     if result == INVALID:
         cause = Case("comparison", ERROR, why, INVALID)
-        found = [cause, *(_consequence(test, cause) if test.kind == FAILURE else test for test in found)]
+        tests = [cause, *(_consequence(test, cause) if test.kind == FAILURE else test for test in tests)]
     else:
-        found = [Case("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *found]
+        tests = [Case("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *tests]
     runs = [str(run["run"]) for run in comparison["runs"]]
-    return document("compare", found, properties={"runs": " ".join(runs), "verdict": result or "none"})
+    return document("compare", tests, properties={"runs": " ".join(runs), "verdict": result or "none"})
 
 
 def document(
@@ -125,16 +125,16 @@ def cases(run: Run, verdict: Mapping[str, Any]) -> list[Case]:
     """Return the cases of a run in the order of events; those that are consequences are skipped, naming their cause."""
     phases = list(_phases(run))
     tested = next((place for place, test in enumerate(phases, start=1) if test.name == "phase test"), len(phases))
-    found = [*phases[:tested], *_points(run), *phases[tested:], *_checks(run, verdict), *_figures(verdict)]
+    tests = [*phases[:tested], *_points(run), *phases[tested:], *_checks(run, verdict), *_figures(verdict)]
     result = verdict.get("verdict", ERROR)
     if result not in (ERROR, INVALID):
-        return found
-    cause = next((test for test in found if test.kind == ERROR), None)
+        return tests
+    cause = next((test for test in tests if test.kind == ERROR), None)
     if cause is None:
-        return [*found, Case("verdict", ERROR, "There is no verdict.")]
+        return [*tests, Case("verdict", ERROR, "There is no verdict.")]
     # Of an invalid run each reason is an error; of an error everything else follows from it.
     kinds = (FAILURE, ERROR) if result == ERROR else (FAILURE,)
-    return [_consequence(test, cause) if test is not cause and test.kind in kinds else test for test in found]
+    return [_consequence(test, cause) if test is not cause and test.kind in kinds else test for test in tests]
 
 
 def _consequence(test: Case, cause: Case) -> Case:

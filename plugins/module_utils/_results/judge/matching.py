@@ -86,7 +86,7 @@ def comparable(
         return LeftOut(past.run, "without figures")
     kept = {number: compared(labels, rules) for number, labels in own.items()}
     marks = {number: marked(labels, rules) for number, labels in own.items()}
-    found: dict[str, list[ComparablePoint]] = {}
+    points: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
     for point in past.points:
         theirs, mark = compared(point.labels, rules), marked(point.labels, rules)
@@ -94,18 +94,20 @@ def comparable(
             ours = labels if theirs == labels else _known_to(point, labels, defaults.get(number, ()))
             if theirs == ours:
                 new = bool(rules.compare_on) and mark == marks[number]
-                found.setdefault(number, []).append(ComparablePoint(past, point, new))
-            elif not found and (nearest is None or len(nearest) > 1):
+                points.setdefault(number, []).append(ComparablePoint(past, point, new))
+            elif not points and (nearest is None or len(nearest) > 1):
                 other = differing(ours, theirs)
                 nearest = other if nearest is None or len(other) < len(nearest) else nearest
-    return found or LeftOut(past.run, _reason(nearest or [], past))
+    return points or LeftOut(past.run, _reason(nearest or [], past))
 
 
 def _known_to(past: PastPoint, labels: FlatLabels, defaults: Collection[str]) -> FlatLabels:
     """Return labels without the settings that are newer than a past point, if nothing sets them: it ran with them."""
     known = {_setting(name) for name in past.labels if name.startswith(SETTINGS)}
     newer = set(defaults) - known if known else set()
-    return {name: one for name, one in labels.items() if not name.startswith(SETTINGS) or _setting(name) not in newer}
+    return {
+        name: value for name, value in labels.items() if not name.startswith(SETTINGS) or _setting(name) not in newer
+    }
 
 
 def _setting(name: str) -> str:

@@ -58,13 +58,13 @@ def from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRu
     notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the folder
     cannot be read.
     """
-    found = []
+    runs = []
     for top in run_directories(folder):
         with left_out(notes, top / RECORD):
             record = read_record(top)
             if record.get("project") == project:
-                found.append((str(record.get("started") or ""), str(top), record))
-    for _started, top_name, record in sorted(found, key=lambda run: run[:2], reverse=True):
+                runs.append((str(record.get("started") or ""), str(top), record))
+    for _started, top_name, record in sorted(runs, key=lambda run: run[:2], reverse=True):
         past = None
         with left_out(notes, top_name):
             past = read_run(Path(top_name), record, str(folder), notes)
@@ -97,12 +97,12 @@ def read_record(top: Path) -> dict[str, Any]:
 def _mapping(path: Path) -> dict[str, Any]:
     """Return a YAML or JSON file. Raises DataError naming it if it cannot be read or is no mapping."""
     try:
-        found = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
+        content = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DataError(f"{path}: empty or not a mapping")
-    return found
+    return content
 
 
 def has_old_labels(top: Path) -> bool:
@@ -133,10 +133,10 @@ def _verdict_of(top: Path, notes: list[str]) -> str:
     path = top / VERDICT
     if not path.is_file():
         return ""
-    found = ""
+    verdict = ""
     with left_out(notes, path):
-        found = str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
-    return found
+        verdict = str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
+    return verdict
 
 
 def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
@@ -178,8 +178,8 @@ def from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator
     with s3.s3_errors(location):
         connection = s3.client(location, TIMEOUT, ATTEMPTS)
         top = f"{location.prefix}/" if location.prefix else ""
-        found = _complete_runs(connection, location.bucket, [top], notes)
-        for run in sorted(found, key=lambda each: each.at, reverse=True):
+        runs = _complete_runs(connection, location.bucket, [top], notes)
+        for run in sorted(runs, key=lambda each: each.at, reverse=True):
             try:
                 past = _uploaded_run(connection, location, run, project, notes)
             except DataError as error:

@@ -142,7 +142,7 @@ def objects(point: str, table: Table | None, allowed: float | None = 0.0, max_er
 
 
 def _names(table: Table, outcome: str) -> list[str]:
-    return [name for name, found in zip(table.name, table.outcome, strict=True) if found == outcome]
+    return [name for name, result in zip(table.name, table.outcome, strict=True) if result == outcome]
 
 
 def generator(point: str, table: Table | None, limit: float, foreign: bool = False) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     the report failed, the run is not judged as a whole, which a regression outweighs.
     """
     recorded: Mapping[str, Any] = run.record.get("phases") or {}
-    known = {name: one for name, one in recorded.items() if name not in AFTER}
+    known = {name: value for name, value in recorded.items() if name not in AFTER}
     grave = INVALID if begun(run) else ERROR
     failed = {name: phase for name, phase in known.items() if phase.get("status") == "failed"}
     cut = [name for name, phase in known.items() if phase.get("status") == "interrupted"]
@@ -261,9 +261,9 @@ def points(run: Run) -> list[dict[str, Any]]:
     if not checks:
         skipped = {point.of for point in run.points if point.status == SKIPPED}
         ran = len(there - skipped)
-        one = "The test point" if ran == 1 else f"All {ran} test points"
+        subject = "The test point" if ran == 1 else f"All {ran} test points"
         more = f"; {formats.count(len(skipped), 'more')} skipped" if skipped else ""
-        checks.append(check("points", PASS, f"{one} ran{more}."))
+        checks.append(check("points", PASS, f"{subject} ran{more}."))
     return checks
 
 

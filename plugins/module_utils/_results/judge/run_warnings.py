@@ -23,8 +23,8 @@ _TAIL = 16_384
 
 def warnings(run: Run) -> list[str]:
     """Return the warnings of a run: interrupted points, busy machines, unchecked trainings, missing files of users."""
-    found = (interrupted(run), busy_machine(run.points), unchecked_trainings(run.points), missing_files(run.points))
-    return [sentence for sentences in found for sentence in sentences]
+    groups = (interrupted(run), busy_machine(run.points), unchecked_trainings(run.points), missing_files(run.points))
+    return [sentence for sentences in groups for sentence in sentences]
 
 
 def interrupted(run: Run) -> list[str]:

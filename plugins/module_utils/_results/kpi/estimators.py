@@ -55,12 +55,12 @@ def probability(text: Any) -> float:
     if text in ("max", "min"):
         return 1.0 if text == "max" else 0.0
     try:
-        found = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
+        level = float(str(text)[1:]) / 100 if str(text).startswith("p") else float(text)
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
+        level = -1.0
+    if not 0 <= level <= 1:
         raise InputError(f"quantile '{text}' is none of p50, p95, …, max, min or a number from 0 to 1")
-    return found
+    return level
 
 
 def quantile_at(ordered: Any, of: int, q: float) -> float | None:
@@ -197,17 +197,17 @@ class Resampling:
         """Return an array (samples, len(wanted)) of quantiles, in the unit of ``sample``; infinite where unknown."""
         import numpy
 
-        found = numpy.full((self.samples, len(wanted)), numpy.inf)
+        times = numpy.full((self.samples, len(wanted)), numpy.inf)
         if not sample.n:
-            return found
+            return times
         rows, order, is_event = _in_order(sample)
         values = numpy.append(rows[order], numpy.inf)
         least = numpy.asarray(wanted) - 1e-9
         for begin in range(0, self.samples, step := max(1, CHUNK // max(len(order), 1))):
             shares = self._shares(slice(begin, begin + step), order, is_event)
             for number, share in enumerate(shares, begin):
-                found[number] = values[numpy.searchsorted(share, least, side="left")]  # shares never fall
-        return found
+                times[number] = values[numpy.searchsorted(share, least, side="left")]  # shares never fall
+        return times
 
     def _shares(self, part: slice, order: Any, is_event: Any) -> Any:
         """Return an array (samples in ``part``, len(order)): the share of rows that came by each ordered time."""

@@ -66,10 +66,10 @@ def _files_of(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
-    found = sorted(folder.rglob(IN_FOLDER), key=lambda one: (len(one.parts), one))
-    if not found:
+    paths = sorted(folder.rglob(IN_FOLDER), key=lambda path: (len(path.parts), path))
+    if not paths:
         raise InputError(f"{path}: a folder of KPI definitions has a {IN_FOLDER}, and this one has none")
-    return [str(path) for path in found]
+    return [str(path) for path in paths]
 
 
 def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:

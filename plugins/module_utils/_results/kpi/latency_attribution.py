@@ -48,11 +48,11 @@ class Attribution:
 
     def by_writer(self) -> dict[str, Any]:
         """Return writer -> array of seconds, in the order of the stages."""
-        found: dict[str, Any] = {}
+        shares: dict[str, Any] = {}
         for stage in self.order:
             writer = self.writers[stage]
-            found[writer] = found[writer] + self.stages[stage] if writer in found else self.stages[stage]
-        return found
+            shares[writer] = shares[writer] + self.stages[stage] if writer in shares else self.stages[stage]
+        return shares
 
 
 def attribute(data: PointData) -> Attribution:
@@ -105,8 +105,8 @@ def _before(
     last = came.argmax(axis=0)
     latest = came.max(axis=0)
     seen = np.isfinite(latest)
-    for place, one in enumerate(needs):
-        on_path[one][rows & seen & (last == place)] = True
+    for place, need in enumerate(needs):
+        on_path[need][rows & seen & (last == place)] = True
     return np.where(seen, latest, sent)
 
 
@@ -115,7 +115,7 @@ def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) 
     np = data.np
     left = open_ & ~np.isnan(sent) & data.waiting
     stop = max(data.end - data.start, 0.0)
-    found = []
+    waits = []
     for stage in data.table.stages:
         name = stage["name"]
         if stage["ends"] == "failed" or name.endswith("_first"):
@@ -124,38 +124,38 @@ def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) 
         since = np.maximum.reduce(came)
         rows = left & np.isnan(moment[name]) & ~np.isnan(since)
         if rows.any():
-            found.append((name, int(rows.sum()), float(np.maximum(stop - since[rows], 0.0).mean())))
+            waits.append((name, int(rows.sum()), float(np.maximum(stop - since[rows], 0.0).mean())))
             left &= ~rows
-    return found
+    return waits
 
 
 def document(data: PointData, run: str, point: str) -> dict[str, Any]:
     """Return the attribution of a point as in schema attribution/1."""
     np = data.np
-    found = attribute(data)
-    total = float(np.nanmean(found.total)) if found.n else None
-    slow = _slowest(np, found.total)
-    writers = found.by_writer()
+    attributed = attribute(data)
+    total = float(np.nanmean(attributed.total)) if attributed.n else None
+    slow = _slowest(np, attributed.total)
+    writers = attributed.by_writer()
 
     def shares(of: Mapping[str, Any], writer_of: Mapping[str, str]) -> list[dict[str, Any]]:
         rows = []
         for name, values in of.items():
             mean = float(np.nanmean(values))
             confidence = None
-            if data.resampling is not None and found.n >= estimators.LEAST_ROWS:
+            if data.resampling is not None and attributed.n >= estimators.LEAST_ROWS:
                 confidence = estimators.percentile_interval(data.resampling.means(values), mean, data.resampling.method)
             writer = writer_of.get(name, name)
             row = {
                 "name": name,
                 "writer": writer,
-                "simulated": name in found.simulated,
+                "simulated": name in attributed.simulated,
                 "mean": mean,
                 "share": mean / total if total else 0.0,
                 "confidence": confidence.document() if confidence else None,
                 "slowest": float(values[slow].mean()) if slow.any() else None,
             }
-            if name in found.on_path:
-                row["on_path"] = found.on_path[name]
+            if name in attributed.on_path:
+                row["on_path"] = attributed.on_path[name]
             rows.append(row)
         return rows
 
@@ -163,12 +163,12 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
         "schema": "attribution/1",
         "run": run,
         "point": point,
-        "n": found.n,
-        "of": found.of,
+        "n": attributed.n,
+        "of": attributed.of,
         "total": total,
-        "stages": shares(found.stages, found.writers) if found.n else [],
-        "writers": shares(writers, {}) if found.n else [],
-        "waiting": [{"name": name, "n": n, "mean": mean} for name, n, mean in found.waiting],
+        "stages": shares(attributed.stages, attributed.writers) if attributed.n else [],
+        "writers": shares(writers, {}) if attributed.n else [],
+        "waiting": [{"name": name, "n": n, "mean": mean} for name, n, mean in attributed.waiting],
         "slowest": int(slow.sum()),
     }
     selection = data.table.header.get("selection")
@@ -193,7 +193,9 @@ def of_difference(
     """
     import numpy as np
 
-    first, second = (one.stages if by == "stages" else one.by_writer() for one in (before, after))
+    first, second = (
+        attribution.stages if by == "stages" else attribution.by_writer() for attribution in (before, after)
+    )
     rows = []
     for name in _merged(first, second):
         means, draws = [], []

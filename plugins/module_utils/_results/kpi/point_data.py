@@ -209,10 +209,10 @@ class PointData:
         if since == NEEDED:
             return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
         since = self.sent_is if since == SENT and self.sent_is else since
-        found: set[str] = set()
+        stages: set[str] = set()
         for end in self.ends() if stage == ENDED else [stage]:
-            found |= between(since, end, self.needs)
-        return found
+            stages |= between(since, end, self.needs)
+        return stages
 
     def simulated(self, stage: str, since: str = SENT) -> bool:
         """Return whether a simulated writer has a part in how long ``stage`` takes after ``since``."""
@@ -301,9 +301,9 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
         training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
     )
     data = PointData(table, extras)
-    found = timeline_views.split_real_simulated(table)
-    if found is not None:
-        real, others = (PointData(part, _of_part(run, point, extras, part)) for part in found)
+    parts = timeline_views.split_real_simulated(table)
+    if parts is not None:
+        real, others = (PointData(part, _of_part(run, point, extras, part)) for part in parts)
         data.parts = real, others
     return data
 
@@ -361,15 +361,15 @@ def _plan(point: Point) -> dict[str, Any]:
 
 def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
     """Return the failed attempts by reason, and the number of all attempts."""
-    found: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     attempts = 0
     for record in point_reader.lines(point.folder / "ledger.jsonl", []):
         if record.get("type") != "attempt" or (chosen is not None and record["index"] not in chosen):
             continue
         attempts += 1
         if record["outcome"] not in ("created", "already_mine"):
-            found[str(record.get("reason") or (record["status"] or "no answer"))] += 1
-    return dict(found.most_common()), attempts
+            reasons[str(record.get("reason") or (record["status"] or "no answer"))] += 1
+    return dict(reasons.most_common()), attempts
 
 
 def captured_metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:

@@ -67,7 +67,7 @@ def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tu
     first, last = data.span(stage)
     begin_first, begin_last = data.needed(stage) if since == NEEDED else data.span(since)
     due = data.span(INTENDED)[0]
-    found, begin = [], 0.0
+    steps, begin = [], 0.0
     for rate, span in data.extras.steps:
         chosen = (due >= begin - 1e-6) & (due < begin + span - 1e-6)
         begin += span
@@ -84,8 +84,8 @@ def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tu
         value = sample.quantile(quantile)
         latency = value.value if value.value is not None else value.at_least
         if latency is not None and np.isfinite(latency):
-            found.append((rate, float(latency), count))
-    return sorted(found)
+            steps.append((rate, float(latency), count))
+    return sorted(steps)
 
 
 @kpi_function

@@ -99,7 +99,8 @@ class Gangs:
     def bottleneck(self) -> str | None:
         """Return the resource with the largest requested share of its capacity, over all workloads, or None."""
         share = {
-            name: sum(one.get(name, 0.0) * size for one, size in zip(self.request, self.size, strict=True)) / capacity
+            name: sum(share.get(name, 0.0) * size for share, size in zip(self.request, self.size, strict=True))
+            / capacity
             for name, capacity in self.capacity.items()
         }
         return max(self.resources(), key=lambda name: share[name], default=None)
@@ -194,26 +195,29 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
     gangs = _needed_gangs(data)
     np = data.np
     chosen = np.array(
-        [queue in ("", one) and priority in ("", two) for one, two in zip(gangs.queue, gangs.priority, strict=True)]
+        [
+            queue in ("", gang_queue) and priority in ("", two)
+            for gang_queue, two in zip(gangs.queue, gangs.priority, strict=True)
+        ]
     )
     sample = _waits(data, gangs, chosen)
     q = probability(quantile)
-    found = sample.quantile(q)
+    estimate = sample.quantile(q)
     note = ""
-    if found.at_least is not None:
-        note = f"{sample.of - found.n:,} of {sample.of:,} never ran as a whole"
+    if estimate.at_least is not None:
+        note = f"{sample.of - estimate.n:,} of {sample.of:,} never ran as a whole"
     elif sample.censored:
         note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: Kaplan-Meier estimate"
     labels = {name: text for name, text in (("queue", queue), ("priority", priority)) if text}
     return KpiValue(
-        found.value,
-        found.n,
+        estimate.value,
+        estimate.n,
         sample.of,
-        interval=found.interval,
-        at_least=found.at_least,
+        interval=estimate.interval,
+        at_least=estimate.at_least,
         note=note,
         labels={**labels, "quantile": str(quantile)},
-        **data.bootstrap_quantile(sample, q, found.value),
+        **data.bootstrap_quantile(sample, q, estimate.value),
         **_simulated(data),
     )
 
@@ -301,7 +305,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
     length = span_of(data)
     each = [sum(_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
-    amounts = data.np.array([one * gangs.request[row].get(name, 0.0) for row, one in enumerate(each)])
+    amounts = data.np.array([seconds * gangs.request[row].get(name, 0.0) for row, seconds in enumerate(each)])
     n = sum(1 for lives in gangs.lives if lives)
     if length <= 0:
         return KpiValue(None, n, data.of, note="no time passed")
@@ -346,7 +350,7 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
     note = (
         f"in the {formats.seconds(window[1] - window[0])} in which {formats.count(len(shares), 'queue')} had workloads"
     )
-    labels = {"resource": name, "share": {queue: round(one, 3) for queue, one in sorted(shares.items())}}
+    labels = {"resource": name, "share": {queue: round(share, 3) for queue, share in sorted(shares.items())}}
     return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated(data))
 
 
@@ -382,9 +386,15 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
         known = [moment for moment in began if not isnan(moment)]
         gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
     values = data.np.array(gaps)
-    found = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
-    note = "" if found.n == found.of else f"{found.of - found.n:,} of {found.of:,} gangs were never complete"
-    return KpiValue(found.value, found.n, found.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data))
+    estimate = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
+    note = (
+        ""
+        if estimate.n == estimate.of
+        else f"{estimate.of - estimate.n:,} of {estimate.of:,} gangs were never complete"
+    )
+    return KpiValue(
+        estimate.value, estimate.n, estimate.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data)
+    )
 
 
 @kpi_function

@@ -21,11 +21,11 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
     if not any(wanted):
         return KpiValue(float(data.of), data.of, data.of)
-    found = sum(1 for outcome in data.table.outcome if outcome in wanted)
+    number = sum(1 for outcome in data.table.outcome if outcome in wanted)
     ends = [stage["name"] for stage in data.table.stages if stage["ends"] in wanted]
     rests = [data.rests(end) for end in ends]
     return KpiValue(
-        float(found),
+        float(number),
         data.of,
         data.of,
         any(rest["simulated"] for rest in rests),
@@ -37,8 +37,8 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
 def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     """Count the workloads that reached a stage."""
     name = data.needed_stage(stage)
-    found = int((~data.np.isnan(data.span(name)[1])).sum())
-    return KpiValue(float(found), data.of, data.of, labels={"stage": name}, **data.rests(name))
+    number = int((~data.np.isnan(data.span(name)[1])).sum())
+    return KpiValue(float(number), data.of, data.of, labels={"stage": name}, **data.rests(name))
 
 
 @kpi_function
@@ -98,18 +98,18 @@ def duration(
         return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
     q = probability(quantile)
     sample = data.sample(name, begin)
-    found = sample.quantile(q)
+    estimate = sample.quantile(q)
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
     confidence = None
     if replicates is not None and data.resampling is not None:
-        confidence = percentile_interval(replicates, found.value, data.resampling.method)
+        confidence = percentile_interval(replicates, estimate.value, data.resampling.method)
     return KpiValue(
-        found.value,
-        found.n,
-        found.of,
-        interval=found.interval,
-        at_least=found.at_least,
-        note=_note(found, q, sample.censored),
+        estimate.value,
+        estimate.n,
+        estimate.of,
+        interval=estimate.interval,
+        at_least=estimate.at_least,
+        note=_note(estimate, q, sample.censored),
         labels={"stage": name, "since": begin, "quantile": str(quantile)},
         confidence=confidence,
         replicates=replicates,
@@ -136,9 +136,9 @@ def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[st
     return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.rests(name, begin))
 
 
-def _note(found: Quantile, q: float, censored: int = 0) -> str:
-    n, of = found.n, found.of
-    if found.at_least is not None:
+def _note(estimate: Quantile, q: float, censored: int = 0) -> str:
+    n, of = estimate.n, estimate.of
+    if estimate.at_least is not None:
         return f"{of - n:,} of {of:,} were not seen to reach it"
     if censored:
         return f"{censored:,} of {of:,} were still waiting at the end: Kaplan-Meier estimate"
@@ -167,18 +167,18 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     waited = np.maximum(data.end - data.start - intended[due], 0.0)
     sample = Sample(late, late, late, waited)
     q = probability(quantile)
-    found = sample.quantile(q)
-    note = _note(found, q).replace("were not seen to reach it", "were never sent")
+    estimate = sample.quantile(q)
+    note = _note(estimate, q).replace("were not seen to reach it", "were never sent")
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
     return KpiValue(
-        found.value,
-        found.n,
+        estimate.value,
+        estimate.n,
         of,
-        interval=found.interval,
-        at_least=found.at_least,
+        interval=estimate.interval,
+        at_least=estimate.at_least,
         note=note,
         labels=labels,
-        **data.bootstrap_quantile(sample, q, found.value),
+        **data.bootstrap_quantile(sample, q, estimate.value),
     )
 
 

@@ -28,9 +28,9 @@ MODELS = "fine_tuning_models"
 @kpi_function
 def errors(data: PointData, reason: str = "") -> KpiValue:
     """Count the failed attempts (refused, to be retried, never answered), of ``reason`` if given."""
-    found = data.extras.errors
-    count = found.get(reason, 0) if reason else sum(found.values())
-    labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(found)}
+    reasons = data.extras.errors
+    count = reasons.get(reason, 0) if reason else sum(reasons.values())
+    labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(reasons)}
     of = data.extras.attempts
     return KpiValue(float(count), of, of, labels=labels, writers=("api-server",))
 
@@ -71,15 +71,15 @@ def printed_figures(
     template: name of the template whose workloads count; all of them without it.
     """
     of = dict(zip(data.table.index, data.table.template, strict=True)) if template else {}
-    found = []
+    pairs = []
     for row in data.extras.training:
         if template and of.get(row["index"]) != template:
             continue
         name = next((name for name in names if name in row["figures"]), None)
         if name is not None:
-            found.append((row, float(row["figures"][name])))
-    found.sort(key=lambda pair: (pair[0]["index"] is None, pair[0]["index"] or 0))
-    return [row for row, _value in found], [value for _row, value in found]
+            pairs.append((row, float(row["figures"][name])))
+    pairs.sort(key=lambda pair: (pair[0]["index"] is None, pair[0]["index"] or 0))
+    return [row for row, _value in pairs], [value for _row, value in pairs]
 
 
 def _gpus(data: PointData) -> dict[Any, float]:
@@ -160,11 +160,11 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
     if not len(values):
         return KpiValue(None, 0, of, note=captured.error or "the query returned no series", labels=labels)
     np = data.np
-    found = {
+    figure = {
         "last": lambda: values[-1],
         "increase": lambda: np.maximum(np.diff(values), 0.0).sum(),  # a counter reset is not a decrease
     }.get(statistic, lambda: getattr(np, statistic)(values))()
-    return KpiValue(float(found), len(values), max(of, len(values)), captured.simulated, labels=labels)
+    return KpiValue(float(figure), len(values), max(of, len(values)), captured.simulated, labels=labels)
 
 
 def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:
@@ -185,11 +185,13 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     if not values or mine is None or data.extras.others is None:
         return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
     simulated = any(row["simulated"] for row in rows)
-    found = [(_accelerators(mine, over), values, mine)]
+    candidates = [(_accelerators(mine, over), values, mine)]
     for other in data.extras.others():
         if _rest(other, over) == _rest(mine, over) and (theirs := _values(other.training, figure, simulated)):
-            found.append((_accelerators(other, over), theirs, other))
-    least, theirs, reference = min(found, key=lambda one: (one[0], float(data.np.median(one[1])) / one[0]))
+            candidates.append((_accelerators(other, over), theirs, other))
+    least, theirs, reference = min(
+        candidates, key=lambda candidate: (candidate[0], float(data.np.median(candidate[1])) / candidate[0])
+    )
     count = _accelerators(mine, over)
     labels |= {"accelerators": count, "reference": least}
     own = [value / count for value in values]
@@ -224,8 +226,8 @@ def speed_beside_others(data: PointData, figure: str, template: str, apart: str 
 
 def templates(data: PointData) -> list[str]:
     """Return the names of the templates of a load, if it has several."""
-    found = sorted(set(data.table.template))
-    return found if len(found) > 1 else []
+    names = sorted(set(data.table.template))
+    return names if len(names) > 1 else []
 
 
 def _percent(
@@ -243,15 +245,15 @@ def _percent(
     if not base:
         return KpiValue(None, 0, of, simulated, note="the reference has no throughput", labels=labels)
     value = 100 * float(data.np.median(own)) / base
-    found = None if itself else _interval(own, reference, value)
-    return KpiValue(value, n, of, simulated, labels=labels, confidence=found, writers=("training",))
+    interval = None if itself else _interval(own, reference, value)
+    return KpiValue(value, n, of, simulated, labels=labels, confidence=interval, writers=("training",))
 
 
 def _interval(own: Iterable[float], reference: Iterable[float], value: float) -> Confidence | None:
-    found = group_comparison.compare_groups(reference, own, level=LEVEL)
-    if not found.logarithmic or not math.isfinite(found.low) or not math.isfinite(found.high):
+    comparison = group_comparison.compare_groups(reference, own, level=LEVEL)
+    if not comparison.logarithmic or not math.isfinite(comparison.low) or not math.isfinite(comparison.high):
         return None
-    low, high = (100 + 100 * comparison_scale.relative(end, True, 0.0) for end in (found.low, found.high))
+    low, high = (100 + 100 * comparison_scale.relative(end, True, 0.0) for end in (comparison.low, comparison.high))
     return Confidence(min(low, value), max(high, value), METHOD)
 
 

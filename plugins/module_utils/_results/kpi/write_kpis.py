@@ -108,9 +108,9 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
             value = value.replace("{" + word + "}", text)
         return value
     if isinstance(value, list):
-        return [_filled(one, words) for one in value]
+        return [_filled(entry, words) for entry in value]
     if isinstance(value, Mapping):
-        return {key: _filled(one, words) for key, one in value.items()}
+        return {key: _filled(entry, words) for key, entry in value.items()}
     return value
 
 
@@ -156,14 +156,14 @@ def _searched(data: PointData, expression: str) -> KpiValue:
     """Return the number that a JMESPath expression selects from the point's document; of a list of numbers the mean."""
     import jmespath
 
-    found = jmespath.search(expression, _document(data))
+    result = jmespath.search(expression, _document(data))
     simulated = bool(data.simulated_stages)
-    many = found if isinstance(found, list) else [found]
+    many = result if isinstance(result, list) else [result]
     values = [float(number) for number in many if isinstance(number, (int, float)) and not isinstance(number, bool)]
-    of = data.of if isinstance(found, list) else 1
+    of = data.of if isinstance(result, list) else 1
     if not values:
         note = "the expression selected no number"
-        return KpiValue(None, 0, max(of, len(many)) if isinstance(found, list) else of, simulated, note=note)
+        return KpiValue(None, 0, max(of, len(many)) if isinstance(result, list) else of, simulated, note=note)
     return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), simulated)
 
 
@@ -176,7 +176,7 @@ def _document(data: PointData) -> dict[str, Any]:
         "training": list(data.extras.training),
         "errors": dict(data.extras.errors),
         "users": dict(data.extras.users),
-        "metrics": {name: one.document() for name, one in data.extras.metrics.items()},
+        "metrics": {name: metric.document() for name, metric in data.extras.metrics.items()},
     }
 
 
@@ -193,21 +193,21 @@ def write_point(
     first: name -> (point, figure) of the first point with each KPI that has an answer, the reference for later points.
     """
     data = read_point(run, point, warnings)
-    found = []
+    rows = []
     chosen = kpi_definitions.definitions_at(definitions, point.all_settings or {}) if data.of else []
     for kpi, figure in figures(data, chosen):
         if "answer" in kpi:
             kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
-        found.append(kpi)
+        rows.append(kpi)
     selection = data.table.header.get("selection")
     all_labels = {**with_nodes(labels, data.table), **({"selection": selection["text"]} if selection else {})}
-    kpis = {"schema": "kpis/2", "run": run.id, "point": point.number, "labels": all_labels, "kpis": found}
+    kpis = {"schema": "kpis/2", "run": run.id, "point": point.number, "labels": all_labels, "kpis": rows}
     files.write_json(point.folder / WRITTEN[0], kpis, "kpis/2")
     shares = latency_attribution.document(data.parts[0] if data.parts else data, run.id, point.number)
     if data.parts:
         shares["nodes"] = timeline_views.REAL
     files.write_json(point.folder / WRITTEN[1], shares, "attribution/1")
-    return found
+    return rows
 
 
 def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> dict[str, Any]:
@@ -232,11 +232,11 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:
-        found = write_point(run, point, loaded, warnings, labels_of(run, point), first)
+        kpis = write_point(run, point, loaded, warnings, labels_of(run, point), first)
         return {
             "point": point.number,
-            "kpis": len(found),
-            "without_value": sum(1 for kpi in found if kpi["value"] is None),
+            "kpis": len(kpis),
+            "without_value": sum(1 for kpi in kpis if kpi["value"] is None),
         }
 
     result = each_point(run, points, WRITTEN, one)

@@ -91,10 +91,12 @@ def capture(
         begin, end = when
         earlier = point.folder / metrics_file.FILE
         kept = metrics_file.read(earlier) if keep and earlier.is_file() else {}
-        kept = {name: one for name, one in kept.items() if one.series}
+        kept = {name: metric for name, metric in kept.items() if metric.series}
         each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
         # One file has one step.
-        begin, end, each = next(((one.begin, one.end, one.step) for one in kept.values()), (begin, end, each))
+        begin, end, each = next(
+            ((metric.begin, metric.end, metric.step) for metric in kept.values()), (begin, end, each)
+        )
         back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
         known = {"range": f"{back:.0f}s", "run": run.id, **(names or {})}
         fresh = {
@@ -102,11 +104,11 @@ def capture(
             for query in queries
             if query["name"] not in kept
         }
-        found = list({**kept, **fresh}.values())
+        metrics = list({**kept, **fresh}.values())
         header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
-        metrics_file.write(point.folder, header, found)
+        metrics_file.write(point.folder, header, metrics)
         rows.append(
-            {"point": point.number, "metrics": len(found), "series": sum(len(metric.series) for metric in found)}
+            {"point": point.number, "metrics": len(metrics), "series": sum(len(metric.series) for metric in metrics)}
         )
     total = sum(row["series"] for row in rows)
     summary = f"{formats.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
@@ -121,13 +123,21 @@ def _one(
     warnings: list[str],
 ) -> metrics_file.Captured:
     text = filled(query["query"], names)
-    found: list[metrics_file.Series] = []
+    series: list[metrics_file.Series] = []
     trouble = ""
     try:
-        found = prometheus.range(text, *when)
+        series = prometheus.range(text, *when)
     except QueryError as error:
         trouble = str(error)
         warnings.append(f"metric {query['name']}: {trouble}")
     return metrics_file.Captured(
-        query["name"], text, query["unit"], query.get("help", ""), found, *when, trouble, False, query.get("labels", ())
+        query["name"],
+        text,
+        query["unit"],
+        query.get("help", ""),
+        series,
+        *when,
+        trouble,
+        False,
+        query.get("labels", ()),
     )

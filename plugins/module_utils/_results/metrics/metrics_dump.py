@@ -108,16 +108,16 @@ def dump(
                 try:
                     if time.monotonic() > deadline:
                         raise _LeftOut(f"the time limit of {formats.seconds(seconds)}")
-                    found = _read(prometheus, name, selector(name, matchers), begin, end)
-                    packed = gzip.compress("".join(found.lines).encode(), 6)
+                    samples_read = _read(prometheus, name, selector(name, matchers), begin, end)
+                    packed = gzip.compress("".join(samples_read.lines).encode(), 6)
                     if stream.tell() + len(packed) + len(_END) > limit:
                         raise _LeftOut(f"the limit of {formats.value(limit, 'bytes')}")
                 except (_LeftOut, QueryError) as error:
                     left.append({"name": name, "why": str(error)})
                     continue
                 stream.write(packed)
-                series, samples = series + len(found.series), samples + len(found.lines)
-                histograms, interval = histograms + found.histograms, max(interval, found.interval)
+                series, samples = series + len(samples_read.series), samples + len(samples_read.lines)
+                histograms, interval = histograms + samples_read.histograms, max(interval, samples_read.interval)
             stream.write(_END)
         os.replace(temporary, top / FILE)
     finally:
@@ -161,18 +161,18 @@ def selector(name: str, matchers: Sequence[str]) -> str:
 
 def _first(names: Sequence[str], queries: Sequence[str]) -> list[str]:
     """Return the names, first those that occur in a query: they matter most if the dump must end early."""
-    known = {word for one in capture_metrics.load(queries) for word in _PLAIN.findall(one["query"])}
+    known = {word for query in capture_metrics.load(queries) for word in _PLAIN.findall(query["query"])}
     return sorted(names, key=lambda name: (name not in known, name))
 
 
 def _read(prometheus: Prometheus, name: str, selected: str, begin: float, end: float) -> _Samples:
     if not _PLAIN.fullmatch(name):
         raise _LeftOut("its name needs quotes")
-    found = _Samples()
+    samples = _Samples()
     intervals = []
     after: dict[str, float] = {}
     for part in _parts(prometheus, selected, begin, end):
-        found.histograms += "histograms" in part
+        samples.histograms += "histograms" in part
         labels = part["metric"]
         title = _title(name, labels)
         # A server may return a sample at the border of two parts twice.
@@ -180,18 +180,18 @@ def _read(prometheus: Prometheus, name: str, selected: str, begin: float, end: f
         if not pairs:
             continue
         after[title] = pairs[-1][0]
-        found.series.add(title)
-        found.lines += [f"{title} {value} {moment:.3f}\n" for moment, value in pairs]
+        samples.series.add(title)
+        samples.lines += [f"{title} {value} {moment:.3f}\n" for moment, value in pairs]
         if len(pairs) > 2:
             intervals.append(median(later[0] - earlier[0] for earlier, later in zip(pairs, pairs[1:], strict=False)))
-    found.interval = max(intervals, default=0.0)
-    return found
+    samples.interval = max(intervals, default=0.0)
+    return samples
 
 
 def _parts(prometheus: Prometheus, selected: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
     """Yield the series of a metric, divided in time where the answer would be too large. Raises QueryError."""
     try:
-        found = prometheus.samples(selected, begin, end)
+        parts = prometheus.samples(selected, begin, end)
     except QueryError:
         if end - begin <= LEAST_TIME:
             raise
@@ -199,7 +199,7 @@ def _parts(prometheus: Prometheus, selected: str, begin: float, end: float) -> I
         yield from _parts(prometheus, selected, begin, middle)
         yield from _parts(prometheus, selected, middle, end)
         return
-    yield from found
+    yield from parts
 
 
 def _title(name: str, labels: Mapping[str, str]) -> str:
@@ -212,14 +212,14 @@ def _escaped(text: str) -> str:
 
 
 def _warnings(left: Sequence[Mapping[str, str]], histograms: int) -> list[str]:
-    found = []
+    sentences = []
     if left:
-        whys = ", ".join(dict.fromkeys(one["why"] for one in left[:3]))
-        names = formats.format_list(one["name"] for one in left)
-        found.append(f"{formats.count(len(left), 'metric')} not dumped ({whys}): {names}")
+        whys = ", ".join(dict.fromkeys(metric["why"] for metric in left[:3]))
+        names = formats.format_list(metric["name"] for metric in left)
+        sentences.append(f"{formats.count(len(left), 'metric')} not dumped ({whys}): {names}")
     if histograms:
-        found.append(f"native histograms of {histograms} series are not dumped: OpenMetrics text cannot hold them")
-    return found
+        sentences.append(f"native histograms of {histograms} series are not dumped: OpenMetrics text cannot hold them")
+    return sentences
 
 
 @contextmanager
@@ -296,9 +296,9 @@ def _start(server: str, folder: Path, look_back: float) -> subprocess.Popen[byte
 def _address(child: subprocess.Popen[bytes], log: Path) -> str:
     def look() -> tuple[str | None, str]:
         text = log.read_text(encoding="utf-8", errors="replace")
-        found = _LISTENS.search(text)
-        if found and _READY in text:
-            return found[1], ""
+        match = _LISTENS.search(text)
+        if match and _READY in text:
+            return match[1], ""
         if child.poll() is not None:
             raise ProcessError(f"the local Prometheus ended with {child.returncode}: {text[-500:].strip()}")
         return None, "the local Prometheus has not started"

@@ -55,13 +55,13 @@ class Captured:
         """Return arrays of the moments and of the sum (mean, max, min) over the series with a value there."""
         import numpy
 
-        moments = sorted({moment for one in self.series for moment in one.moments})
+        moments = sorted({moment for series in self.series for moment in series.moments})
         if not moments:
             return numpy.empty(0), numpy.empty(0)
         place = {moment: number for number, moment in enumerate(moments)}
         grid = numpy.full((len(self.series), len(moments)), nan)
-        for row, one in enumerate(self.series):
-            for moment, value in zip(one.moments, one.values, strict=True):
+        for row, series in enumerate(self.series):
+            for moment, value in zip(series.moments, series.values, strict=True):
                 grid[row, place[moment]] = nan if value is None else value
         known = ~numpy.isnan(grid).all(axis=0)
         functions: dict[str, Any] = {
@@ -72,55 +72,55 @@ class Captured:
         }
         return numpy.array(moments)[known], functions[across](grid[:, known], axis=0)
 
-    def title(self, one: Series) -> str:
+    def title(self, series: Series) -> str:
         """Return the title of a series: the values of its distinguishing labels."""
-        names = [name for name in self.per if name in one.labels] or list(one.labels)
-        return ", ".join(str(one.labels[name]) for name in names) or self.name
+        names = [name for name in self.per if name in series.labels] or list(series.labels)
+        return ", ".join(str(series.labels[name]) for name in names) or self.name
 
     def document(self) -> dict[str, Any]:
         """Return the series as plain data, for JMESPath."""
-        series = [{"labels": dict(one.labels), "values": list(one.values)} for one in self.series]
+        series = [{"labels": dict(entry.labels), "values": list(entry.values)} for entry in self.series]
         return {"unit": self.unit, "query": self.query, "series": series}
 
 
-def write(folder: Path, header: Mapping[str, Any], found: Iterable[Captured]) -> list[str]:
+def write(folder: Path, header: Mapping[str, Any], metrics: Iterable[Captured]) -> list[str]:
     """Write metrics.jsonl and metrics/<name>.csv into the folder of a point; return the names of the CSV files."""
-    captured = list(found)
-    records = [{"type": "header", "schema": "metrics/1", **header}, *(_record(one) for one in captured)]
+    captured = list(metrics)
+    records = [{"type": "header", "schema": "metrics/1", **header}, *(_record(metric) for metric in captured)]
     files.write_lines(folder / FILE, records, "metrics/1")
     (folder / FOLDER).mkdir(exist_ok=True)
     for old in (folder / FOLDER).glob("*.csv"):
         old.unlink()
-    return [write_csv(folder / FOLDER / f"{one.name}.csv", one) for one in captured]
+    return [write_csv(folder / FOLDER / f"{metric.name}.csv", metric) for metric in captured]
 
 
-def _record(one: Captured) -> dict[str, Any]:
+def _record(metric: Captured) -> dict[str, Any]:
     return {
         "type": "metric",
-        "name": one.name,
-        "query": one.query,
-        "unit": one.unit,
-        "help": one.help,
-        "per": list(one.per),
-        "error": one.error or None,
+        "name": metric.name,
+        "query": metric.query,
+        "unit": metric.unit,
+        "help": metric.help,
+        "per": list(metric.per),
+        "error": metric.error or None,
         "series": [
             {"labels": dict(each.labels), "moments": list(each.moments), "values": list(each.values)}
-            for each in one.series
+            for each in metric.series
         ],
     }
 
 
-def write_csv(path: Path, one: Captured) -> str:
+def write_csv(path: Path, metric: Captured) -> str:
     """Write a row for each moment and series; return the name of the file."""
-    labels = sorted({name for each in one.series for name in each.labels})
+    labels = sorted({name for each in metric.series for name in each.labels})
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream, lineterminator="\n")
-        out.writerow(["epoch", "since_start_s", *labels, one.name])
-        for each in one.series:
+        out.writerow(["epoch", "since_start_s", *labels, metric.name])
+        for each in metric.series:
             named = [each.labels.get(name, "") for name in labels]
             for moment, value in zip(each.moments, each.values, strict=True):
-                out.writerow([f"{moment:.3f}", f"{moment - one.begin:.3f}", *named, "" if value is None else value])
+                out.writerow([f"{moment:.3f}", f"{moment - metric.begin:.3f}", *named, "" if value is None else value])
     os.replace(temporary, path)
     return path.name
 
@@ -131,10 +131,10 @@ def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
     header = next(lines, {})
     if header.get("schema") != "metrics/1":
         raise DataError(f"{path}: schema '{header.get('schema')}', expected metrics/1; capture the metrics again")
-    found = {}
+    metrics = {}
     for record in lines:
         series = [Series(measured["labels"], measured["moments"], measured["values"]) for measured in record["series"]]
-        found[record["name"]] = Captured(
+        metrics[record["name"]] = Captured(
             record["name"],
             record["query"],
             record["unit"],
@@ -147,4 +147,4 @@ def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
             simulated,
             tuple(record.get("per") or ()),
         )
-    return found
+    return metrics

@@ -73,8 +73,8 @@ def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, con
     if not kubeconfig:
         raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
     with Client.from_kubeconfig(kubeconfig, context) as client:
-        found = of_openshift(client)
-    return PrometheusServer(found.url, token or found.token, authority or found.authority)
+        server = of_openshift(client)
+    return PrometheusServer(server.url, token or server.token, authority or server.authority)
 
 
 def of_openshift(client: Client) -> PrometheusServer:
@@ -113,7 +113,7 @@ class Prometheus:
         data = self._post("/api/v1/query_range", arguments)["data"]
         if data["resultType"] != "matrix":
             raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
-        return [_series(one) for one in data["result"]]
+        return [_series(result) for result in data["result"]]
 
     def names(self, selector: str, begin: float, end: float) -> list[str]:
         """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
@@ -157,7 +157,7 @@ def _reason(text: str) -> str:
         return text[:200]
 
 
-def _series(one: dict[str, Any]) -> Series:
-    moments = [float(moment) for moment, _value in one["values"]]
-    numbers = [float(value) for _moment, value in one["values"]]
-    return Series(dict(one["metric"]), moments, [value if isfinite(value) else None for value in numbers])
+def _series(result: dict[str, Any]) -> Series:
+    moments = [float(moment) for moment, _value in result["values"]]
+    numbers = [float(value) for _moment, value in result["values"]]
+    return Series(dict(result["metric"]), moments, [value if isfinite(value) else None for value in numbers])

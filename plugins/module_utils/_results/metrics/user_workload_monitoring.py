@@ -41,21 +41,21 @@ def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: Object
         raise InputError(
             f"metrics_user_workload: {client.access.server} has no namespace {NAMESPACE}; is this OpenShift?"
         )
-    found = client.get(kind, NAME, NAMESPACE)
-    settings = _settings(found)
+    config_map = client.get(kind, NAME, NAMESPACE)
+    settings = _settings(config_map)
     changed = settings.get(SWITCH) is not True
     if changed:
-        before = _text(found)
+        before = _text(config_map)
         wanted = _yaml({**settings, SWITCH: True})
-        _show(diff, found, wanted)
+        _show(diff, config_map, wanted)
         if check:
             return True
-        record = {"schema": SCHEMA, "existed": found is not None, "before": before, "wanted": wanted}
+        record = {"schema": SCHEMA, "existed": config_map is not None, "before": before, "wanted": wanted}
         files.write_json(path, record, SCHEMA)
-        if found is None:
+        if config_map is None:
             client.create(_config_map(wanted))
         else:
-            _patch(client, found, wanted)
+            _patch(client, config_map, wanted)
     if not check:
         wait_until(
             partial(_ready, client),
@@ -74,36 +74,36 @@ def restore(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -
     if not path.exists():
         return False
     record = files.read_json(path)
-    found = client.get(client.kind("v1", "ConfigMap"), NAME, NAMESPACE)
-    now = _text(found)
+    config_map = client.get(client.kind("v1", "ConfigMap"), NAME, NAMESPACE)
+    now = _text(config_map)
     # Also true if the run was killed between its record and its change.
-    is_restored = now == record["before"] and (found is not None) == record["existed"]
+    is_restored = now == record["before"] and (config_map is not None) == record["existed"]
     if not is_restored and now != record["wanted"]:
         raise OwnershipError(
             f"ConfigMap {NAMESPACE}/{NAME} was changed by somebody else since this run set {SWITCH}, so it was left "
             f"unchanged. Restore it by hand; {path} has what it was"
         )
     if not is_restored:
-        others = set((found or {}).get("data") or {}) - {KEY}
+        others = set((config_map or {}).get("data") or {}) - {KEY}
         remove = not record["existed"] and not others
         if remove:
             diff.deleted(_config_map(now))
         else:
-            _show(diff, found, record["before"])
+            _show(diff, config_map, record["before"])
         if not check and remove:
-            _delete(client, found or {})
+            _delete(client, config_map or {})
         elif not check:
-            _patch(client, found or {}, record["before"])
+            _patch(client, config_map or {}, record["before"])
     if not check:
         path.unlink()
     return not is_restored
 
 
-def _settings(found: dict[str, Any] | None) -> dict[str, Any]:
+def _settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
     import yaml
 
     try:
-        settings = yaml.safe_load(_text(found) or "") or {}
+        settings = yaml.safe_load(_text(config_map) or "") or {}
     except yaml.YAMLError as error:
         raise InputError(f"ConfigMap {NAMESPACE}/{NAME}: {KEY} is not YAML: {error}") from error
     if not isinstance(settings, dict):
@@ -117,8 +117,8 @@ def _yaml(settings: dict[str, Any]) -> str:
     return yaml.safe_dump(settings, sort_keys=False)
 
 
-def _text(found: dict[str, Any] | None) -> str | None:
-    return ((found or {}).get("data") or {}).get(KEY)
+def _text(config_map: dict[str, Any] | None) -> str | None:
+    return ((config_map or {}).get("data") or {}).get(KEY)
 
 
 def _config_map(text: str | None) -> dict[str, Any]:
@@ -126,32 +126,32 @@ def _config_map(text: str | None) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
 
 
-def _show(diff: ObjectDiff, found: dict[str, Any] | None, text: str | None) -> None:
+def _show(diff: ObjectDiff, config_map: dict[str, Any] | None, text: str | None) -> None:
     """Add the change of the ConfigMap to the diff. text: None if it loses the key."""
-    if found is None:
+    if config_map is None:
         diff.created(_config_map(text))
     else:
-        diff.patched({**found, "kind": "ConfigMap"}, {"data": {KEY: text}})
+        diff.patched({**config_map, "kind": "ConfigMap"}, {"data": {KEY: text}})
 
 
-def _patch(client: Client, found: dict[str, Any], text: str | None) -> None:
+def _patch(client: Client, config_map: dict[str, Any], text: str | None) -> None:
     """Set the text. Raises ApiError 409 if the object has changed since it was read."""
-    body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "data": {KEY: text}}
+    body = {"metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]}, "data": {KEY: text}}
     path = client.kind("v1", "ConfigMap").path(NAMESPACE, NAME)
     client.request("PATCH", path, body, content_type=MERGE_PATCH)
 
 
-def _delete(client: Client, found: dict[str, Any]) -> None:
-    known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+def _delete(client: Client, config_map: dict[str, Any]) -> None:
+    known = {key: config_map["metadata"][key] for key in ("uid", "resourceVersion")}
     client.delete(client.kind("v1", "ConfigMap"), NAME, NAMESPACE, {"preconditions": known})
 
 
 def _ready(client: Client) -> tuple[bool | None, str]:
     try:
-        found = client.request("GET", STATEFUL_SET)
+        stateful_set = client.request("GET", STATEFUL_SET)
     except ApiError as error:
         if error.status != 404:
             raise
         return None, "its Prometheus does not exist yet"
-    ready, wanted = found.get("status", {}).get("readyReplicas", 0), found["spec"].get("replicas", 1)
+    ready, wanted = stateful_set.get("status", {}).get("readyReplicas", 0), stateful_set["spec"].get("replicas", 1)
     return (True, "") if ready >= wanted else (None, f"{ready} of {wanted} pods of its Prometheus are ready")

@@ -29,13 +29,13 @@ def measured_text(kpi: Mapping[str, Any]) -> str:
 
 def confidence_text(kpi: Mapping[str, Any]) -> str:
     """Return the confidence interval: "95 %: 1.2 s – 3 s"."""
-    found = kpi.get("confidence")
-    if not found or found.get("low") is None:
+    confidence = kpi.get("confidence")
+    if not confidence or confidence.get("low") is None:
         return ""
-    percent = f"{100 * found['level']:.0f} %"
-    if found.get("high") is None:
-        return f"{percent}: {formats.value(found['low'], kpi['unit'])} or more"
-    return f"{percent}: {formats.span(found['low'], found['high'], kpi['unit'])}"
+    percent = f"{100 * confidence['level']:.0f} %"
+    if confidence.get("high") is None:
+        return f"{percent}: {formats.value(confidence['low'], kpi['unit'])} or more"
+    return f"{percent}: {formats.span(confidence['low'], confidence['high'], kpi['unit'])}"
 
 
 def stage_name(name: str) -> str:

@@ -66,7 +66,7 @@ def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
     Only figures with past values are drawn. headline: name of the first headline figure, empty for none.
     """
     drawn = [kpi for kpi in kpis if _has_past(kpi) and (kpi["name"] == headline or not _is_plain(kpi))]
-    return sorted(drawn, key=lambda one: (not _is_worse(one), one["name"] != headline))[:MOST_HISTORIES]
+    return sorted(drawn, key=lambda kpi: (not _is_worse(kpi), kpi["name"] != headline))[:MOST_HISTORIES]
 
 
 def _has_past(kpi: Kpi) -> bool:
@@ -85,14 +85,14 @@ def _is_plain(kpi: Kpi) -> bool:
 def history_sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
     why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
-    found = [f"{formats.capitalized(kpi['reading'])}: {why}."]
+    sentences = [f"{formats.capitalized(kpi['reading'])}: {why}."]
     for change_point in kpi.get("change_points") or ():
         before, after = (formats.value(change_point[key], kpi["unit"]) for key in ("before", "after"))
-        found.append(f"It changed at run {change_point['run']}, from {before} to {after}.")
+        sentences.append(f"It changed at run {change_point['run']}, from {before} to {after}.")
     limit = kpi.get("limit")
     if limit:
-        found.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
-    return " ".join(found)
+        sentences.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
+    return " ".join(sentences)
 
 
 def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
@@ -131,21 +131,32 @@ def history_drawing(kpi: Kpi, label: str = "") -> Drawing:
 
 def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
     """Draw the values of a group, with their intervals within the run."""
-    known = [(at, one) for at, one in enumerate(series, 1) if one["group"] == group and one["value"] is not None]
-    places, values = [at for at, _one in known], [one["value"] * factor for _at, one in known]
+    known = [
+        (at, measurement)
+        for at, measurement in enumerate(series, 1)
+        if measurement["group"] == group and measurement["value"] is not None
+    ]
+    places, values = [at for at, _one in known], [measurement["value"] * factor for _at, measurement in known]
     axis.plot(places, values, linestyle="none", markersize=5 if group == "old" else 8, **style)
-    for at, one in known:
-        if one.get("low") is not None and one.get("high") is not None:
-            axis.vlines(at, one["low"] * factor, one["high"] * factor, color=style["color"], linewidth=1.2, alpha=0.6)
+    for at, measurement in known:
+        if measurement.get("low") is not None and measurement.get("high") is not None:
+            axis.vlines(
+                at,
+                measurement["low"] * factor,
+                measurement["high"] * factor,
+                color=style["color"],
+                linewidth=1.2,
+                alpha=0.6,
+            )
 
 
 def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the median of each stable part of the past, with a step at each change point."""
-    places = {one["run"]: at for at, one in enumerate(kpi["series"], 1)}
+    places = {measurement["run"]: at for at, measurement in enumerate(kpi["series"], 1)}
     changes = [change_point for change_point in kpi.get("change_points") or () if change_point["run"] in places]
     if not changes:
         return
-    end = max(at for at, one in enumerate(kpi["series"], 1) if one["group"] == "old") + 0.5
+    end = max(at for at, measurement in enumerate(kpi["series"], 1) if measurement["group"] == "old") + 0.5
     edges = [0.5, *(places[change["run"]] - 0.5 for change in changes), end]
     levels = [changes[0]["before"], *(change["after"] for change in changes)]
     across = [place for left, right in zip(edges, edges[1:], strict=False) for place in (left, right)]
@@ -171,12 +182,12 @@ def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
 
 def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was known of a figure after each number of attempts, from the lines of schedule.jsonl."""
-    found: dict[int, Mapping[str, Any]] = {}
+    reading_by_count: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
         for reading in line.get("readings") or ():
             if reading["kpi"] == kpi["name"] and reading.get("point") == run_reader.point_of_attempt(kpi["point"]):
-                found[int(reading.get("attempts") or 0)] = reading
-    return [found[attempts] for attempts in sorted(found)]
+                reading_by_count[int(reading.get("attempts") or 0)] = reading
+    return [reading_by_count[attempts] for attempts in sorted(reading_by_count)]
 
 
 def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
@@ -193,7 +204,7 @@ def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: s
     draw_band(axis, kpi, factor)
     draw_limits(axis, kpi, factor)
     _intervals(axis, known, factor)
-    measured = [(at, one["value"]) for at, one in enumerate(attempts, 1) if one["value"] is not None]
+    measured = [(at, attempt["value"]) for at, attempt in enumerate(attempts, 1) if attempt["value"] is not None]
     places, values = [at for at, _value in measured], [value * factor for _at, value in measured]
     axis.plot(places, values, "D", color=_ATTEMPT, markersize=6, label="attempt")
     axis.set_xlim(0.4, len(attempts) + 0.8)
@@ -232,60 +243,66 @@ def _repetition_rows(
 ) -> list[list[Any]]:
     by_count = {reading["attempts"]: reading for reading in known}
     rows = []
-    for at, one in enumerate(attempts, 1):
+    for at, attempt in enumerate(attempts, 1):
         then = by_count.get(at, {})
         more = [then.get(name) for name in ("value", "low", "high", "e_value", "reading")]
-        rows.append([one["run"], one["value"], kpi["unit"], *more])
+        rows.append([attempt["run"], attempt["value"], kpi["unit"], *more])
     return rows
 
 
-def draw_bisection(found: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
+def draw_bisection(bisection: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
     """Draw a bisection (schema bisection/1) as <path>.png and <path>.csv. unit: of the figure."""
     with plot_canvas.style():
-        return plot_canvas.write(bisection_drawing(found, unit), path)
+        return plot_canvas.write(bisection_drawing(bisection, unit), path)
 
 
-def bisection_drawing(found: Mapping[str, Any], unit: str) -> Drawing:
+def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> Drawing:
     """Return the drawing: runs above, probabilities below."""
-    known = [measurement for measurement in found["measurements"] if measurement["figure"] is not None]
+    known = [measurement for measurement in bisection["measurements"] if measurement["figure"] is not None]
     largest = max((abs(measurement["figure"]) for measurement in known), default=0.0)
     factor, shown = plot_canvas.scale(largest) if unit == "s" else (1.0, unit)
     figure, (above, below) = plot_canvas.stacked([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
     places = [measurement["index"] for measurement in known]
     figures = [measurement["figure"] * factor for measurement in known]
     above.plot(places, figures, "o", color=_RUN, markersize=5, alpha=0.7)
-    below.bar([at + 0.5 for at in range(len(found["probabilities"]))], found["probabilities"], 0.8, color=_STEP)
-    step = found.get("step")
+    below.bar([at + 0.5 for at in range(len(bisection["probabilities"]))], bisection["probabilities"], 0.8, color=_STEP)
+    step = bisection.get("step")
     if step:
         above.axvline(step["index"] + 0.5, color=_STEP, linestyle="--", linewidth=1.4)
-    texts = [formats.setting_text(value, _LONGEST) for value in found["values"]]
+    texts = [formats.setting_text(value, _LONGEST) for value in bisection["values"]]
     for axis in (above, below):
         axis.set_xlim(-0.5, len(texts) - 0.5)
         axis.set_xticks(range(len(texts)), texts if axis is below else [""] * len(texts))
     above.set_ylabel(shown or "value")
     below.set_ylim(0, 1)
     below.set_ylabel("step here")
-    below.set_xlabel(found["over"])
-    title = f"{found['kpi']} over {found['over']}"
+    below.set_xlabel(bisection["over"])
+    title = f"{bisection['kpi']} over {bisection['over']}"
     plot_canvas.heading(figure, title)
-    alt = f"{title}: {formats.count(len(known), 'run')}, and the probability of a step after each value. {found['why']}"
-    rows = [[at, texts[one["index"]], one["point"], one["figure"]] for at, one in enumerate(found["measurements"], 1)]
+    alt = (
+        f"{title}: {formats.count(len(known), 'run')}, and the probability of a step after each value."
+        f" {bisection['why']}"
+    )
+    rows = [
+        [at, texts[measurement["index"]], measurement["point"], measurement["figure"]]
+        for at, measurement in enumerate(bisection["measurements"], 1)
+    ]
     return Drawing(figure, title, alt, BISECTION_COLUMNS, rows)
 
 
-def bisection_rows(found: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
+def bisection_rows(bisection: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
     """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
     table = []
-    for index, value in enumerate(found["values"]):
-        figures = [measurement["figure"] for measurement in found["measurements"] if measurement["index"] == index]
+    for index, value in enumerate(bisection["values"]):
+        figures = [measurement["figure"] for measurement in bisection["measurements"] if measurement["index"] == index]
         known = [figure for figure in figures if figure is not None]
-        last = index == len(found["values"]) - 1
+        last = index == len(bisection["values"]) - 1
         table.append(
             {
                 "value": formats.setting_text(value, 60),
                 "runs": str(len(figures)),
                 "mean": formats.value(sum(known) / len(known), unit) if known else "–",
-                "probability": "" if last else f"{found['probabilities'][index] * 100:.1f} %",
+                "probability": "" if last else f"{bisection['probabilities'][index] * 100:.1f} %",
             }
         )
     return table

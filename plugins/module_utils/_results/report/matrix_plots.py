@@ -89,15 +89,15 @@ def _bars(
     texts: list[str] = []
     ends: list[tuple[float, str]] = []
     for place, number in enumerate(numbers):
-        one = values.get(number) or {}
-        if one.get("value") is None:
-            note = (one.get("note") or "unknown").partition(":")[0]
+        result = values.get(number) or {}
+        if result.get("value") is None:
+            note = (result.get("note") or "unknown").partition(":")[0]
             ends.append((0.0, f" {note}"))
             axis.text(0, place, f" {note}", va="center", fontsize=9, color=GREY)
             texts.append(f"{labels[place]}: {note}.")
             continue
-        value = one["value"] * factor
-        low, high = (part * factor for part in _ends(one))
+        value = result["value"] * factor
+        low, high = (part * factor for part in _ends(result))
         hatch = "///" if entry["simulated"] else None
         axis.barh(place, value, facecolor=f"{colour}66", edgecolor=colour, hatch=hatch, height=0.68)
         if high > low:
@@ -105,7 +105,7 @@ def _bars(
         text, edge = f"  {formats.number(float(f'{value:.3g}'))}", max(value, high)
         ends += [(edge, text), (min(value, low), "")]
         axis.text(edge, place, text, va="center", fontsize=10)
-        texts.append(f"{labels[place]}: {formats.value(one['value'], entry['unit'])}.")
+        texts.append(f"{labels[place]}: {formats.value(result['value'], entry['unit'])}.")
     axis.set_yticks(range(len(numbers)), labels, fontsize=10)
     axis.set_ylim(len(numbers) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
@@ -114,26 +114,26 @@ def _bars(
     return " ".join(texts), ends
 
 
-def _ends(one: dict[str, Any]) -> tuple[float, float]:
+def _ends(result: dict[str, Any]) -> tuple[float, float]:
     """Return the confidence interval if it has both bounds, else the measurement interval."""
-    confidence = one.get("confidence") or {}
+    confidence = result.get("confidence") or {}
     if confidence.get("low") is not None and confidence.get("high") is not None:
         return confidence["low"], confidence["high"]
-    low, high = one.get("interval") or (one["value"], one["value"])
+    low, high = result.get("interval") or (result["value"], result["value"])
     return low, high
 
 
 def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
     """Return the rows of the CSV file: a headline figure at each point."""
     values = {point["point"]: point for point in entry["points"]}
-    found = []
+    rows = []
     for number, label in zip(numbers, labels, strict=True):
-        one = values.get(number) or {}
-        confidence = one.get("confidence") or {}
-        ends = [*(one.get("interval") or (None, None)), confidence.get("low"), confidence.get("high")]
-        counts = [one.get("n"), one.get("of"), entry["simulated"]]
-        found.append([number, label, one.get("value"), entry["unit"], *ends, *counts])
-    return found
+        result = values.get(number) or {}
+        confidence = result.get("confidence") or {}
+        ends = [*(result.get("interval") or (None, None)), confidence.get("low"), confidence.get("high")]
+        counts = [result.get("n"), result.get("of"), entry["simulated"]]
+        rows.append([number, label, result.get("value"), entry["unit"], *ends, *counts])
+    return rows
 
 
 def _short(label: str) -> str:
@@ -164,8 +164,8 @@ def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -
     texts = [", ".join(setting_text(setting.get(name), 16) for name in down) for setting in settings]
     rows = list(dict.fromkeys(texts))
     places = {
-        number: (rows.index(text), columns.index(setting_text(one.get(along), 16)))
-        for number, text, one in zip(numbers, texts, settings, strict=True)
+        number: (rows.index(text), columns.index(setting_text(setting.get(along), 16)))
+        for number, text, setting in zip(numbers, texts, settings, strict=True)
     }
     if len(set(places.values())) < len(places):
         return None  # two points in one cell: the same matrix twice
@@ -237,10 +237,10 @@ def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     plots = []
     with plot_canvas.style():
         for figure, kpi in _figures(points).items():
-            found = setting_effects.effects(_observed(points, rows, figure, simulated))
-            if found:
+            effects = setting_effects.effects(_observed(points, rows, figure, simulated))
+            if effects:
                 plots.append(
-                    plot_canvas.write(_effects_drawing(found, kpi, simulated), folder / f"effects_{kpi['name']}")
+                    plot_canvas.write(_effects_drawing(effects, kpi, simulated), folder / f"effects_{kpi['name']}")
                 )
     return plots
 
@@ -251,13 +251,13 @@ def _counts(point: Point) -> bool:
 
 def _figures(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
     """Return figure -> a KPI that is a statistic of it over all jobs of a point."""
-    found: dict[str, Mapping[str, Any]] = {}
+    kpi_by_figure: dict[str, Mapping[str, Any]] = {}
     for wanted in _STATISTICS:
         for kpi in (kpi for point in points for kpi in point.kpis or ()):
             labels = kpi.get("labels") or {}
             if labels.get("statistic") == wanted and "figure" in labels and not {"per", "template"} & labels.keys():
-                found.setdefault(labels["figure"], kpi)
-    return found
+                kpi_by_figure.setdefault(labels["figure"], kpi)
+    return kpi_by_figure
 
 
 def _observed(
@@ -268,9 +268,9 @@ def _observed(
     values: dict[str, Mapping[str, Any]] = {}
     for point in points:
         values[point.of] = {
-            name: formats.setting_text(one, LONGEST)
-            for name, one in point.settings.items()
-            if not isinstance(one, Mapping)
+            name: formats.setting_text(value, LONGEST)
+            for name, value in point.settings.items()
+            if not isinstance(value, Mapping)
         }
         observations.setdefault(point.of, []).extend(
             float(row["figures"][figure])
@@ -280,29 +280,29 @@ def _observed(
     return [ObservedPoint(values[number], some) for number, some in observations.items()]
 
 
-def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
-    labels = [_effect_label(effect) for effect in found]
+def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
+    labels = [_effect_label(effect) for effect in effects]
     left = 0.3 + 0.082 * max(len(label) for label in labels)
-    figure, (axis,) = plot_canvas.stacked([0.28 * len(found) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
-    factor, unit = (100.0, "%") if found[0].relative else (1.0, kpi["unit"])
+    figure, (axis,) = plot_canvas.stacked([0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
+    factor, unit = (100.0, "%") if effects[0].relative else (1.0, kpi["unit"])
     better = {"higher": 1, "lower": -1}.get(kpi["direction"], 0)
     ends: list[tuple[float, str]] = []
     texts = []
-    for place, one in enumerate(found):
-        change, low, high = (end * factor for end in (one.change, one.low, one.high))
+    for place, effect in enumerate(effects):
+        change, low, high = (end * factor for end in (effect.change, effect.low, effect.high))
         certain = math.isfinite(low) and (low > 0 or high < 0)
         colour = GREY if not certain or not better else COLOURS[2] if change * better > 0 else COLOURS[4]
         if math.isfinite(low):
             axis.hlines(place, low, high, color=colour, linewidth=1.8)
         axis.plot([change], [place], "o" if math.isfinite(low) else "D", color=colour, markersize=5)
-        text = _change(one, unit)
+        text = _change(effect, unit)
         edge = high if math.isfinite(high) else change
         axis.text(edge, place, f"  {text}", va="center", fontsize=9)
         ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
-        texts.append(f"{one.setting} from {one.base} to {one.value}: {_effect_sentence(one, unit)}.")
+        texts.append(f"{effect.setting} from {effect.base} to {effect.value}: {_effect_sentence(effect, unit)}.")
     axis.axvline(0, color=GREY, linewidth=1)
-    axis.set_yticks(range(len(found)), labels, fontsize=9)
-    axis.set_ylim(len(found) - 0.5, -0.5)
+    axis.set_yticks(range(len(effects)), labels, fontsize=9)
+    axis.set_ylim(len(effects) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     axis.set_xlim(*plot_canvas.limits(ends, left))
     words = {1: ", higher is better", -1: ", lower is better"}.get(better, "")
@@ -311,14 +311,14 @@ def _effects_drawing(found: Sequence[SettingEffect], kpi: Mapping[str, Any], sim
     plot_canvas.heading(figure, title)
     alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
     return Drawing(
-        figure, title, alt, EFFECT_COLUMNS, [_effect_row(effect, factor, unit, simulated) for effect in found]
+        figure, title, alt, EFFECT_COLUMNS, [_effect_row(effect, factor, unit, simulated) for effect in effects]
     )
 
 
-def _effect_label(one: SettingEffect) -> str:
+def _effect_label(effect: SettingEffect) -> str:
     """Return the setting and both values, the name cut in the middle and values at their end if they are long."""
-    values = " → ".join(formats.setting_text(value, 16) for value in (one.base, one.value))
-    name = one.setting.rpartition(".")[2]
+    values = " → ".join(formats.setting_text(value, 16) for value in (effect.base, effect.value))
+    name = effect.setting.rpartition(".")[2]
     room = max(LABEL_LENGTH - len(values) - 2, 12)
     if len(name) > room:
         name = f"{name[: room // 2]}…{name[len(name) - (room - 1) // 2 :]}"
@@ -329,19 +329,19 @@ def _number(value: float) -> str:
     return f"{'+' if value > 0 else ''}{formats.number(float(f'{value:.3g}'))}"
 
 
-def _change(one: SettingEffect, unit: str) -> str:
-    factor = 100.0 if one.relative else 1.0
-    return f"{_number(one.change * factor)} {unit}".rstrip()
+def _change(effect: SettingEffect, unit: str) -> str:
+    factor = 100.0 if effect.relative else 1.0
+    return f"{_number(effect.change * factor)} {unit}".rstrip()
 
 
-def _effect_sentence(one: SettingEffect, unit: str) -> str:
-    pairs = formats.count(one.pairs, "pair of points", "pairs of points")
-    if not math.isfinite(one.low):
-        return f"{_change(one, unit)}, without an interval ({pairs}, {formats.count(one.observations, 'job')})"
-    factor = 100.0 if one.relative else 1.0
-    return f"{_change(one, unit)} ({_number(one.low * factor)} to {_number(one.high * factor)}; {pairs})"
+def _effect_sentence(effect: SettingEffect, unit: str) -> str:
+    pairs = formats.count(effect.pairs, "pair of points", "pairs of points")
+    if not math.isfinite(effect.low):
+        return f"{_change(effect, unit)}, without an interval ({pairs}, {formats.count(effect.observations, 'job')})"
+    factor = 100.0 if effect.relative else 1.0
+    return f"{_change(effect, unit)} ({_number(effect.low * factor)} to {_number(effect.high * factor)}; {pairs})"
 
 
-def _effect_row(one: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:
-    numbers = [end * factor for end in (one.change, one.low, one.high)]
-    return [one.setting, one.base, one.value, *numbers, unit, one.pairs, one.observations, simulated]
+def _effect_row(effect: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:
+    numbers = [end * factor for end in (effect.change, effect.low, effect.high)]
+    return [effect.setting, effect.base, effect.value, *numbers, unit, effect.pairs, effect.observations, simulated]

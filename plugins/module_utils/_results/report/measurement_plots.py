@@ -29,7 +29,7 @@ def metrics(data: PointData, label: str) -> Drawing | None:
     factor, unit = time_axis(stop)
     figure, axes = plot_canvas.stacked([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
     rows: list[list[Any]] = []
-    texts = [_metric_panel(data, axis, one, factor, rows) for axis, one in zip(axes, there, strict=True)]
+    texts = [_metric_panel(data, axis, metric, factor, rows) for axis, metric in zip(axes, there, strict=True)]
     for axis in axes:
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
         axis.tick_params(labelbottom=axis is axes[-1])
@@ -39,13 +39,13 @@ def metrics(data: PointData, label: str) -> Drawing | None:
     return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows)
 
 
-def _metric_panel(data: PointData, axis: Any, one: Captured, factor: float, rows: list[list[Any]]) -> str:
+def _metric_panel(data: PointData, axis: Any, metric: Captured, factor: float, rows: list[list[Any]]) -> str:
     np = data.np
     known = []
-    for each in one.series:
+    for each in metric.series:
         values = np.array([np.nan if value is None else value for value in each.values], dtype=float)
         if len(values) and not np.isnan(values).all():
-            known.append((float(np.nanmax(values)), one.title(each), np.array(each.moments) - one.begin, values))
+            known.append((float(np.nanmax(values)), metric.title(each), np.array(each.moments) - metric.begin, values))
     known.sort(key=lambda series: -series[0])
     for place, (_most, title, moments, values) in enumerate(known):
         named = place < NAMED_SERIES
@@ -58,10 +58,10 @@ def _metric_panel(data: PointData, axis: Any, one: Captured, factor: float, rows
             marker="." if len(values) < 4 else None,
             zorder=3 if named else 2,
         )
-        rows += [[one.name, title, *row] for row in zip(moments.tolist(), values.tolist(), strict=True)]
-    shown = f"{one.name.replace('_', ' ')}{' – SIMULATED' if one.simulated else ''}"
+        rows += [[metric.name, title, *row] for row in zip(moments.tolist(), values.tolist(), strict=True)]
+    shown = f"{metric.name.replace('_', ' ')}{' – SIMULATED' if metric.simulated else ''}"
     axis.set_title(shown, loc="left", fontsize=10.5, fontweight="bold", pad=17)
-    axis.set_ylabel(one.unit)
+    axis.set_ylabel(metric.unit)
     axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
     axis.locator_params(axis="y", nbins=4)
     axis.legend(
@@ -75,7 +75,7 @@ def _metric_panel(data: PointData, axis: Any, one: Captured, factor: float, rows
     if len(known) > NAMED_SERIES:
         axis.set_title(f"and {len(known) - NAMED_SERIES} more", loc="right", fontsize=8.5, color=GREY)
     most = known[0] if known else None
-    maximum = f"at most {formats.value(most[0], one.unit)} ({most[1]})" if most else "no value"
+    maximum = f"at most {formats.value(most[0], metric.unit)} ({most[1]})" if most else "no value"
     return f"{shown}: {maximum}, {formats.count(len(known), 'series', 'series')}."
 
 

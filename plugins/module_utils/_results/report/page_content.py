@@ -239,10 +239,10 @@ def _stages_apart(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[
 
 def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row per stage: writer, workloads that reached it, quantiles of its duration and since sending."""
-    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    kpi_by_labels: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for kpi in filter(_is_quantile, kpis):
         labels = kpi["labels"]
-        found[labels["stage"], labels["since"], labels["quantile"]] = kpi
+        kpi_by_labels[labels["stage"], labels["since"], labels["quantile"]] = kpi
     rows = []
     for stage in table.stages:
         name = stage["name"]
@@ -258,8 +258,8 @@ def _stages(table: Table, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, A
                 ),
                 "n": table.seen(name),
                 "of": len(table),
-                "took": [found.get((name, "needed", q)) for q in QUANTILES],
-                "since": [found.get((name, "sent", q)) for q in QUANTILES],
+                "took": [kpi_by_labels.get((name, "needed", q)) for q in QUANTILES],
+                "since": [kpi_by_labels.get((name, "sent", q)) for q in QUANTILES],
             }
         )
     return rows

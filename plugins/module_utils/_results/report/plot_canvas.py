@@ -270,12 +270,12 @@ def plot_stages(data: PointData) -> list[str]:
 def stage_colours(data: PointData) -> dict[str, str]:
     """Return a unique colour for each stage, the same in all plots of a point."""
     stages = plot_stages(data)
-    found = {stage: USUAL[stage] for stage in stages if stage in USUAL}
-    others = [stage for stage in stages if stage not in found]
-    free = (shade for shade in shades() if shade not in found.values())
-    found.update(zip(others, free, strict=False))
+    colours = {stage: USUAL[stage] for stage in stages if stage in USUAL}
+    others = [stage for stage in stages if stage not in colours]
+    free = (shade for shade in shades() if shade not in colours.values())
+    colours.update(zip(others, free, strict=False))
     last = next((stage for stage in stages if stage in data.ends()), "")
-    return {**found, SENT: GREY, ENDED: found.get(last, COLOURS[1])}
+    return {**colours, SENT: GREY, ENDED: colours.get(last, COLOURS[1])}
 
 
 def time_axis(stop: float) -> tuple[float, str]:

@@ -55,8 +55,8 @@ def _lateness(table: Table, rows: Sequence[int]) -> dict[str, str]:
     """Return quantiles of sent minus intended, both on the client's own clock."""
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = [sent[row] - intended[row] for row in rows]
-    found = quantiles.summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
-    return {name: formats.seconds(found[name]) if found else "–" for name in ("p50", "p99", "max")}
+    summary = quantiles.summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
+    return {name: formats.seconds(summary[name]) if summary else "–" for name in ("p50", "p99", "max")}
 
 
 def _clock(entry: Mapping[str, Any] | None) -> str:
@@ -77,11 +77,11 @@ def time_sources_section(table: Table) -> dict[str, Any] | None:
     dated = table.header.get("dated_by") or {}
     rows = []
     for stage in table.stages:
-        found = dated.get(stage["name"])
-        if found and not stage["name"].endswith("_first"):
-            sources = [f"{name} {number:,}" for name, number in sorted(found.items(), key=lambda one: -one[1])]
+        counts = dated.get(stage["name"])
+        if counts and not stage["name"].endswith("_first"):
+            sources = [f"{name} {number:,}" for name, number in sorted(counts.items(), key=lambda pair: -pair[1])]
             rows.append({"stage": formats.stage(stage["name"]), "sources": ", ".join(sources), **_widths(table, stage)})
-    used = {source for found in dated.values() for source in found}
+    used = {source for source_counts in dated.values() for source in source_counts}
     return {
         "stage": formats.stage(table.header["sent_is"]),
         "rows": rows,
@@ -91,8 +91,8 @@ def time_sources_section(table: Table) -> dict[str, Any] | None:
 
 def _widths(table: Table, stage: dict[str, Any]) -> dict[str, str]:
     first, last = table.earliest[stage["name"]], table.latest[stage["name"]]
-    found = sorted(end - begin for begin, end in zip(first, last, strict=True) if not math.isnan(end))
-    return {"median": _at(found, 0.5), "p99": _at(found, 0.99)}
+    widths = sorted(end - begin for begin, end in zip(first, last, strict=True) if not math.isnan(end))
+    return {"median": _at(widths, 0.5), "p99": _at(widths, 0.99)}
 
 
 def _at(ordered: Sequence[float], q: float) -> str:
@@ -108,7 +108,7 @@ def users_section(folder: Path, table: Table | None) -> dict[str, Any] | None:
     if not summary or table is None:
         return None
     rows = [_row(folder, table, row) for row in range(len(table))]
-    rows.sort(key=lambda one: (one["outcome"] == "succeeded", -one["reaction"], one["index"]))
+    rows.sort(key=lambda row: (row["outcome"] == "succeeded", -row["reaction"], row["index"]))
     return {
         "rows": rows[:MOST],
         "left": max(0, len(rows) - MOST),
@@ -156,11 +156,12 @@ def _moment(span: tuple[float, float] | None, start: float) -> dict[str, str]:
     return {"text": last, "title": f"between {first} and {last}" if first != last else ""}
 
 
-def _operations(found: Mapping[str, Any] | None) -> str:
+def _operations(operations: Mapping[str, Any] | None) -> str:
     """Return in one sentence what simulated users have done."""
-    if not found:
+    if not operations:
         return ""
     return (
-        f"They created {formats.count(found['count'], 'object')}, of which {found['succeeded']} could be used "
-        f"({formats.value(found['success_percent'], '%')})."
+        f"They created {formats.count(operations['count'], 'object')}, of which {operations['succeeded']}"
+        " could be used "
+        f"({formats.value(operations['success_percent'], '%')})."
     )

@@ -85,15 +85,15 @@ def counts(data: PointData, label: str) -> Drawing | None:
 def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
     """Return (name, sorted times, simulated) of each curve, in the order of the stages."""
     np = data.np
-    found = []
+    curves = []
     for name in (SENT, "created", data.pick(SCHEDULED), data.pick(RUNNING), data.pick(ENDED)):
         if name is None or not data.knows(name) or not data.of:
             continue
         values = data.middle(name)
         values = np.sort(values[~np.isnan(values)])
         if len(values):
-            found.append((name, values, name != SENT and data.simulated(name)))
-    return found
+            curves.append((name, values, name != SENT and data.simulated(name)))
+    return curves
 
 
 def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[str], rows: list[list[Any]]) -> list[Any]:
@@ -103,12 +103,12 @@ def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[st
         if begin is None:
             continue
         simulated = data.knows(ENDED) and data.simulated(ENDED, begin)
-        found = _area(
+        curve = _area(
             data, axis, (begin, ENDED), (factor, stop), stage_colours(data).get(begin, COLOURS[0]), name, simulated
         )
-        if found is None:
+        if curve is None:
             continue
-        area, most, steps = found
+        area, most, steps = curve
         areas.append(area)
         rows += [[name, *step] for step in steps]
         texts.append(f"At most {int(most):,} {name.split()[0]} at once.")
@@ -170,9 +170,9 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing |
     texts, rows, areas = [], [], []
     for panel, name, stages, weight, colour in wanted:
         simulated = data.simulated(stages[1], stages[0])
-        found = _area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
-        if found is not None:
-            area, most, steps = found
+        curve = _area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
+        if curve is not None:
+            area, most, steps = curve
             areas.append(area)
             rows += [[name, *step] for step in steps]
             texts.append(f"{stage_title(name, simulated)}: at most {formats.number(most)}.")
@@ -265,13 +265,13 @@ def _states(data: PointData) -> list[tuple[str, Any]]:
     usual = {name: float(np.nanmedian(values)) for name, values in moments.items() if not np.isnan(values).all()}
     ends = data.ends()
     order = sorted(usual, key=lambda name: (name != SENT, name in ends, usual[name]))
-    found = [(name, moments[name]) for name in order]
-    if found and found[-1][0] in ends:
-        found[-1] = (found[-1][0], data.middle(ENDED))  # failed workloads leave the state before, too
-    for place in range(len(found) - 2, -1, -1):
-        name, own = found[place]
-        found[place] = (name, np.fmin(own, found[place + 1][1]))
-    return found
+    states = [(name, moments[name]) for name in order]
+    if states and states[-1][0] in ends:
+        states[-1] = (states[-1][0], data.middle(ENDED))  # failed workloads leave the state before, too
+    for place in range(len(states) - 2, -1, -1):
+        name, own = states[place]
+        states[place] = (name, np.fmin(own, states[place + 1][1]))
+    return states
 
 
 def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:

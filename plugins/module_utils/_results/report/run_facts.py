@@ -118,7 +118,8 @@ def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             hosts.append(([host], cluster))
     return [
-        {"host": formats.join_with_and(names) if len(hosts) > 1 else "", "facts": _cluster(one)} for names, one in hosts
+        {"host": formats.join_with_and(names) if len(hosts) > 1 else "", "facts": _cluster(cluster)}
+        for names, cluster in hosts
     ]
 
 
@@ -189,61 +190,69 @@ def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = files.read_json(path)
+        run_diff = files.read_json(path)
         rows = [
             {**obj, "how": "created again" if obj.get("again") else name}
             for name in ("left", "gone", "changed")
-            for obj in found[name]
+            for obj in run_diff[name]
         ]
     except (DataError, KeyError, TypeError) as error:
         notes.append(f"run_diff.json: {error}")
         return None
-    rows.sort(key=lambda one: not one["ours"])  # what is the run's first
+    rows.sort(key=lambda row: not row["ours"])  # what is the run's first
     return {
-        "objects": found["objects"],
-        "unlisted": formats.format_list(found["unlisted"], 2 * _SOME),
+        "objects": run_diff["objects"],
+        "unlisted": formats.format_list(run_diff["unlisted"], 2 * _SOME),
         "count": len(rows),
         "ours": sum(row["ours"] for row in rows),
         "rows": rows[:_MOST],
     }
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    files = [entry["file"] for entry in one["files"]]
-    why = f"{one['why']}, {one['cluster']}" if "cluster" in one else one["why"]
-    return {**one, "why": why, "size": f"{one['bytes'] / 1000:.0f} kB", "files": files, "notes": list(one["notes"])}
+def _row(capture: Mapping[str, Any]) -> dict[str, Any]:
+    files = [entry["file"] for entry in capture["files"]]
+    why = f"{capture['why']}, {capture['cluster']}" if "cluster" in capture else capture["why"]
+    return {
+        **capture,
+        "why": why,
+        "size": f"{capture['bytes'] / 1000:.0f} kB",
+        "files": files,
+        "notes": list(capture["notes"]),
+    }
 
 
 def facts(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the cluster was: its versions, nodes, operators and the software under test."""
     nodes = state["nodes"]
     kinds = Counter((node["kubelet"], node["system"], node["gpus"]) for node in nodes.values())
-    found = [(formats.capitalized(name), version) for name, version in state["versions"].items()]
+    pairs = [(formats.capitalized(name), version) for name, version in state["versions"].items()]
     for (kubelet, system, gpus), count in kinds.most_common(_SOME):
         parts = [part for part in (system, f"kubelet {kubelet}" if kubelet else "") if part]
-        found.append((formats.count(count, "node"), ", ".join([*parts, formats.count(gpus, "GPU")])))
-    found += list(state["operators"].items())
-    for name, one in state["stack"].items():
-        if not name.startswith(("ClusterServiceVersion ", "ClusterOperator ")) or not one["ready"]:
-            found.append((name, " ".join(part for part in (one["state"], one["version"]) if part) or "exists"))
-    return found
+        pairs.append((formats.count(count, "node"), ", ".join([*parts, formats.count(gpus, "GPU")])))
+    pairs += list(state["operators"].items())
+    for name, component in state["stack"].items():
+        if not name.startswith(("ClusterServiceVersion ", "ClusterOperator ")) or not component["ready"]:
+            pairs.append(
+                (name, " ".join(part for part in (component["state"], component["version"]) if part) or "exists")
+            )
+    return pairs
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each kind of difference between two states; empty if they are equal."""
-    found = []
+    sentences = []
     for name in ("versions", "operators"):
-        found += _changed(name.removesuffix("s"), before[name], after[name])
+        sentences += _changed(name.removesuffix("s"), before[name], after[name])
     old, new = before["nodes"], after["nodes"]
-    found += _named("lost", "node", old.keys() - new.keys())
-    found += _named("new", "node", new.keys() - old.keys())
+    sentences += _named("lost", "node", old.keys() - new.keys())
+    sentences += _named("new", "node", new.keys() - old.keys())
     both = old.keys() & new.keys()
-    found += _named(
+    sentences += _named(
         "not ready any more", "node", (node for node in both if old[node]["ready"] and not new[node]["ready"])
     )
-    found += _named("ready again", "node", (node for node in both if new[node]["ready"] and not old[node]["ready"]))
+    sentences += _named("ready again", "node", (node for node in both if new[node]["ready"] and not old[node]["ready"]))
     for what, how in _CHANGES.items():
-        found += _named(how, "node", (node for node in both if old[node][what] != new[node][what]))
+        sentences += _named(how, "node", (node for node in both if old[node][what] != new[node][what]))
     restarts = {
         name: count - before["restarts"].get(name, 0)
         for name, count in after["restarts"].items()
@@ -252,21 +261,21 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     if restarts:
         most = sorted(restarts.items(), key=lambda pair: (-pair[1], pair[0]))
         names = formats.format_list((f"{name} ({count})" for name, count in most), _SOME)
-        found.append(f"{formats.count(sum(restarts.values()), 'restart')} of containers: {names}")
+        sentences.append(f"{formats.count(sum(restarts.values()), 'restart')} of containers: {names}")
     images = sorted(name for name, digest in after["images"].items() if before["images"].get(name, digest) != digest)
-    found += _named("with another digest", "image", images)
+    sentences += _named("with another digest", "image", images)
     stack, later = before["stack"], after["stack"]
-    found += _named("gone", "stack object", stack.keys() - later.keys())
-    found += _named("new", "stack object", later.keys() - stack.keys())
+    sentences += _named("gone", "stack object", stack.keys() - later.keys())
+    sentences += _named("new", "stack object", later.keys() - stack.keys())
     for name in sorted(stack.keys() & later.keys()):
         if stack[name] != later[name]:
-            found.append(f"{name}: {_said(stack[name])} → {_said(later[name])}")
-    return found
+            sentences.append(f"{name}: {_said(stack[name])} → {_said(later[name])}")
+    return sentences
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    ready = "" if one["ready"] else "not ready"
-    return ", ".join(part for part in (one["state"], one["version"], ready) if part) or "ready"
+def _said(component: Mapping[str, Any]) -> str:
+    ready = "" if component["ready"] else "not ready"
+    return ", ".join(part for part in (component["state"], component["version"], ready) if part) or "ready"
 
 
 def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -278,8 +287,12 @@ def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 def _named(how: str, what: str, names: Iterable[str]) -> list[str]:
-    found = sorted(names)
-    return [f"{formats.count(len(found), what)} {how}: {formats.format_list(found, _SOME)}"] if found else []
+    sorted_names = sorted(names)
+    return (
+        [f"{formats.count(len(sorted_names), what)} {how}: {formats.format_list(sorted_names, _SOME)}"]
+        if sorted_names
+        else []
+    )
 
 
 def prepared_rows(top: Path) -> list[tuple[str, str]]:
@@ -312,6 +325,9 @@ def _image(nodes: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "nothing was measured"
 
 
-def _source(one: Mapping[str, Any]) -> str:
-    how = f"in {one['seconds']:.2f} s" if one["downloaded"] else "there already"
-    return f"{one['bytes'] / 2**20:,.1f} MiB {how}, sha256 {str(one['sha256'])[:_DIGITS]}…, from {one['source']}"
+def _source(download: Mapping[str, Any]) -> str:
+    how = f"in {download['seconds']:.2f} s" if download["downloaded"] else "there already"
+    return (
+        f"{download['bytes'] / 2**20:,.1f} MiB {how}, sha256 {str(download['sha256'])[:_DIGITS]}…, from"
+        f" {download['source']}"
+    )

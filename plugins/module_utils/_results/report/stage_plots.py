@@ -111,8 +111,8 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     axis.locator_params(axis="y", nbins=4)
     if simulated:
         axis.set_facecolor(plot_canvas.SIMULATED_BACKGROUND)
-    found = data.sample(stage, NEEDED).quantile(0.5)
-    median = f"median {formats.seconds(found.value)}" if found.value is not None else "median unknown"
+    quantile = data.sample(stage, NEEDED).quantile(0.5)
+    median = f"median {formats.seconds(quantile.value)}" if quantile.value is not None else "median unknown"
     return f"{stage_title(stage, simulated)}: {median}, {n:,} of {data.of:,}."
 
 
@@ -162,10 +162,10 @@ def distributions(data: PointData, label: str) -> Drawing | None:
         rows_of += _band(data, axis, stage, sample, left, colour_of[stage], values, ranks)
         quantiles = []
         for q, marker in QUANTILES:
-            found = sample.quantile(q).value
-            if found is not None:
+            quantile = sample.quantile(q).value
+            if quantile is not None:
                 axis.plot(
-                    max(found, left),
+                    max(quantile, left),
                     q * 100,
                     marker,
                     color=colour_of[stage],
@@ -174,7 +174,7 @@ def distributions(data: PointData, label: str) -> Drawing | None:
                     clip_on=False,
                     zorder=5,
                 )
-                quantiles.append(f"P{q * 100:.0f} {formats.seconds(found)}")
+                quantiles.append(f"P{q * 100:.0f} {formats.seconds(quantile)}")
         known = ", ".join(quantiles) or "no quantile known"
         texts.append(f"{stage_title(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
     for q, marker in QUANTILES:
@@ -268,10 +268,12 @@ def _axes(axis: Any, rates: list[float]) -> None:
 
 def waterfall(data: PointData, label: str) -> Drawing | None:
     """Draw the latency attribution of a point."""
-    found = latency_attribution.document(data, "", "")
-    if not found["stages"]:
+    attribution = latency_attribution.document(data, "", "")
+    if not attribution["stages"]:
         return None
-    return draw_waterfall(found["stages"], float(found["total"]), found["n"], found["of"], label)
+    return draw_waterfall(
+        attribution["stages"], float(attribution["total"]), attribution["n"], attribution["of"], label
+    )
 
 
 def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> Drawing:
@@ -288,29 +290,29 @@ def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of:
     )
     factor, unit = plot_canvas.scale(total)
     begin, furthest, texts, rows = 0.0, total * factor, [], []
-    for place, one in enumerate(parts):
-        mean = one["mean"] * factor
+    for place, part in enumerate(parts):
+        mean = part["mean"] * factor
         axis.barh(
             place,
             mean,
             left=begin,
             height=0.72,
-            facecolor=f"{colour[one['writer']]}88",
-            edgecolor=colour[one["writer"]],
-            hatch="///" if one["simulated"] else None,
+            facecolor=f"{colour[part['writer']]}88",
+            edgecolor=colour[part["writer"]],
+            hatch="///" if part["simulated"] else None,
         )
-        confidence = one["confidence"] or {}
+        confidence = part["confidence"] or {}
         low, high = confidence.get("low"), confidence.get("high")
         edge = begin + max(mean, 0.0)
         if low is not None and high is not None:
             axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
             edge = max(edge, begin + high * factor)
-        text = f"{formats.seconds(one['mean'])}, {100 * one['share']:.0f} %"
+        text = f"{formats.seconds(part['mean'])}, {100 * part['share']:.0f} %"
         furthest = max(furthest, edge)
         _label_bar(axis, place, (begin, edge), total * factor, text)
-        texts.append(f"{stage_title(one['name'], one['simulated'])} by {formats.writer(one['writer'])}: {text}.")
+        texts.append(f"{stage_title(part['name'], part['simulated'])} by {formats.writer(part['writer'])}: {text}.")
         rows.append(
-            [one["name"], one["writer"], one["simulated"], one["mean"], one["share"], low, high, one["slowest"]]
+            [part["name"], part["writer"], part["simulated"], part["mean"], part["share"], low, high, part["slowest"]]
         )
         begin += mean
     axis.barh(len(parts), begin, height=0.72, facecolor="#DDDDDD", edgecolor=plot_canvas.GREY)

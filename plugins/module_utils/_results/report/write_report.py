@@ -91,42 +91,42 @@ def schedule_decisions(run: Run) -> list[dict[str, str]]:
 
 def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> list[dict[str, Any]]:
     """Return plot and sentence of each figure that was repeated; none if points are not repeated."""
-    found: list[dict[str, Any]] = []
+    sections: list[dict[str, Any]] = []
     for place, kpi in enumerate(judged_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
         try:
             plot = judged_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
         except ImportError:
-            return found  # the plots of the points report it
+            return sections  # the plots of the points report it
         except Exception as error:  # any exception of a drawing library on unusual data
             notes.append(f"attempts of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
             limit = (kpi.get("limit") or {}).get("text")
-            found.append(
+            sections.append(
                 {
                     "plot": plot,
                     "text": " ".join(dict.fromkeys(sentence for sentence in (limit, kpi["why"]) if sentence)),
                 }
             )
-    return found
+    return sections
 
 
 def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return sentence, table and plot of a bisection; empty without one."""
-    found = run.bisection
-    if not found:
+    bisection = run.bisection
+    if not bisection:
         return {}
     kpis = (kpi for point in run.points for kpi in point.kpis or [])
-    unit = next((str(kpi["unit"]) for kpi in kpis if kpi["name"] == found["kpi"]), "")
+    unit = next((str(kpi["unit"]) for kpi in kpis if kpi["name"] == bisection["kpi"]), "")
     section = {
-        "why": found["why"],
-        "over": found["over"],
-        "kpi": found["kpi"],
-        "rows": judged_plots.bisection_rows(found, unit),
+        "why": bisection["why"],
+        "over": bisection["over"],
+        "kpi": bisection["kpi"],
+        "rows": judged_plots.bisection_rows(bisection, unit),
         "plot": None,
     }
     try:
-        return {**section, "plot": judged_plots.draw_bisection(found, unit, folder / "bisection")}
+        return {**section, "plot": judged_plots.draw_bisection(bisection, unit, folder / "bisection")}
     except ImportError:
         return section
     except Exception as error:  # as above
@@ -185,7 +185,7 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
     """Return the second part of a plot's title: the point, and the selection of workloads."""
     selection = table.header.get("selection") if table is not None else None
     return ", ".join(
-        one for one in (point["label"] if point["several"] else "", selection and selection["text"]) if one
+        part for part in (point["label"] if point["several"] else "", selection and selection["text"]) if part
     )
 
 
@@ -208,11 +208,11 @@ def _draw_all(
             prefix = number + suffix.replace("-", "_")
             jobs += [(number + suffix, name, folder / f"{prefix}_{name}", label, gpus) for name in LONGEST_FIRST]
     try:
-        found = _on_all_processors(jobs)
+        results = _on_all_processors(jobs)
     finally:
         _DRAWN_FROM.clear()
     drawn: dict[str, dict[str, PlotFile]] = {}
-    for (number, name, *_rest), (plot, trouble) in zip(jobs, found, strict=True):
+    for (number, name, *_rest), (plot, trouble) in zip(jobs, results, strict=True):
         if plot is not None:
             drawn.setdefault(number, {})[name] = plot
         if trouble and trouble not in notes:
@@ -286,19 +286,19 @@ def _history(
     """Return the pictures that explain the verdict, each with its sentences."""
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
     headline = next((entry["name"] for entry in content["headline"]), "")
-    found: list[dict[str, Any]] = []
+    pictures: list[dict[str, Any]] = []
     for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), headline)):
         try:
             plot = judged_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         except ImportError:
-            return found  # the plots of the points report it
+            return pictures  # the plots of the points report it
         except Exception as error:  # as above
             notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
-            found.append(
+            pictures.append(
                 {"plot": embedded(plot), "text": judged_plots.history_sentences(kpi), "reading": kpi["reading"]}
             )
-    return found
+    return pictures
 
 
 def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
@@ -351,14 +351,14 @@ def write_report(run_dir: str, template: str) -> Result:
     notes: list[str] = []
     loaded = tables_of(run, notes)
     path = run.top / "verdict.json"
-    found: dict[str, Any] = {}
+    verdict: dict[str, Any] = {}
     try:
-        found = schema_migration.upgraded(path, "verdict")
+        verdict = schema_migration.upgraded(path, "verdict")
     except DataError as error:
         run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
     page = run.top / "report" / "index.html"
     before = digest_of(page)
-    written, trouble = render_report(run, found, loaded, Path(template))
+    written, trouble = render_report(run, verdict, loaded, Path(template))
     plots = sorted(str(path) for path in (written.parent / "plots").glob("*.png"))
     return {
         "changed": before != digest_of(page),

@@ -50,8 +50,8 @@ def build(folder: Path, run: str, point: str) -> Table:
     table = Table({})
     size = len(sent)
     table.moments = {name: column(size) for name in MOMENTS}
-    table.earliest = {one[0]: column(size) for one in STAGES}
-    table.latest = {one[0]: column(size) for one in STAGES}
+    table.earliest = {stage[0]: column(size) for stage in STAGES}
+    table.latest = {stage[0]: column(size) for stage in STAGES}
     wrong = 0
     for row, entry in enumerate(sent):
         key = (entry.get("jobName", ""), entry.get("projectName", ""))
@@ -106,7 +106,7 @@ def _stages(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | None) -> None:
+def _take(table: Table, row: int, key: tuple[str, str], entry: dict[str, Any] | None) -> None:
     table.index.append(row)
     table.name.append(key[0])
     table.kind.append(KIND)
@@ -116,10 +116,10 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
     table.pods.append(0)
     table.gpus.append(0.0)
     table.nodes.append(None)
-    for name, stamp, _writer, _needs in STAGES if found else ():
-        value = str((found or {}).get(stamp, ""))
+    for name, stamp, _writer, _needs in STAGES if entry else ():
+        value = str((entry or {}).get(stamp, ""))
         span = scale_test_formats.parse(value)
-        if span is None or _is_sentinel(stamp, span, found or {}):
+        if span is None or _is_sentinel(stamp, span, entry or {}):
             continue
         table.earliest[name][row], table.latest[name][row] = span
     done = not isnan(table.latest[END][row])
@@ -130,20 +130,20 @@ def _take(table: Table, row: int, key: tuple[str, str], found: dict[str, Any] | 
         table.contradictions[row] = [f"created {sent - created:.3f} s before it was sent: the two clocks differ"]
 
 
-def _is_sentinel(stamp: str, span: tuple[float, float], found: dict[str, Any]) -> bool:
+def _is_sentinel(stamp: str, span: tuple[float, float], entry: dict[str, Any]) -> bool:
     """Return whether a timestamp is the tool's sentinel for a missing one: the value of another timestamp."""
     other = scale_test_formats.SENTINELS.get(stamp)
-    return other is not None and scale_test_formats.parse(str(found.get(other, ""))) == span
+    return other is not None and scale_test_formats.parse(str(entry.get(other, ""))) == span
 
 
 def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    row_by_name: dict[tuple[str, str], dict[str, Any]] = {}
     twice = 0
     for row in rows:
         key = (str(row.get("jobName", "")), str(row.get("projectName", "")))
-        twice += key in found
-        found.setdefault(key, row)
-    return found, twice
+        twice += key in row_by_name
+        row_by_name.setdefault(key, row)
+    return row_by_name, twice
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -65,12 +65,12 @@ class Stamps:
     def deltas(self) -> dict[str, float | None]:
         """Return event -> seconds since the event that it is counted from, never negative; None for a sentinel."""
         moments = self.moments
-        found: dict[str, float | None] = {}
+        seconds_by_event: dict[str, float | None] = {}
         for event, (key, reference) in scale_test_formats.EVENTS.items():
             since = scale_test_formats.timestamp_of(reference)
             known = key not in self.sentinels
-            found[event] = round(max(moments[key] - moments[since], 0.0), 6) if known else None
-        return found
+            seconds_by_event[event] = round(max(moments[key] - moments[since], 0.0), 6) if known else None
+        return seconds_by_event
 
 
 def stamps(table: Table, spans: timeline_views.Spans, row: int) -> Stamps | None:
@@ -79,17 +79,17 @@ def stamps(table: Table, spans: timeline_views.Spans, row: int) -> Stamps | None
     Missing timestamps get the tool's sentinel. Without a job of the platform, the time of the workload is used, and
     without a pod group the time of the last pod.
     """
-    found: dict[str, float] = {}
+    moments: dict[str, float] = {}
     for key, (stages, _of_server) in scale_test_formats.STAMPS.items():
         span = next((spans[stage] for stage in stages if stage in spans and not isnan(spans[stage][1][row])), None)
         if span is not None:
-            found[key] = float(span[0][row] + span[1][row]) / 2
+            moments[key] = float(span[0][row] + span[1][row]) / 2
     sent = table.moments["sent"][row]
-    if any(key not in found for key in _NEEDED):
+    if any(key not in moments for key in _NEEDED):
         return None
     replaced = {**scale_test_formats.FALLBACKS, **scale_test_formats.SENTINELS}
-    missing = {key: found[other] for key, other in replaced.items() if key not in found}
-    return Stamps({**found, **missing, scale_test_formats.SUBMIT: sent}, frozenset(missing))
+    missing = {key: moments[other] for key, other in replaced.items() if key not in moments}
+    return Stamps({**moments, **missing, scale_test_formats.SUBMIT: sent}, frozenset(missing))
 
 
 def _names(table: Table, row: int) -> dict[str, str]:
@@ -115,7 +115,7 @@ def submitted(table: Table) -> list[dict[str, str]]:
 
 def sampled(table: Table) -> list[dict[str, str]]:
     """Return the rows of sampled.json: workloads with every object, keys and time formats as the tool's."""
-    found, spans = [], timeline_views.narrowed_spans(table)
+    entries, spans = [], timeline_views.narrowed_spans(table)
     for row in range(len(table)):
         seen = stamps(table, spans, row)
         if seen is None:
@@ -124,8 +124,8 @@ def sampled(table: Table) -> list[dict[str, str]]:
         entry = {key: names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]}
         for key, (_stages, of_server) in scale_test_formats.STAMPS.items():
             entry[key] = scale_test_formats.whole(seen.moments[key], of_server)  # sentinels included
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def measured(table: Table, skip_errors: bool = True) -> list[tuple[int, Stamps]]:
@@ -170,14 +170,14 @@ def write_runai_files(table: Table, folder: Path, skip_errors: bool = True) -> d
 
 def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
     """Return event -> its values in submission order, for the panels of a plot."""
-    found: dict[str, Panel] = {event: [] for event in PANELS[plot]}
+    values_by_event: dict[str, Panel] = {event: [] for event in PANELS[plot]}
     for parameters in of:
         deltas, sent = parameters.deltas(), parameters.moments[scale_test_formats.SUBMIT]
-        for event, values in found.items():
+        for event, values in values_by_event.items():
             delta = deltas[event]
             if delta is not None:
                 values.append((sent, delta))
-    return {event: values for event, values in found.items() if values or event not in OPTIONAL}
+    return {event: values for event, values in values_by_event.items() if values or event not in OPTIONAL}
 
 
 def simulated_events(table: Table) -> set[str]:

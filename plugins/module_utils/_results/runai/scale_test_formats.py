@@ -112,10 +112,10 @@ def parse(text: str) -> tuple[float, float] | None:
 
     None for text that is not a time. Both formats, with any offset (default UTC) and up to nine decimals.
     """
-    found = _STAMP.match(str(text))
-    if found is None:
+    match = _STAMP.match(str(text))
+    if match is None:
         return None
-    day, clock, digits, zone = found.groups()
+    day, clock, digits, zone = match.groups()
     try:
         offset = "+00:00" if zone in (None, "Z") else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
         seconds = (datetime.fromisoformat(f"{day}T{clock}{offset}") - _EPOCH).total_seconds()

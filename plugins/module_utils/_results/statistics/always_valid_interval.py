@@ -38,14 +38,16 @@ class AnytimeDifference:
     p_value: float
 
 
-def anytime(found: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
+def anytime(comparison: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
     """Return the always-valid interval at 1 - ``alpha`` and p-value of a comparison of two groups of runs.
 
     It is exact for normally distributed runs. The first look should come after group_comparison.least_runs() new runs,
     so that one run from a long tail decides nothing.
     """
-    information = 1.0 / (1.0 / found.n_old + 1.0 / found.n_new) if found.n_old and found.n_new else 0.0
-    return of_estimate(found.difference, found.standard_error, found.df, information, alpha, prior)
+    information = (
+        1.0 / (1.0 / comparison.n_old + 1.0 / comparison.n_new) if comparison.n_old and comparison.n_new else 0.0
+    )
+    return of_estimate(comparison.difference, comparison.standard_error, comparison.df, information, alpha, prior)
 
 
 def against_limit(

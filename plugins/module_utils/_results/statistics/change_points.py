@@ -54,26 +54,26 @@ def change_points(
         raise ValueError(f"level {level} is not between 0 and 1")
     if minimum_segment < 2:
         raise ValueError(f"minimum_segment {minimum_segment} is below 2: a single outlier would be a change")
-    given = comparison_scale.as_array(values)
-    places = numpy.flatnonzero(comparison_scale.usable(given))
-    clean = given[places]
+    array = comparison_scale.as_array(values)
+    places = numpy.flatnonzero(comparison_scale.usable(array))
+    clean = array[places]
     x = comparison_scale.scaled(clean, comparison_scale.on_log_scale(clean))
     if len(x) < 2 * minimum_segment or _constant(x):
         return []
     distances = numpy.abs(x[:, None] - x[None, :])
     generator = numpy.random.default_rng(seed)
-    bounds, found = [0, len(x)], dict[int, float]()
-    while len(found) < most:
+    bounds, p_values = [0, len(x)], dict[int, float]()
+    while len(p_values) < most:
         best = max((_best_split(distances[a:b, a:b][None], minimum_segment, a) for a, b in pairwise(bounds)))
         if best[1] < 0:
             break
         p = _p_value(distances, bounds, best[0], minimum_segment, level, generator)
         if p > level:
             break
-        found[best[1]] = p
+        p_values[best[1]] = p
         bounds = sorted([*bounds, best[1]])
     return [
-        ChangePoint(int(places[b]), found[b], float(numpy.median(clean[a:b])), float(numpy.median(clean[b:c])))
+        ChangePoint(int(places[b]), p_values[b], float(numpy.median(clean[a:b])), float(numpy.median(clean[b:c])))
         for a, b, c in zip(bounds, bounds[1:], bounds[2:], strict=False)
     ]
 

@@ -35,16 +35,16 @@ class Noise:
 
 def finite(values: Iterable[float | None]) -> Array:
     """Return ``values`` as an array of floats, in their order, without what usable() leaves out."""
-    found = as_array(values)
-    return found[usable(found)]
+    array = as_array(values)
+    return array[usable(array)]
 
 
 def as_array(values: Iterable[float | None]) -> Array:
     """Return ``values`` as an array of floats, NaN for None and 0 for what is smaller than 1/LARGEST."""
     import numpy
 
-    found = numpy.array([nan if value is None else value for value in values], dtype=float).reshape(-1)
-    return numpy.where(numpy.abs(found) < 1.0 / LARGEST, 0.0, found)
+    array = numpy.array([nan if value is None else value for value in values], dtype=float).reshape(-1)
+    return numpy.where(numpy.abs(array) < 1.0 / LARGEST, 0.0, array)
 
 
 def usable(values: Array) -> Array:

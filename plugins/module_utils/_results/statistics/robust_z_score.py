@@ -99,12 +99,12 @@ def _null(n_old: int, n_new: int, seed: int) -> Array:
     import numpy
 
     generator = numpy.random.default_rng([seed, n_old, n_new])
-    found = []
+    parts = []
     for _part in range(8):
         x = generator.standard_normal((_DRAWS // 8, n_old))
         centre = numpy.median(x, axis=1)
         spread = CONSISTENCY * numpy.median(numpy.abs(x - centre[:, None]), axis=1)
         y = numpy.median(generator.standard_normal((_DRAWS // 8, n_new)), axis=1)
-        found.append((y - centre) / spread)
-    scores = numpy.concatenate(found)
+        parts.append((y - centre) / spread)
+    scores = numpy.concatenate(parts)
     return numpy.sort(numpy.concatenate([scores, -scores]))

@@ -52,14 +52,14 @@ def effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[Setti
     known = [point for point in points if len(comparison_scale.finite(point.observations))]
     names = dict.fromkeys(name for point in known for name in point.values)
     relative = comparison_scale.on_log_scale(*(comparison_scale.finite(point.observations) for point in known))
-    found = []
+    results = []
     for name in names:
         values = list(dict.fromkeys(point.values[name] for point in known if name in point.values))
         for value in values[1:]:
             pairs = _pairs(known, name, values[0], value)
             if pairs:
-                found.append(_effect(name, values[0], value, pairs, relative, level))
-    return found
+                results.append(_effect(name, values[0], value, pairs, relative, level))
+    return results
 
 
 Pair = tuple[ObservedPoint, ObservedPoint]

@@ -96,7 +96,7 @@ def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
     for groups in suite:
         times = [_times(len(group)) for group in groups]
         total = sum(float(t @ t) for t in times)
-        slope = sum(float(t @ one) for t, one in zip(times, groups, strict=True)) / total
+        slope = sum(float(t @ group) for t, group in zip(times, groups, strict=True)) / total
         rest = sum(float(((_projection(len(group)) @ group) ** 2).sum()) for group in groups)
         df = sum(len(group) - 2 for group in groups)
         seen = sum(float(_expectations(len(group), True)[1][_place(phi)]) for group in groups) / df
@@ -104,8 +104,8 @@ def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
         if rest and df > 4:
             # The mean of 1/χ² is larger than 1/mean: without (df - 2)/df every slope would look too large.
             # The variance is that of the F distribution with 1 and df degrees of freedom, over its squared mean.
-            found = (slope**2 * seen * df / rest) * (df - 2) / df
-            excess.append((found - of_slope, of_slope**2 * 2.0 * (df - 1) / (df - 4)))
+            estimate = (slope**2 * seen * df / rest) * (df - 2) / df
+            excess.append((estimate - of_slope, of_slope**2 * 2.0 * (df - 1) / (df - 4)))
     if not excess:
         return 0.0
     mean = sum(value for value, _variance in excess) / len(excess)

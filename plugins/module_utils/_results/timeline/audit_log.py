@@ -36,10 +36,10 @@ class AuditLog:
 
     def narrow(self, key: Key, earliest: float, latest: float) -> tuple[float, float] | None:
         """Return the part of an interval that writes to the object overlap; None if none does."""
-        overlapping = [one for one in self.writes.get(key, ()) if one[0] <= latest and one[1] >= earliest]
+        overlapping = [span for span in self.writes.get(key, ()) if span[0] <= latest and span[1] >= earliest]
         if not overlapping:
             return None
-        return max(earliest, min(one[0] for one in overlapping)), min(latest, max(one[1] for one in overlapping))
+        return max(earliest, min(span[0] for span in overlapping)), min(latest, max(span[1] for span in overlapping))
 
 
 def resource_of(kind: str) -> str:
@@ -87,11 +87,11 @@ def own_clock(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> ClockO
     None when nothing fits all of them within MAX_DRIFT.
     """
     known = [(log.creates[key], before, after) for key, before, after in sent if key in log.creates]
-    found = ClockOffset(
+    offset = ClockOffset(
         [(received, before) for received, before, _after in known],
         [(received, after) for received, _before, after in known],
     )
-    return found if known and not found.widened and not found.contradictory else None
+    return offset if known and not offset.widened and not offset.contradictory else None
 
 
 def shifted(log: AuditLog, ours: ClockOffset) -> AuditLog:
@@ -116,11 +116,11 @@ class IntervalNarrower:
         known = key in self._log.writes and (event["event"] == "MODIFIED" or key in self._log.creates)
         if not known or event["how"] != "watch":
             return earliest, latest, ""
-        found = self._log.narrow(key, earliest, latest)
-        if found is None:
+        interval = self._log.narrow(key, earliest, latest)
+        if interval is None:
             span = f"between {earliest - start:.6f} s and {latest - start:.6f} s"
             return earliest, latest, f"the audit log has no write to {event['kind']} {event['name']} {span}"
-        return *found, ""
+        return *interval, ""
 
 
 def narrower(
@@ -147,8 +147,8 @@ def narrower(
     sent = []
     for row in rows:
         kind, namespace = kept.get(row.template, ("", ""))
-        found = inputs.sent.get(row.index)
-        create = clocks.own_create(found) if found is not None else None
+        submission = inputs.sent.get(row.index)
+        create = clocks.own_create(submission) if submission is not None else None
         if create is not None:
             sent.append(((resource_of(kind), namespace, row.name), *create))
     ours = own_clock(log, sent)

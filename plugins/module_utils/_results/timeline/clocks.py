@@ -117,9 +117,9 @@ def _ascending(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) 
 
 def _column(code: str, values: Any) -> array[Any]:
     """Return an array of eight bytes per number, of which single numbers are read faster than of numpy's."""
-    found: array[Any] = array(code)
-    found.frombytes(values.tobytes())
-    return found
+    column: array[Any] = array(code)
+    column.frombytes(values.tobytes())
+    return column
 
 
 class ClockOffset:
@@ -234,21 +234,21 @@ class ClientClocks:
 
     def __init__(self, inputs: PointInputs) -> None:
         self._inputs = inputs
-        kept = {key: one for key, one in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
+        kept = {key: clock for key, clock in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
         self.several = ONE not in kept
         self._clocks = {
-            key: RevisionClock(numbered(one.writes), numbered(one.revision_probes)) for key, one in kept.items()
+            key: RevisionClock(numbered(clock.writes), numbered(clock.revision_probes)) for key, clock in kept.items()
         }
         self.reference = max(kept, key=lambda key: (self._clocks[key].span, -_client(kept[key])))
-        self._offsets = {key: self._offset(one) for key, one in kept.items() if key != self.reference}
+        self._offsets = {key: self._offset(clock) for key, clock in kept.items() if key != self.reference}
         self.notes = [_note(kept[key], offset) for key, offset in self._offsets.items() if _note(kept[key], offset)]
         self.started = self._first(kept, "started")
         self.watched_from = self._first(kept, "watched_from")
         #: Nothing was sent before this: each client starts its watches before it sends.
-        seen = [self.earliest(key, one.watched_from) for key, one in kept.items() if one.watched_from is not None]
+        seen = [self.earliest(key, clock.watched_from) for key, clock in kept.items() if clock.watched_from is not None]
         self.watched_first = min((moment for moment in seen if moment > -inf), default=-inf)
         self.ended = max(
-            (self.middle(key, one.ended) for key, one in kept.items() if one.ended is not None), default=None
+            (self.middle(key, clock.ended) for key, clock in kept.items() if clock.ended is not None), default=None
         )
 
     def own(self, key: str) -> RevisionClock:
@@ -300,7 +300,7 @@ class ClientClocks:
 
     def _compared(self) -> list[dict[str, Any]]:
         """Return each clock with the bounds of the timeline's clock minus it, at its start, in seconds."""
-        found = []
+        entries = []
         for key, clock in self._inputs.clocks.items():
             if key not in self._clocks:
                 continue
@@ -309,8 +309,8 @@ class ClientClocks:
             bounds = None if at is None else [self.earliest(key, at) - at, self.latest(key, at) - at]
             known = bounds is not None and -inf < bounds[0] and bounds[1] < inf
             entry = {"client": clock.client, "offset": bounds if known else None, "reference": key == self.reference}
-            found.append({**entry, "drift": offset.drift if offset is not None else 0.0})
-        return found
+            entries.append({**entry, "drift": offset.drift if offset is not None else 0.0})
+        return entries
 
     def _offset(self, clock: ClientClock) -> ClockOffset:
         """Compare a clock with the reference, by every write and probe of its client."""
@@ -328,7 +328,7 @@ class ClientClocks:
     def _first(self, kept: dict[str, ClientClock], name: str) -> float | None:
         """Return a moment of the reference, or one that was before it; without it the first one of the others."""
         own = getattr(kept[self.reference], name)
-        others = {key: getattr(one, name) for key, one in kept.items() if getattr(one, name) is not None}
+        others = {key: getattr(clock, name) for key, clock in kept.items() if getattr(clock, name) is not None}
         if own is None:
             return min((self.middle(key, at) for key, at in others.items()), default=None)
         # The reference may be the clock on which a client was continued.

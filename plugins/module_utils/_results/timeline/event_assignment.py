@@ -44,12 +44,12 @@ class PodReplacements:
         ended: whether the workload of a row has ended. A workload that has not ended and lost all of its pods waits for
         new ones: its member count stays, but none of them has reached a stage. One that ended had no replacement.
         """
-        found = {}
+        losses = {}
         for row, lives in self._lost.items():
             if len(lives) < members[row] or not ended(row):
-                found[row] = (members[row], [life.stages for life in lives.values()])
+                losses[row] = (members[row], [life.stages for life in lives.values()])
                 members[row] -= len(lives) if len(lives) < members[row] else 0
-        return found
+        return losses
 
 
 class EventReader:
@@ -117,7 +117,7 @@ class EventReader:
         if reducers:
             seen = known.stages
             shown = [reducers[name] for name, value in event["values"].items() if value and name in reducers]
-            fresh = [one for one in shown if not seen & one[0]]
+            fresh = [reducer for reducer in shown if not seen & reducer[0]]
             if fresh:
                 bounds = intervals.bounds_of(received, event, at, known.version, row, clock)
                 intervals.reach(fresh, known, bounds, event)

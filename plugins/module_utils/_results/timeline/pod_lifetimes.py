@@ -90,7 +90,7 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
         return span[0] - start, span[1] - start
 
     pods = [life for life in witness.lives.values() if wanted is None or life.index in wanted]
-    found = PodLifetimes(
+    lifetimes = PodLifetimes(
         [
             PodLifetime(life.index, shown(scheduled), shown(running), shown(ended), life.end)
             for life, (scheduled, running, ended) in _in_order(pods)
@@ -99,8 +99,8 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
     )
     for name, index, span in witness.conditions:
         if wanted is None or index in wanted:
-            found.conditions[name].append((index, shown(span)))
-    return found
+            lifetimes.conditions[name].append((index, shown(span)))
+    return lifetimes
 
 
 def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]]]:
@@ -109,7 +109,7 @@ def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]
 
     names = ("scheduled", "running", "ended")
     columns = {name: numpy.array([getattr(life, name) for life in pods]).reshape(-1, 2) for name in names}
-    measured = {name: (found[:, 0], found[:, 1]) for name, found in columns.items()}
+    measured = {name: (column[:, 0], column[:, 1]) for name, column in columns.items()}
     steps = [("scheduled", ()), ("running", ("scheduled",)), ("ended", ("scheduled", "running"))]
     narrowed = timeline_views.narrow_by_order(measured, steps, numpy.full(len(pods), nan))
     rows = [numpy.column_stack(narrowed[name]).tolist() for name in names]

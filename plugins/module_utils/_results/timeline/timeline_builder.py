@@ -59,11 +59,11 @@ def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
             reducer.only_whole_gangs(reader.members.get(reducer.stage.kind, none))
     for row in range(len(table)):
         sent = intervals.inputs.sent.get(table.index[row])
-        found = outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
-        if found == "unsent" and _in_lost_part(intervals, table.index[row]):
-            found = "lost"
-        table.outcome.append(found)
-        table.censored.append(found in ("unfinished", "deleted", "lost"))
+        result = outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
+        if result == "unsent" and _in_lost_part(intervals, table.index[row]):
+            result = "lost"
+        table.outcome.append(result)
+        table.censored.append(result in ("unfinished", "deleted", "lost"))
         table.gpus[row] = reader.own_gpus.get(row) or table.gpus[row]
     contradict_order(table, intervals.stages)
 
@@ -102,7 +102,7 @@ def outcome(row: int, endings: Endings, deleted: bool, seen: bool, sent: SentWor
 
 def _in_lost_part(intervals: IntervalAssignment, index: int) -> bool:
     """Return whether the client that had to send a workload was lost."""
-    return any(index % one["clients"] == one["client"] for one in intervals.inputs.lost)
+    return any(index % client["clients"] == client["client"] for client in intervals.inputs.lost)
 
 
 def contradict_order(table: Table, stages: list[Stage]) -> None:
@@ -185,11 +185,11 @@ def build_from(
 
 def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[Stage]:
     """Return the defined stages, and that of the end of a lifetime if the ledger shows one."""
-    found = from_definitions(_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
-    if inputs.stops and all(stage.name != STOPPED for stage in found):
-        complete = tuple(stage.name for stage in found if stage.ends == "succeeded")
-        found.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
-    return found
+    stages = from_definitions(_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
+    if inputs.stops and all(stage.name != STOPPED for stage in stages):
+        complete = tuple(stage.name for stage in stages if stage.ends == "succeeded")
+        stages.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
+    return stages
 
 
 def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
@@ -220,12 +220,12 @@ def _before(table: Table, row: int, stages: Collection[str]) -> float:
 def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
     """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
     notes = []
-    for one in inputs.lost:
-        of = [row.index for row in rows if row.index % one["clients"] == one["client"]]
+    for client in inputs.lost:
+        of = [row.index for row in rows if row.index % client["clients"] == client["client"]]
         unknown = [index for index in of if index not in inputs.sent]
         named = ", ".join(str(index) for index in unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
         notes.append(
-            f"client {one['client']} of {one['clients']} was lost ({one['reason']}): nothing is known of "
+            f"client {client['client']} of {client['clients']} was lost ({client['reason']}): nothing is known of "
             f"{formats.count(len(unknown), 'workload')} ({named})"
         )
     return notes
@@ -239,7 +239,7 @@ def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
     kinds = dict(inputs.kinds)
     for kind in own_kinds & kinds.keys() if inputs.releases else ():
         stages = list(kinds[kind].get("stages") or [])
-        after = [number for number, one in enumerate(stages) if RELEASED in (one.get("depends_on") or ())]
+        after = [number for number, stage in enumerate(stages) if RELEASED in (stage.get("depends_on") or ())]
         if after:
             needs = [stage["name"] for stage in stages[: after[0]]][-1:]
             stages.insert(after[0], {"name": RELEASED, "writer": "client", "depends_on": needs})
@@ -268,7 +268,7 @@ def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
     )
     table.header["sent_is"] = sent_is
     table.header["notes"] += foreign.notes
-    table.header["dated_by"] = {stage: dict(found) for stage, found in foreign.dated_by.items()}
+    table.header["dated_by"] = {stage: dict(counts) for stage, counts in foreign.dated_by.items()}
     created = [moment for moment in table.earliest.get(sent_is, ()) if not isnan(moment)]
     table.header["start"] = min(created, default=table.header["start"])
 

@@ -70,38 +70,40 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
     sending. A final stage of the own object decides the outcome; that of a pod does not, unless pods are the workload.
     """
     owned, simulating = set(own), set(simulated_writers)
-    found: dict[str, Stage] = {}
+    stages: dict[str, Stage] = {}
     free: set[str] = set()
     for kind, body in kinds.items():
-        for one in body.get("stages") or []:
-            ends = one.get("ends") if kind in owned else None
-            for which in _reductions(kind, one, owned):
-                name = timeline_name(kind, one["name"], which, owned)
-                writer = str(one.get("writer") or "")
-                needs = _needs(kind, one, kinds, owned, which)
+        for definition in body.get("stages") or []:
+            ends = definition.get("ends") if kind in owned else None
+            for which in _reductions(kind, definition, owned):
+                name = timeline_name(kind, definition["name"], which, owned)
+                writer = str(definition.get("writer") or "")
+                needs = _needs(kind, definition, kinds, owned, which)
                 simulated = not simulating.isdisjoint((writer, *needs))
-                found.setdefault(name, Stage(name, kind, one["name"], which, writer, simulated, ends, needs))
-                if one.get("depends_on") == []:
+                stages.setdefault(name, Stage(name, kind, definition["name"], which, writer, simulated, ends, needs))
+                if definition.get("depends_on") == []:
                     free.add(name)
-    rooted = {name: stage if name in free else _rooted(stage, found, owned) for name, stage in found.items()}
+    rooted = {name: stage if name in free else _rooted(stage, stages, owned) for name, stage in stages.items()}
     return in_order(_direct(stage, rooted) for stage in rooted.values())
 
 
-def _reductions(kind: str, one: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
+def _reductions(kind: str, definition: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
     """Return the reductions of a stage: first and all for pods, first for failures, unless ``gang`` overrides them.
 
     ``last`` is the last object that reached the stage; ``all`` has no value until the whole gang reached it.
     """
     if kind in own:
         return (OWN,)
-    usual = [FIRST] if one.get("ends") == "failed" else [FIRST, ALL] if kind == "Pod" else [ALL]
-    asked = one.get("gang") or usual
+    usual = [FIRST] if definition.get("ends") == "failed" else [FIRST, ALL] if kind == "Pod" else [ALL]
+    asked = definition.get("gang") or usual
     return tuple(which for which in (FIRST, LAST, ALL) if which in asked)
 
 
-def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str) -> tuple[str, ...]:
+def _needs(
+    kind: str, definition: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str
+) -> tuple[str, ...]:
     """Return the needed stages by timeline name. The first pod waits for the first pod of the stage before."""
-    asked = one.get("depends_on") or []
+    asked = definition.get("depends_on") or []
     names = []
     for text in [asked] if isinstance(asked, str) else asked:
         of, dot, stage = str(text).rpartition(".")
@@ -118,19 +120,19 @@ def _needs(kind: str, one: Mapping[str, Any], kinds: Mapping[str, Any], own: set
     return tuple(names)
 
 
-def _rooted(stage: Stage, found: Mapping[str, Stage], own: set[str]) -> Stage:
+def _rooted(stage: Stage, stages: Mapping[str, Stage], own: set[str]) -> Stage:
     """Drop undefined needs; let the stages of a workload's children wait at least for the workload."""
-    writers = {other.writer for other in found.values()}
-    needs = tuple(name for name in stage.needs if (name in found and name != stage.name) or name in writers)
-    if not any(name in found for name in needs) and stage.kind not in own:
-        roots = [other.name for other in found.values() if other.kind in own and not other.needs]
+    writers = {other.writer for other in stages.values()}
+    needs = tuple(name for name in stage.needs if (name in stages and name != stage.name) or name in writers)
+    if not any(name in stages for name in needs) and stage.kind not in own:
+        roots = [other.name for other in stages.values() if other.kind in own and not other.needs]
         needs = (*roots[:1], *needs)
     return replace(stage, needs=needs)
 
 
 def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
     """Drop needs that another need implies. Writers stay: they may act even after the last of these stages."""
-    needs = {name: one.needs for name, one in of.items()}
+    needs = {name: other.needs for name, other in of.items()}
     behind = {name: ancestors(name, needs) for name in stage.needs if name in of}
 
     def covered(name: str) -> bool:
@@ -162,10 +164,10 @@ def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
     seen: set[str] = set()
     open_ = [name]
     while open_:
-        one = open_.pop()
-        if one not in seen:
-            seen.add(one)
-            open_ += [other for other in needs.get(one, ()) if other in needs]
+        stage = open_.pop()
+        if stage not in seen:
+            seen.add(stage)
+            open_ += [other for other in needs.get(stage, ()) if other in needs]
     return seen
 
 

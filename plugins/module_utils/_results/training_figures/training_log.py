@@ -100,29 +100,32 @@ class LogFormat:
     expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> LogFormat:
+    def of(cls, description: Mapping[str, Any]) -> LogFormat:
         """Return the format that ``log_format`` describes. Raises InputError for a wrong description."""
-        _check_keys(given, ("records", "summary", "steps", "loss", "lines", "derived", "expected"), "log_format")
-        summary, steps, loss = (_part(given, name, keys) for name, keys in _PARTS.items())
+        _check_keys(description, ("records", "summary", "steps", "loss", "lines", "derived", "expected"), "log_format")
+        summary, steps, loss = (_part(description, name, keys) for name, keys in _PARTS.items())
         if not summary and not steps:
             raise InputError("log_format describes neither a summary nor steps")
-        for record in given.get("records", ()):
+        for record in description.get("records", ()):
             if record not in RECORDS:
                 raise InputError(
                     f"log_format.records: '{record}' is none of {', '.join(RECORDS)}{nearest(record, RECORDS)}"
                 )
         return cls(
-            tuple(given.get("records", cls.records)),
+            tuple(description.get("records", cls.records)),
             tuple(summary.get("has", ())),
             dict(summary.get("names", {})),
             tuple(summary.get("per_process", ())),
             tuple(steps.get("has", ())),
-            {name: _figure(name, one) for name, one in steps.get("figures", {}).items()},
+            {name: _figure(name, figure) for name, figure in steps.get("figures", {}).items()},
             tuple(loss.get("of", ())),
             tuple(loss.get("over", ())),
-            {name: _pattern(name, one) for name, one in given.get("lines", {}).items()},
+            {name: _pattern(name, pattern) for name, pattern in description.get("lines", {}).items()},
             *(
-                {name: _formulas(f"log_format.{part}.{name}", one) for name, one in given.get(part, {}).items()}
+                {
+                    name: _formulas(f"log_format.{part}.{name}", formulas)
+                    for name, formulas in description.get(part, {}).items()
+                }
                 for part in ("derived", "expected")
             ),
         )
@@ -137,8 +140,8 @@ class LogFormat:
 
 
 def _values(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str, float]:
-    found = {name: first_of(one, record) for name, one in formulas.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: first_of(alternatives, record) for name, alternatives in formulas.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def first_of(formulas: Sequence[str], record: Record) -> float | None:
@@ -157,8 +160,8 @@ def first_of(formulas: Sequence[str], record: Record) -> float | None:
     return None
 
 
-def _part(given: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    part = given.get(name) or {}
+def _part(description: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+    part = description.get(name) or {}
     _check_keys(part, keys, f"log_format.{name}")
     for key in keys if part else ():
         if key not in _OPTIONAL and not part.get(key):
@@ -166,42 +169,42 @@ def _part(given: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[s
     return part
 
 
-def _figure(name: str, given: Mapping[str, Any]) -> StepFigure:
+def _figure(name: str, description: Mapping[str, Any]) -> StepFigure:
     where = f"log_format.steps.figures.{name}"
-    _check_keys(given, ("of", "statistic", "without_first"), where)
-    formulas, statistic = _formulas(where, given.get("of", ())), given.get("statistic", "")
+    _check_keys(description, ("of", "statistic", "without_first"), where)
+    formulas, statistic = _formulas(where, description.get("of", ())), description.get("statistic", "")
     if statistic not in STATISTICS:
         raise InputError(
             f"{where}: statistic '{statistic}' is none of {', '.join(STATISTICS)}{nearest(statistic, STATISTICS)}"
         )
     if not formulas:
         raise InputError(f"{where}: 'of' is missing")
-    return StepFigure(formulas, statistic, bool(given.get("without_first", False)))
+    return StepFigure(formulas, statistic, bool(description.get("without_first", False)))
 
 
-def _formulas(where: str, given: Sequence[str]) -> tuple[str, ...]:
-    for formula in given:
+def _formulas(where: str, formulas: Sequence[str]) -> tuple[str, ...]:
+    for formula in formulas:
         if not _FORMULA.fullmatch(formula):
             raise InputError(
                 f"{where}: '{formula}' is not a valid formula such as 'samples / seconds': names, ' * ' and ' / '"
             )
-    return tuple(given)
+    return tuple(formulas)
 
 
-def _pattern(name: str, given: str) -> re.Pattern[str]:
+def _pattern(name: str, text: str) -> re.Pattern[str]:
     try:
-        pattern = re.compile(given)
+        pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"log_format.lines.{name}: '{given}' is not a valid regular expression: {error}") from error
+        raise InputError(f"log_format.lines.{name}: '{text}' is not a valid regular expression: {error}") from error
     if pattern.groups != 1:
-        raise InputError(f"log_format.lines.{name}: '{given}' has {pattern.groups} groups, and one must be the figure")
+        raise InputError(f"log_format.lines.{name}: '{text}' has {pattern.groups} groups, and one must be the figure")
     return pattern
 
 
-def _check_keys(given: Any, known: Sequence[str], where: str) -> None:
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where} is a {type(given).__name__}, and it must be a dictionary")
-    for key in given:
+def _check_keys(description: Any, known: Sequence[str], where: str) -> None:
+    if not isinstance(description, Mapping):
+        raise InputError(f"{where} is a {type(description).__name__}, and it must be a dictionary")
+    for key in description:
         if key not in known:
             raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}; known: {', '.join(known)}")
 
@@ -219,7 +222,7 @@ class LogFigures:
     over: str = ""
 
 
-def parse(lines: Iterable[str], given: LogFormat) -> LogFigures:
+def parse(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
     """Return the figures of one log. Of several summaries, the last one counts; without a summary, the steps.
 
     Never raises for the content of a log: a log without figures has an ``error``.
@@ -229,33 +232,33 @@ def parse(lines: Iterable[str], given: LogFormat) -> LogFigures:
     losses: dict[str, list[tuple[float, float]]] = {}
     printed: dict[str, float] = {}
     trouble = _Trouble()
-    for record in _records(_noting(lines, given, printed), given.records, trouble):
-        found = numbers(record)
-        named = {given.names.get(name, name): value for name, value in found.items()}
-        if any(name in named for name in given.summary):
+    for record in _records(_noting(lines, log_format, printed), log_format.records, trouble):
+        figures = numbers(record)
+        named = {log_format.names.get(name, name): value for name, value in figures.items()}
+        if any(name in named for name in log_format.summary):
             summary = named
             continue
-        if any(name in found for name in given.steps):
-            steps.append(found)
-        over = next((position for position in given.over if position in found), None)
-        loss = first_of(given.loss, found)
+        if any(name in figures for name in log_format.steps):
+            steps.append(figures)
+        over = next((position for position in log_format.over if position in figures), None)
+        loss = first_of(log_format.loss, figures)
         if over and loss is not None:
-            losses.setdefault(over, []).append((found[over], loss))
-    over, curve = max(losses.items(), key=lambda one: len(one[1]), default=("", []))
+            losses.setdefault(over, []).append((figures[over], loss))
+    over, curve = max(losses.items(), key=lambda entry: len(entry[1]), default=("", []))
     if summary or steps:
         values = summary or {
-            name: value for name, one in given.figures.items() if (value := one.over(steps)) is not None
+            name: value for name, figure in log_format.figures.items() if (value := figure.over(steps)) is not None
         }
         return LogFigures({**printed, **values}, loss=_thinned(curve), over=over)
     return LogFigures(error=trouble.text())
 
 
-def _noting(lines: Iterable[str], given: LogFormat, printed: dict[str, float]) -> Iterator[str]:
+def _noting(lines: Iterable[str], log_format: LogFormat, printed: dict[str, float]) -> Iterator[str]:
     """Yield the lines; put figures that stand alone in one into ``printed``."""
     for raw in lines:
-        for name, pattern in given.lines.items():
-            if found := pattern.search(raw):
-                printed.update(numbers({name: found[1].replace(",", "")}))
+        for name, pattern in log_format.lines.items():
+            if match := pattern.search(raw):
+                printed.update(numbers({name: match[1].replace(",", "")}))
         yield raw
 
 
@@ -308,8 +311,8 @@ def _records(lines: Iterable[str], kinds: tuple[str, ...], trouble: _Trouble) ->
 
 def _dictionaries(text: str) -> Iterator[dict[Any, Any]]:
     """Yield the dictionaries (Python or JSON) in a line."""
-    for found in _DICTIONARY.finditer(text):
-        body = found.group()
+    for match in _DICTIONARY.finditer(text):
+        body = match.group()
         for read in (json.loads, _literal):
             try:
                 record = read(body)
@@ -326,7 +329,7 @@ def _literal(body: str) -> Any:
 
 def numbers(record: dict[Any, Any]) -> dict[str, float]:
     """Return the finite numbers of a record by name, including numbers as text."""
-    found: dict[str, float] = {}
+    number_by_name: dict[str, float] = {}
     for name, value in record.items():
         if isinstance(value, bool):
             continue
@@ -335,5 +338,5 @@ def numbers(record: dict[Any, Any]) -> dict[str, float]:
         except (TypeError, ValueError, OverflowError):
             continue
         if math.isfinite(number):
-            found[str(name)] = number
-    return found
+            number_by_name[str(name)] = number
+    return number_by_name

@@ -49,9 +49,9 @@ def logs_in(folder: str | Path) -> list[TrainingLog]:
     """Return the logs <pod>.log in ``folder``; index and workload follow from the name of the pod."""
     logs: list[TrainingLog] = []
     for path in sorted(Path(folder).glob("*.log")):
-        found = _POD.search(path.stem)
-        index = int(found["index"]) if found else None
-        workload = path.stem[: found.start("replica") - 1] if found else ""
+        match = _POD.search(path.stem)
+        index = int(match["index"]) if match else None
+        workload = path.stem[: match.start("replica") - 1] if match else ""
         logs.append(TrainingLog(path.stem, index, workload, str(path)))
     return logs
 
@@ -183,8 +183,8 @@ def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
 
 def text(written: list[dict[str, Any]]) -> str:
     """Return the summary in one sentence, the headline figure first."""
-    found = summary(written)
-    medians = found["medians"]
+    overview = summary(written)
+    medians = overview["medians"]
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
     figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
@@ -196,7 +196,10 @@ def text(written: list[dict[str, Any]]) -> str:
     missing = f" ({formats.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
     doubt = unchecked(written)
     doubt = f"; {doubt}" if doubt else ""
-    return f"training figures in {found['with_figures']} of {formats.count(found['logs'], 'log')}{tail}{missing}{doubt}"
+    return (
+        f"training figures in {overview['with_figures']} of"
+        f" {formats.count(overview['logs'], 'log')}{tail}{missing}{doubt}"
+    )
 
 
 def _shown(value: float) -> str:

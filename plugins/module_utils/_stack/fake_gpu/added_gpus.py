@@ -45,14 +45,14 @@ def present(
     GPUs or with those of another run, WaitTimeout if the nodes do not offer them after ``timeout`` seconds.
     """
     kind = client.kind("v1", "Node")
-    found = client.list(kind, label_selector=selector)[0]
-    if not found:
+    nodes = client.list(kind, label_selector=selector)[0]
+    if not nodes:
         raise InputError(f"fake_gpu_node_selector: no node has the labels '{selector}'")
-    for node in found:
+    for node in nodes:
         check_node(node, run_id, "fake_gpu_node_selector")
     count = labels[f"{GPU}.count"]
-    wanted = [one for one in found if not offers(one, labels)]
-    names = [one["metadata"]["name"] for one in wanted]
+    wanted = [node for node in nodes if not offers(node, labels)]
+    names = [node["metadata"]["name"] for node in wanted]
     if check or not names:
         return names
     say(f"adding {formats.count(int(count), 'GPU')} to the status of {formats.count(len(names), 'node')}")
@@ -71,13 +71,13 @@ def absent(client: Client, run_id: str, check: bool = False, others: Iterable[st
     others: further labels to remove from these nodes.
     """
     kind = client.kind("v1", "Node")
-    found = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
-    for node in found if not check else ():
+    nodes = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
+    for node in nodes if not check else ():
         name = node["metadata"]["name"]
         _patch(client, name, None)
         marks = dict.fromkeys((run_labels.FAKE_GPUS, *labels_of(0, "", 0), *others))
         client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
-    return [one["metadata"]["name"] for one in found]
+    return [node["metadata"]["name"] for node in nodes]
 
 
 def _patch(client: Client, name: str, count: str | None) -> None:
@@ -107,7 +107,7 @@ def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
         whose = "no run" if owner == NO_RUN else f"run {owner}"
         raise OwnershipError(f"node {name} has simulated GPUs of {whose}: they are not changed")
     there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(GPU, "0"))
-    marks = [one for one in node["metadata"].get("labels") or {} if one.startswith(f"{GPU}.")]
+    marks = [key for key in node["metadata"].get("labels") or {} if key.startswith(f"{GPU}.")]
     if not owner and (there or marks):
         raise OwnershipError(f"node {name} has GPUs or labels of GPUs ({GPU}: {there:g}): simulated ones are not added")
 
@@ -115,8 +115,8 @@ def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
 def _await(client: Client, selector: str, labels: Mapping[str, str], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while True:
-        found = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
-        lacking = [one["metadata"]["name"] for one in found if not offers(one, labels)]
+        nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+        lacking = [node["metadata"]["name"] for node in nodes if not offers(node, labels)]
         if not lacking:
             return
         if time.monotonic() > deadline:

@@ -34,7 +34,7 @@ _DEPLOY = "nvidia.com/gpu.deploy."
 READY = f"{_DEPLOY}device-plugin"
 _OTHERS = ("dcgm-exporter", "dra-plugin-gpu", "compute-domain-dra-plugin")
 #: Labels that a node of a pool has besides those of its GPUs.
-NODE_LABELS = (POOL, READY, *(f"{_DEPLOY}{one}" for one in _OTHERS))
+NODE_LABELS = (POOL, READY, *(f"{_DEPLOY}{component}" for component in _OTHERS))
 _TOPOLOGY = "topology"
 _POOL_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?\Z")
 
@@ -67,16 +67,16 @@ class OperatorSpec:
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
-        names = [one.name for one in self.pools]
-        for one in self.pools:
-            where = f"fake_gpu_operator_pools: pool '{one.name}'"
-            if not _POOL_NAME.match(one.name):
+        names = [pool.name for pool in self.pools]
+        for pool in self.pools:
+            where = f"fake_gpu_operator_pools: pool '{pool.name}'"
+            if not _POOL_NAME.match(pool.name):
                 raise InputError(f"{where}: the name must be lower-case letters, digits and dashes")
-            if names.count(one.name) > 1:
+            if names.count(pool.name) > 1:
                 raise InputError(f"{where}: two pools have this name")
-            if not one.node_selector:
+            if not pool.node_selector:
                 raise InputError(f"{where}: it needs node_selector, the labels of its nodes")
-            for key, value in (("gpus", one.gpus), ("memory_mib", one.memory_mib)):
+            for key, value in (("gpus", pool.gpus), ("memory_mib", pool.memory_mib)):
                 if value < 1:
                     raise InputError(f"{where}: {key} is {value}, at least 1 is required")
         if self.pools and not (self.version and self.registry):
@@ -93,12 +93,12 @@ def objects(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
     enforce = {"pod-security.kubernetes.io/enforce": "privileged"}  # the device plugin uses folders of the node
     meta: dict[str, Any] = {"name": NAME, "labels": {**labels, **enforce}}
     pools = {
-        one.name: {
-            "gpuProduct": f"{run_labels.SIMULATED_PRODUCT}{one.product}",
-            "gpuCount": one.gpus,
-            "gpuMemory": one.memory_mib,
+        pool.name: {
+            "gpuProduct": f"{run_labels.SIMULATED_PRODUCT}{pool.product}",
+            "gpuCount": pool.gpus,
+            "gpuMemory": pool.memory_mib,
         }
-        for one in spec.pools
+        for pool in spec.pools
     }
     topology = {"nodePools": pools, "nodePoolLabelKey": POOL, "migStrategy": "none"}
     config = {"topology.yml": json.dumps(topology)}  # JSON is YAML
@@ -253,8 +253,8 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     namespaces = client.kind("v1", "Namespace")
     for manifest in reversed(objects(OperatorSpec(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
-        found = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if found is None or label(found, run_labels.RUN) != run_id:
+        obj = client.get(kind, meta["name"], meta.get("namespace", ""))
+        if obj is None or label(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check:
@@ -268,7 +268,7 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
 
 def _nodes_of(client: Client, spec: OperatorSpec, run_id: str) -> dict[str, tuple[dict[str, Any], NodePool]]:
     """Return name -> (node, its pool)."""
-    found: dict[str, tuple[dict[str, Any], NodePool]] = {}
+    node_by_name: dict[str, tuple[dict[str, Any], NodePool]] = {}
     for pool in spec.pools:
         nodes = client.list(client.kind("v1", "Node"), label_selector=pool.node_selector)[0]
         if not nodes:
@@ -277,11 +277,13 @@ def _nodes_of(client: Client, spec: OperatorSpec, run_id: str) -> dict[str, tupl
             )
         for node in nodes:
             name = node["metadata"]["name"]
-            if name in found:
-                raise InputError(f"fake_gpu_operator_pools: node {name} is in pools {found[name][1].name}, {pool.name}")
+            if name in node_by_name:
+                raise InputError(
+                    f"fake_gpu_operator_pools: node {name} is in pools {node_by_name[name][1].name}, {pool.name}"
+                )
             added_gpus.check_node(node, run_id, "fake_gpu_operator_pools")
-            found[name] = (node, pool)
-    return found
+            node_by_name[name] = (node, pool)
+    return node_by_name
 
 
 def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
@@ -311,15 +313,15 @@ def _missing(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> l
     missing = []
     for manifest in wanted:
         meta = manifest["metadata"]
-        found = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
-        if found is None:
+        obj = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        if obj is None:
             missing.append(manifest)
-        elif label(found, run_labels.RUN) != run_id:
+        elif label(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: another run has installed"
                 " the fake-gpu-operator. Nothing was changed"
             )
-        elif manifest["kind"] == "ConfigMap" and found.get("data") != manifest["data"]:
+        elif manifest["kind"] == "ConfigMap" and obj.get("data") != manifest["data"]:
             raise InputError(
                 "fake_gpu_operator_pools differ from those that this run has installed: remove them first (entry point"
                 " absent of role fake_gpu)"
@@ -329,11 +331,11 @@ def _missing(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> l
 
 def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePool]], timeout: float) -> None:
     def look() -> tuple[bool | None, str]:
-        found = {one["metadata"]["name"]: one for one in client.list(client.kind("v1", "Node"))[0]}
+        node_by_name = {node["metadata"]["name"]: node for node in client.list(client.kind("v1", "Node"))[0]}
         lacking = [
             name
             for name, (_node, pool) in nodes.items()
-            if name not in found or not added_gpus.offers(found[name], pool.labels())
+            if name not in node_by_name or not added_gpus.offers(node_by_name[name], pool.labels())
         ]
         return (None if lacking else True), formats.format_list(lacking, 3)
 

@@ -114,21 +114,21 @@ def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     }
 
 
-def same(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+def same(wanted: dict[str, Any], fake_node: dict[str, Any]) -> bool:
     """Return whether a node in the cluster has the shape and the labels of a manifest (it may have more labels)."""
-    labels = found["metadata"].get("labels") or {}
+    labels = fake_node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != run_labels.RUN):
         return False
-    room = (found.get("status") or {}).get("capacity") or {}
+    room = (fake_node.get("status") or {}).get("capacity") or {}
     return {name: parse_kube_quantity(value) for name, value in room.items()} == {
         name: parse_kube_quantity(value) for name, value in wanted["status"]["capacity"].items()
     }
 
 
-def is_ready(found: dict[str, Any]) -> bool:
+def is_ready(fake_node: dict[str, Any]) -> bool:
     """Return whether pods can be scheduled on a node: it is Ready, without the taint of a new node."""
-    return is_condition_true(found, "Ready") and not any(
-        one["key"] == NOT_READY for one in (found.get("spec") or {}).get("taints") or []
+    return is_condition_true(fake_node, "Ready") and not any(
+        taint["key"] == NOT_READY for taint in (fake_node.get("spec") or {}).get("taints") or []
     )
 
 
@@ -140,14 +140,14 @@ class NodePoolChanges:
     remove: list[str]
 
 
-def compare(spec: NodePoolSpec, found: list[dict[str, Any]]) -> NodePoolChanges:
+def compare(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> NodePoolChanges:
     """Return the changes that give a pool the requested nodes. Nodes of other runs neither count nor change.
 
     Raises OwnershipError if a node of no run would have to be removed or replaced for a run.
     """
-    wanted = {name: node(spec, name) for name in names(spec, found)}
-    have = {one["metadata"]["name"]: one for one in found if not of_another(spec, one)}
-    remove = [name for name, one in have.items() if name not in wanted or not same(wanted[name], one)]
+    wanted = {name: node(spec, name) for name in names(spec, nodes)}
+    have = {fake_node["metadata"]["name"]: fake_node for fake_node in nodes if not of_another(spec, fake_node)}
+    remove = [name for name, fake_node in have.items() if name not in wanted or not same(wanted[name], fake_node)]
     foreign = [name for name in remove if owner_of(have[name]) != spec.run_id]
     if foreign:
         raise OwnershipError(
@@ -155,25 +155,27 @@ def compare(spec: NodePoolSpec, found: list[dict[str, Any]]) -> NodePoolChanges:
             f" ({foreign[0]}{', …' if len(foreign) > 1 else ''}), and only those of run {spec.run_id} are removed:"
             " remove them, or request the same shape and at least as many"
         )
-    return NodePoolChanges([one for name, one in wanted.items() if name not in have or name in remove], sorted(remove))
+    return NodePoolChanges(
+        [manifest for name, manifest in wanted.items() if name not in have or name in remove], sorted(remove)
+    )
 
 
-def names(spec: NodePoolSpec, found: list[dict[str, Any]]) -> list[str]:
+def names(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> list[str]:
     """Return the names of the requested nodes: those of no run, then the run's, then the lowest unused ones."""
-    owners = {one["metadata"]["name"]: owner_of(one) for one in found}
+    owners = {fake_node["metadata"]["name"]: owner_of(fake_node) for fake_node in nodes}
     usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", spec.run_id))]
     fresh = (name for index in itertools.count() if (name := name_of(spec, index)) not in owners)
     return list(itertools.islice(itertools.chain(*usable, fresh), spec.count))
 
 
-def of_another(spec: NodePoolSpec, found: dict[str, Any]) -> bool:
+def of_another(spec: NodePoolSpec, fake_node: dict[str, Any]) -> bool:
     """Return whether a node belongs to another run. Nodes of no run, such as those started by hand, are shared."""
-    return owner_of(found) not in ("", spec.run_id)
+    return owner_of(fake_node) not in ("", spec.run_id)
 
 
-def owner_of(found: dict[str, Any]) -> str:
+def owner_of(fake_node: dict[str, Any]) -> str:
     """Return the run that a node belongs to, "" for none."""
-    return label(found, run_labels.RUN)
+    return label(fake_node, run_labels.RUN)
 
 
 def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
@@ -205,13 +207,15 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
     if spec.operator.pools:
         added += fake_gpu_operator.present(client, spec.operator, spec.run_id, timeout, say, check)
-    found = list_pool(client, spec.pool)
-    changes, wanted = compare(spec, found), names(spec, found)
+    pool_nodes = list_pool(client, spec.pool)
+    changes, wanted = compare(spec, pool_nodes), names(spec, pool_nodes)
     result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
     result["gpus"] = spec.count * spec.shape.gpus
     result["gpus_added_to"] = added
     result["changed"] = bool(changes.create or changes.remove or added)
-    result["diff"] = _diff([one for one in found if one["metadata"]["name"] in changes.remove], changes.create)
+    result["diff"] = _diff(
+        [fake_node for fake_node in pool_nodes if fake_node["metadata"]["name"] in changes.remove], changes.create
+    )
     if check:
         return result
     began = time.monotonic()
@@ -226,7 +230,7 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
         nodes, gpus = formats.count(len(changes.create), "node"), formats.count(spec.shape.gpus, "GPU")
         say(f"creating {nodes} with {gpus} each")
         kind = client.kind("v1", "Node")
-        _send_all(lambda one: client.request("POST", kind.path(), one), changes.create)
+        _send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
     await_ready(client, spec, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"] and spec.count:
@@ -253,9 +257,9 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
     kind, selector = client.kind("v1", "Node"), _selector(spec.pool)
     reported = time.monotonic()
     while True:
-        found, version = client.list(kind, label_selector=selector)
+        nodes, version = client.list(kind, label_selector=selector)
         waiting = set(wanted)
-        waiting -= {one["metadata"]["name"] for one in found if is_ready(one)}
+        waiting -= {fake_node["metadata"]["name"] for fake_node in nodes if is_ready(fake_node)}
         left = deadline - time.monotonic()
         if waiting and left <= 0:
             raise WaitTimeout(
@@ -287,8 +291,8 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
     freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
     if freed:
         say(f"removing simulated GPUs from {formats.count(len(freed), 'node')}")
-    nodes = [one for one in list_pool(client, spec.pool) if owner_of(one) == spec.run_id]
-    mine = [one["metadata"]["name"] for one in nodes]
+    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_of(fake_node) == spec.run_id]
+    mine = [fake_node["metadata"]["name"] for fake_node in nodes]
     if mine and not check:
         say(f"removing {formats.count(len(mine), 'node')}")
         _remove(client, mine, timeout)
@@ -306,8 +310,9 @@ def _diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, A
 
     def lines(nodes: Sequence[Mapping[str, Any]]) -> str:
         shown = [
-            f"{one['metadata']['name']}: {', '.join(f'{name} {size}' for name, size in sorted(_capacity(one).items()))}"
-            for one in nodes
+            f"{fake_node['metadata']['name']}:"
+            f" {', '.join(f'{name} {size}' for name, size in sorted(_capacity(fake_node).items()))}"
+            for fake_node in nodes
         ]
         return "".join(f"{line}\n" for line in sorted(shown))
 
@@ -325,9 +330,9 @@ def _remove(client: Client, names: list[str], timeout: float) -> None:
 
     def left() -> list[str]:
         # Metadata only: complete nodes are twenty times as large.
-        found = client.list(kind, label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
-        there = {one["metadata"]["name"] for one in found}
-        return [f"Node {one}" for one in names if one in there]
+        nodes = client.list(kind, label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
+        there = {fake_node["metadata"]["name"] for fake_node in nodes}
+        return [f"Node {name}" for name in names if name in there]
 
     wait_until_gone(left, timeout, 0.2)
 

@@ -77,14 +77,14 @@ def check(client: Client, permission: Permission, run_id: str) -> None:
 def gpu_pods(client: Client, run_id: str = "") -> list[str]:
     """Return pods (namespace/name) with or waiting for a GPU, except on fake nodes and those of this run."""
     ours = client.list(client.kind("v1", "Node"), label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
-    fake = {one["metadata"]["name"] for one in ours}
+    fake = {node["metadata"]["name"] for node in ours}
     pods = client.list(client.kind("v1", "Pod"), field_selector="status.phase!=Succeeded,status.phase!=Failed")[0]
     return sorted(
-        f"{one['metadata']['namespace']}/{one['metadata']['name']}"
-        for one in pods
-        if wants_gpu(one)
-        and one["spec"].get("nodeName") not in fake
-        and not (run_id and label(one, run_labels.RUN) == run_id)
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in pods
+        if wants_gpu(pod)
+        and pod["spec"].get("nodeName") not in fake
+        and not (run_id and label(pod, run_labels.RUN) == run_id)
     )
 
 
@@ -178,11 +178,11 @@ def install_kwok(client: Client, permission: Permission, run_id: str) -> list[st
     created = []
     for manifest in kwok(permission, run_id):
         meta = manifest["metadata"]
-        found = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
-        if found is None:
+        obj = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        if obj is None:
             client.create(manifest)
             created.append(f"{manifest['kind']} {meta['name']}")
-        elif label(found, run_labels.RUN) != run_id:
+        elif label(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: KWOK of another run"
                 " simulates nodes on this cluster. Leave fake_gpu_kwok_image empty to use it for these too"
@@ -195,8 +195,8 @@ def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     deleted = []
     for manifest in reversed(kwok(Permission(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
-        found = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if found is None or label(found, run_labels.RUN) != run_id:
+        obj = client.get(kind, meta["name"], meta.get("namespace", ""))
+        if obj is None or label(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:

@@ -51,28 +51,31 @@ def delete_all(
     """
     if not objects:
         return
-    say(f"deleting {', '.join(title(one) for one in objects[:5])}{' and more' if len(objects) > 5 else ''}")
-    for one in objects:
-        meta = one["metadata"]
-        client.delete_seen(client.kind_of(one), meta["name"], meta.get("namespace", ""), meta["uid"])
+    say(f"deleting {', '.join(title(resource) for resource in objects[:5])}{' and more' if len(objects) > 5 else ''}")
+    for resource in objects:
+        meta = resource["metadata"]
+        client.delete_seen(client.kind_of(resource), meta["name"], meta.get("namespace", ""), meta["uid"])
     began = reported = time.monotonic()
     patience = began + (deadline - began) * _FINALIZER_PATIENCE
     pause = _SHORTEST_PAUSE
     left = list(objects)
     while True:
-        left = [found for one in left if (found := _if_still_there(client, one)) is not None]
+        left = [latest for resource in left if (latest := _if_still_there(client, resource)) is not None]
         if not left:
             break
         now = time.monotonic()
         if force_finalizers and now >= patience:
             patience = deadline
             done.finalizers += [
-                _remove_finalizers(client, one, say) for one in left if field_at(one, "metadata.finalizers")
+                _remove_finalizers(client, resource, say)
+                for resource in left
+                if field_at(resource, "metadata.finalizers")
             ]
             continue
         if now >= deadline:
             raise WaitTimeout(
-                f"after {now - began:.0f} s not deleted: {'; '.join(describe_blocked(one) for one in left[:5])}"
+                f"after {now - began:.0f} s not deleted:"
+                f" {'; '.join(describe_blocked(resource) for resource in left[:5])}"
                 f"{f' and {len(left) - 5} more' if len(left) > 5 else ''}"
             )
         if now - reported >= _REPORT_INTERVAL:
@@ -80,36 +83,36 @@ def delete_all(
             say(f"waiting for the deletion of {describe_blocked(left[0])}")
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
-    done.deleted += [title(one) for one in objects]
+    done.deleted += [title(resource) for resource in objects]
 
 
-def _if_still_there(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
+def _if_still_there(client: Client, resource: dict[str, Any]) -> dict[str, Any] | None:
     """Return the current state of the object, None if it is deleted."""
-    meta = one["metadata"]
-    found = client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
-    return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
+    meta = resource["metadata"]
+    latest = client.get(client.kind_of(resource), meta["name"], meta.get("namespace", ""))
+    return latest if latest is not None and latest["metadata"]["uid"] == meta["uid"] else None
 
 
-def _remove_finalizers(client: Client, one: dict[str, Any], say: Say) -> str:
-    meta = one["metadata"]
-    text = f"{title(one)}: {', '.join(meta['finalizers'])}"
+def _remove_finalizers(client: Client, resource: dict[str, Any], say: Say) -> str:
+    meta = resource["metadata"]
+    text = f"{title(resource)}: {', '.join(meta['finalizers'])}"
     say(f"removing the finalizers of {text}")
-    path = client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+    path = client.kind_of(resource).path(meta.get("namespace", ""), meta["name"])
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
     return text
 
 
-def describe_blocked(one: dict[str, Any]) -> str:
+def describe_blocked(resource: dict[str, Any]) -> str:
     """Return an object's title and what blocks its deletion."""
-    finalizers = field_at(one, "metadata.finalizers", [])
+    finalizers = field_at(resource, "metadata.finalizers", [])
     if finalizers:
-        return f"{title(one)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
+        return f"{title(resource)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
     remaining = [
         condition.get("message", "")
-        for condition in field_at(one, "status.conditions", [])
+        for condition in field_at(resource, "status.conditions", [])
         if condition.get("status") == "True" and "Remaining" in str(condition.get("type"))
     ]
-    return f"{title(one)}{f' ({remaining[0]})' if remaining else ''}"
+    return f"{title(resource)}{f' ({remaining[0]})' if remaining else ''}"
 
 
 #: Seconds between two polls, and consecutive polls that must find nothing.
@@ -150,13 +153,13 @@ class RecreatedObjects:
 
         def look() -> tuple[bool | None, str]:
             nonlocal calm
-            found = [
+            outcomes = [
                 self.delete_versions(),
                 self._delete_permissions(),
                 self._remove_labels(),
                 self._delete_operators() and time.monotonic() - began < _COMPONENTS_TIMEOUT,
             ]
-            calm = 0 if any(found) else calm + 1
+            calm = 0 if any(outcomes) else calm + 1
             return calm >= QUIET_POLLS or None, "waiting until OLM recreates nothing of the removed operators"
 
         if self.owners or self.components:
@@ -167,8 +170,8 @@ class RecreatedObjects:
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
         used = {(each["metadata"]["namespace"], field_at(each, "status.installedCSV")) for each in subscriptions}
-        versions = [one["metadata"] for one in self.owners if one["kind"] == kind.kind]
-        places = {(one["namespace"], one["name"]) for one in versions} - used
+        versions = [owner["metadata"] for owner in self.owners if owner["kind"] == kind.kind]
+        places = {(version["namespace"], version["name"]) for version in versions} - used
         return self._delete_found([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
 
     def _delete_permissions(self) -> bool:
@@ -177,13 +180,17 @@ class RecreatedObjects:
         OLM deletes them itself, except those that it was creating meanwhile. The garbage collector deletes the roles in
         namespaces.
         """
-        gone = {_owner(one) for one in self.owners if current(self.client, one) is None}
+        gone = {_owner(owner) for owner in self.owners if current(self.client, owner) is None}
         if not gone:
             return False
         kinds = [self.client.kind(_RBAC, name) for name in ("ClusterRoleBinding", "ClusterRole")]
         # All that have an owner, because a selector can't contain every name of a version.
-        found = [one for kind in kinds for one in self.client.list(kind, label_selector=_OWNER[0])[0]]
-        return self._delete_found([one for one in found if tuple(label(one, name) for name in _OWNER) in gone])
+        permissions = [
+            permission for kind in kinds for permission in self.client.list(kind, label_selector=_OWNER[0])[0]
+        ]
+        return self._delete_found(
+            [permission for permission in permissions if tuple(label(permission, name) for name in _OWNER) in gone]
+        )
 
     def _remove_labels(self) -> bool:
         """Remove OLM's labels of removed operators from objects that stay; return whether there were any.
@@ -191,12 +198,12 @@ class RecreatedObjects:
         OLM adds such a label again while it does not know that the version is deleted. While an object has the label,
         OLM recreates the Operator object.
         """
-        names = {f"operators.coreos.com/{one}" for one in self.components}
+        names = {f"operators.coreos.com/{component}" for component in self.components}
         labelled = False
-        for one in self.staying:
-            found = current(self.client, one)
-            if found is not None and (wrong := names.intersection(field_at(found, "metadata.labels") or {})):
-                patch_labels(self.client, found, dict.fromkeys(wrong))
+        for resource in self.staying:
+            latest = current(self.client, resource)
+            if latest is not None and (wrong := names.intersection(field_at(latest, "metadata.labels") or {})):
+                patch_labels(self.client, latest, dict.fromkeys(wrong))
                 labelled = True
         return labelled
 
@@ -206,29 +213,31 @@ class RecreatedObjects:
             kind = self.client.kind(V1, "Operator")
         except InputError:
             return False
-        found = [one for one in (self.client.get(kind, name) for name in self.components) if one is not None]
-        for one in found:
-            if not field_at(one, "status.components.refs"):
-                self.client.delete(kind, one["metadata"]["name"])
-        return bool(found)
+        operators = [
+            operator for operator in (self.client.get(kind, name) for name in self.components) if operator is not None
+        ]
+        for operator in operators:
+            if not field_at(operator, "status.components.refs"):
+                self.client.delete(kind, operator["metadata"]["name"])
+        return bool(operators)
 
-    def _delete_found(self, found: Sequence[dict[str, Any] | None]) -> bool:
+    def _delete_found(self, candidates: Sequence[dict[str, Any] | None]) -> bool:
         """Delete those that exist; return whether any does."""
-        existing = [one for one in found if one is not None]
+        existing = [candidate for candidate in candidates if candidate is not None]
         self.delete(existing)
         return bool(existing)
 
 
-def current(client: Client, one: dict[str, Any]) -> dict[str, Any] | None:
+def current(client: Client, resource: dict[str, Any]) -> dict[str, Any] | None:
     """Return the object of this kind and name as it is now, None if there is none. Raises ApiError."""
-    meta = one["metadata"]
-    return client.get(client.kind_of(one), meta["name"], meta.get("namespace", ""))
+    meta = resource["metadata"]
+    return client.get(client.kind_of(resource), meta["name"], meta.get("namespace", ""))
 
 
-def patch_labels(client: Client, one: dict[str, Any], labels: dict[str, str | None]) -> None:
+def patch_labels(client: Client, resource: dict[str, Any], labels: dict[str, str | None]) -> None:
     """Set labels; None removes one. An object that was deleted meanwhile is ignored. Raises ApiError."""
-    meta = one["metadata"]
-    path = client.kind_of(one).path(meta.get("namespace", ""), meta["name"])
+    meta = resource["metadata"]
+    path = client.kind_of(resource).path(meta.get("namespace", ""), meta["name"])
     try:
         client.request("PATCH", path, {"metadata": {"labels": labels}}, content_type=MERGE_PATCH)
     except ApiError as error:
@@ -236,6 +245,6 @@ def patch_labels(client: Client, one: dict[str, Any], labels: dict[str, str | No
             raise
 
 
-def _owner(one: dict[str, Any]) -> tuple[str, str, str]:
+def _owner(owner: dict[str, Any]) -> tuple[str, str, str]:
     """Return the values that the labels of _OWNER have on what OLM created for a group or version."""
-    return one["metadata"]["name"], one["metadata"]["namespace"], one["kind"]
+    return owner["metadata"]["name"], owner["metadata"]["namespace"], owner["kind"]

@@ -52,23 +52,27 @@ def failure_causes(client: Client, cache: WatchCache, installation: OperatorInst
 
     A failed request adds no cause: it must not hide the original failure.
     """
-    found: list[str] = []
-    found += _subscription(cache, installation)
-    found += _catalog(cache, installation)
-    found += _plan(cache, installation)
-    found += unmet_requirements(installation.csv())
+    causes: list[str] = []
+    causes += _subscription(cache, installation)
+    causes += _catalog(cache, installation)
+    causes += _plan(cache, installation)
+    causes += unmet_requirements(installation.csv())
     try:
         namespace, catalogs = installation.namespace, installation.operator.catalog_namespace
         pods = _objects(client, "v1", "Pod", namespace)
-        found += workload_causes(_objects(client, "apps/v1", "Deployment", namespace), pods)
-        known = " ".join(found)
-        found += [one for one in newest_warnings(_objects(client, "v1", "Event", namespace)) if _text(one) not in known]
+        causes += workload_causes(_objects(client, "apps/v1", "Deployment", namespace), pods)
+        known = " ".join(causes)
+        causes += [
+            warning
+            for warning in newest_warnings(_objects(client, "v1", "Event", namespace))
+            if _text(warning) not in known
+        ]
         save_namespace(client, namespace, pods, step)
         if installation.operator.brings_catalog and catalogs != namespace:
             save_namespace(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
     except (SeatrialError, OSError) as error:
         step.log(f"can't look for further causes: {error}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(causes))
 
 
 def _objects(client: Client, api_version: str, kind: str, namespace: str) -> list[dict[str, Any]]:
@@ -79,12 +83,12 @@ def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list
     if installation.existing is None:
         return []
     meta = installation.existing.subscription["metadata"]
-    found = cache.get("Subscription", meta["namespace"], meta["name"])
+    subscription = cache.get("Subscription", meta["namespace"], meta["name"])
     bad = ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed", "InstallPlanFailed")
     return [
-        f"{name}: {one.get('message') or one.get('reason')}"
-        for name, one in conditions(found).items()
-        if name in bad and one.get("status") == "True" and str(one.get("message")) not in installation.waits
+        f"{name}: {condition.get('message') or condition.get('reason')}"
+        for name, condition in conditions(subscription).items()
+        if name in bad and condition.get("status") == "True" and str(condition.get("message")) not in installation.waits
     ]
 
 
@@ -93,14 +97,14 @@ def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]
     namespace = installation.offer.catalog_namespace if installation.offer else installation.operator.catalog_namespace
     if not name:
         return []
-    found = cache.get("CatalogSource", namespace, name)
-    if found is None:
+    source = cache.get("CatalogSource", namespace, name)
+    if source is None:
         return [f"catalog {namespace}/{name} does not exist"]
-    state = field_at(found, "status.connectionState.lastObservedState", "not checked yet")
-    message = field_at(found, "status.message", "")
+    state = field_at(source, "status.connectionState.lastObservedState", "not checked yet")
+    message = field_at(source, "status.message", "")
     if state == "READY":
         return []
-    return [f"catalog {name} is {state} at {field_at(found, 'status.connectionState.address', '?')} {message}".strip()]
+    return [f"catalog {name} is {state} at {field_at(source, 'status.connectionState.address', '?')} {message}".strip()]
 
 
 def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
@@ -108,23 +112,24 @@ def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
     for plan in cache.all("InstallPlan"):
         if plan["metadata"]["namespace"] != installation.namespace:
             continue
-        for one in conditions(plan).values():
-            if one.get("status") == "False" and one.get("message"):
-                lines.append(f"{title(plan)}: {one['message']}")
+        for condition in conditions(plan).values():
+            if condition.get("status") == "False" and condition.get("message"):
+                lines.append(f"{title(plan)}: {condition['message']}")
         for look in field_at(plan, "status.bundleLookups", []):
-            for one in look.get("conditions") or []:
-                if one.get("message") and one.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
-                    lines.append(f"{title(plan)}: {one['message']}")
+            for condition in look.get("conditions") or []:
+                if condition.get("message") and condition.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
+                    lines.append(f"{title(plan)}: {condition['message']}")
     return lines
 
 
 def unmet_requirements(csv: dict[str, Any] | None) -> list[str]:
     """Return up to three requirements that a ClusterServiceVersion reports as not met."""
     bad = [
-        f"{one.get('kind')} {one.get('name')}: {one.get('message') or one.get('status')}"
-        for one in field_at(csv, "status.requirementStatus", [])
-        if one.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
-        or (one.get("status") == "PresentNotSatisfied" and one.get("kind") != "ServiceAccount")
+        f"{requirement.get('kind')} {requirement.get('name')}:"
+        f" {requirement.get('message') or requirement.get('status')}"
+        for requirement in field_at(csv, "status.requirementStatus", [])
+        if requirement.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
+        or (requirement.get("status") == "PresentNotSatisfied" and requirement.get("kind") != "ServiceAccount")
     ]
     return bad[:3]
 
@@ -132,17 +137,16 @@ def unmet_requirements(csv: dict[str, Any] | None) -> list[str]:
 def workload_causes(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[str, Any]]) -> list[str]:
     """Return messages of unavailable Deployments and of pods that do not run, six at most."""
     lines: list[str] = []
-    for one in deployments:
-        wanted = field_at(one, "spec.replicas", 1)
-        if field_at(one, "status.availableReplicas", 0) < wanted:
-            message = conditions(one).get("Available", {}).get("message", "")
+    for deployment in deployments:
+        wanted = field_at(deployment, "spec.replicas", 1)
+        if field_at(deployment, "status.availableReplicas", 0) < wanted:
+            message = conditions(deployment).get("Available", {}).get("message", "")
             lines.append(
-                f"{title(one)} has {field_at(one, 'status.availableReplicas', 0)} of {wanted} pods: {message}".rstrip(
-                    ": "
-                )
+                f"{title(deployment)} has {field_at(deployment, 'status.availableReplicas', 0)} of {wanted}"
+                f" pods: {message}".rstrip(": ")
             )
-    for one in pods:
-        lines += [f"{title(one)}: {text}" for text in pod_trouble(one)]
+    for pod in pods:
+        lines += [f"{title(pod)}: {text}" for text in pod_trouble(pod)]
     return lines[:6]
 
 
@@ -151,21 +155,25 @@ def pod_trouble(pod: dict[str, Any]) -> list[str]:
     scheduled = conditions(pod).get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
-    found = []
-    for one in field_at(pod, "status.containerStatuses", []) + field_at(pod, "status.initContainerStatuses", []):
-        waiting, ended = field_at(one, "state.waiting"), field_at(one, "state.terminated")
+    reasons = []
+    for container in field_at(pod, "status.containerStatuses", []) + field_at(pod, "status.initContainerStatuses", []):
+        waiting, ended = field_at(container, "state.waiting"), field_at(container, "state.terminated")
         if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
-            found.append(f"container {one['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": "))
-        elif ended and ended.get("exitCode"):
-            found.append(
-                f"container {one['name']} exited with {ended['exitCode']}: {ended.get('message', '')}".rstrip(": ")
+            reasons.append(
+                f"container {container['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": ")
             )
-    return found
+        elif ended and ended.get("exitCode"):
+            reasons.append(
+                f"container {container['name']} exited with {ended['exitCode']}: {ended.get('message', '')}".rstrip(
+                    ": "
+                )
+            )
+    return reasons
 
 
 def newest_warnings(events: Iterable[dict[str, Any]]) -> list[str]:
     """Return the two newest warnings."""
-    bad = [one for one in events if one.get("type") == "Warning"]
+    bad = [event for event in events if event.get("type") == "Warning"]
     bad.sort(key=event_time)
     return [
         f"event of {field_at(event, 'involvedObject.kind')} {field_at(event, 'involvedObject.name')}: "
@@ -191,10 +199,12 @@ def save_namespace(client: Client, namespace: str, pods: Iterable[dict[str, Any]
     for api_version, kind in _KINDS:
         objects += _objects(client, api_version, kind, namespace)
     gate = Gate({})
-    text = yaml.safe_dump_all([files.plain(cleaned(one)) for one in objects])
+    text = yaml.safe_dump_all([files.plain(cleaned(resource)) for resource in objects])
     files.replace_text(folder / "objects.yml", gate.masked(text))
     events = sorted(_objects(client, "v1", "Event", namespace), key=event_time)[-EVENTS:]
-    lines = [f"{event_time(one)} {one.get('type')} {one.get('reason')} {one.get('message', '')}" for one in events]
+    lines = [
+        f"{event_time(event)} {event.get('type')} {event.get('reason')} {event.get('message', '')}" for event in events
+    ]
     files.replace_text(folder / "events.log", gate.masked("".join(f"{line}\n" for line in lines)))
     pod_kind = client.kind("v1", "Pod")
     for pod in pods:
@@ -213,21 +223,24 @@ def installed_operators(client: Client, packages: Sequence[str] = ()) -> list[di
         csvs = _list_olm(client, "ClusterServiceVersion", f"!{existing.COPIED}")
     except InputError:
         return []
-    by_place = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in csvs}
-    found = []
-    for one in subscriptions:
-        name = str(field_at(one, "spec.name", ""))
+    by_place = {(csv["metadata"]["namespace"], csv["metadata"]["name"]): csv for csv in csvs}
+    operators = []
+    for subscription in subscriptions:
+        name = str(field_at(subscription, "spec.name", ""))
         if packages and name not in packages:
             continue
-        namespace = one["metadata"]["namespace"]
+        namespace = subscription["metadata"]["namespace"]
         csv = by_place.get(
-            (namespace, str(field_at(one, "status.installedCSV") or field_at(one, "status.currentCSV") or ""))
+            (
+                namespace,
+                str(field_at(subscription, "status.installedCSV") or field_at(subscription, "status.currentCSV") or ""),
+            )
         )
-        found.append(_entry(name, namespace, one, csv))
-    return sorted(found, key=lambda each: (each["package"], each["namespace"]))
+        operators.append(_entry(name, namespace, subscription, csv))
+    return sorted(operators, key=lambda each: (each["package"], each["namespace"]))
 
 
-def save_state(client: Client, found: Sequence[dict[str, Any]], step: Step, more: Sequence[str] = ()) -> None:
+def save_state(client: Client, operators: Sequence[dict[str, Any]], step: Step, more: Sequence[str] = ()) -> None:
     """Save the state of operators in the step's directory: versions, custom resources, objects, logs and images.
 
     more: further namespaces, where they exist.
@@ -236,11 +249,13 @@ def save_state(client: Client, found: Sequence[dict[str, Any]], step: Step, more
         return
     folder = step.path / "artifacts"
     folder.mkdir(exist_ok=True)
-    files.write_yaml(folder / "operators.yml", list(found))
-    operands = [item for one in found for item in _operands(client, one)]
+    files.write_yaml(folder / "operators.yml", list(operators))
+    operands = [item for operator in operators for item in _operands(client, operator)]
     files.write_yaml(folder / "operands.yml", [cleaned(item) for item in operands])
     images: dict[str, str] = {}
-    namespaces = {one["namespace"] for one in found} | {one["metadata"].get("namespace", "") for one in operands}
+    namespaces = {operator["namespace"] for operator in operators} | {
+        operand["metadata"].get("namespace", "") for operand in operands
+    }
     kind = client.kind("v1", "Namespace")
     namespaces |= {name for name in more if client.get(kind, name, metadata_only=True) is not None}
     for namespace in sorted(namespaces - {""}):
@@ -252,10 +267,10 @@ def save_state(client: Client, found: Sequence[dict[str, Any]], step: Step, more
     files.write_yaml(folder / "images.yml", images, head="image: image id (digest) that runs")
 
 
-def _operands(client: Client, one: dict[str, Any]) -> list[dict[str, Any]]:
+def _operands(client: Client, operator: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the custom resources of the kinds that an operator provides."""
     items: list[dict[str, Any]] = []
-    csv = client.get(client.kind(objects.V1ALPHA1, "ClusterServiceVersion"), one["csv"], one["namespace"])
+    csv = client.get(client.kind(objects.V1ALPHA1, "ClusterServiceVersion"), operator["csv"], operator["namespace"])
     for owned in field_at(csv, "spec.customresourcedefinitions.owned", []):
         group = owned["name"].partition(".")[2]
         try:
@@ -269,23 +284,23 @@ def _list_olm(client: Client, kind: str, selector: str = "") -> list[dict[str, A
     return client.list(client.kind(objects.V1ALPHA1, kind), label_selector=selector)[0]
 
 
-def _entry(package: str, namespace: str, one: dict[str, Any], csv: dict[str, Any] | None) -> dict[str, Any]:
+def _entry(package: str, namespace: str, subscription: dict[str, Any], csv: dict[str, Any] | None) -> dict[str, Any]:
     images = [each.get("image", "") for each in field_at(csv, "spec.relatedImages", [])]
     return {
         "package": package,
         "namespace": namespace,
-        "catalog": field_at(one, "spec.source", ""),
-        "channel": field_at(one, "spec.channel", ""),
-        "approval": field_at(one, "spec.installPlanApproval", ""),
+        "catalog": field_at(subscription, "spec.source", ""),
+        "channel": field_at(subscription, "spec.channel", ""),
+        "approval": field_at(subscription, "spec.installPlanApproval", ""),
         "csv": field_at(csv, "metadata.name", ""),
         "version": field_at(csv, "spec.version", ""),
         "phase": field_at(csv, "status.phase", ""),
         "message": field_at(csv, "status.message", ""),
         "images": sorted(filter(None, images)),
-        "run": label(one, run_labels.RUN),
+        "run": label(subscription, run_labels.RUN),
         "trouble": [
             f"{name}: {each.get('message') or each.get('reason')}"
-            for name, each in conditions(one).items()
+            for name, each in conditions(subscription).items()
             if each.get("status") == "True" and name in ("ResolutionFailed", "CatalogSourcesUnhealthy")
         ],
     }

@@ -62,7 +62,7 @@ def install(
     began, diff = time.monotonic(), ObjectDiff()
     with WatchCache(client) as cache:
         existing_olm_objects.follow_olm(cache)
-        installations = [_check_conflicts(client, cache, one, run_id, say, operators) for one in operators]
+        installations = [_check_conflicts(client, cache, operator, run_id, say, operators) for operator in operators]
         for installation in installations:
             writer = installation.writer
             writer.pull_secret = (pull_secrets or {}).get(installation.operator.catalog_pull_secret, "")
@@ -81,18 +81,18 @@ def install(
     return {"changed": changed, "operators": result, "diff": diff.shown()}
 
 
-def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> None:
+def _check_secrets(operators: Sequence[Operator], secrets: Mapping[str, str]) -> None:
     """Raise InputError for a pull secret that is missing or malformed, without quoting its content."""
-    for one in operators:
-        name = one.catalog_pull_secret
+    for operator in operators:
+        name = operator.catalog_pull_secret
         if not name:
             continue
-        if not given.get(name):
+        if not secrets.get(name):
             raise InputError(
-                f"operators: {one.package}: catalog_pull_secret '{name}' is missing or empty in pull_secrets"
+                f"operators: {operator.package}: catalog_pull_secret '{name}' is missing or empty in pull_secrets"
             )
         try:
-            fits = isinstance(json.loads(given[name])["auths"], dict)
+            fits = isinstance(json.loads(secrets[name])["auths"], dict)
         except (ValueError, TypeError, KeyError):
             fits = False
         if not fits:
@@ -102,22 +102,24 @@ def _check_secrets(operators: Sequence[Operator], given: Mapping[str, str]) -> N
 
 
 def _check_conflicts(
-    client: Client, cache: WatchCache, one: Operator, run_id: str, say: Say, operators: Sequence[Operator]
+    client: Client, cache: WatchCache, operator: Operator, run_id: str, say: Say, operators: Sequence[Operator]
 ) -> OperatorInstallation:
     """Check one operator for conflicts with existing objects; return its installation, not started yet."""
-    existing = existing_olm_objects.existing_subscription(cache, one, run_id)
+    existing = existing_olm_objects.existing_subscription(cache, operator, run_id)
     if existing is None or existing.ours:
-        existing_olm_objects.check_catalog(cache, one, run_id)
+        existing_olm_objects.check_catalog(cache, operator, run_id)
     offer = None
-    if existing is None or existing.ours or one.version:
-        offer = existing_olm_objects.offer_of(client, cache, one)
+    if existing is None or existing.ours or operator.version:
+        offer = existing_olm_objects.offer_of(client, cache, operator)
     if existing is not None:
-        existing_olm_objects.check_existing(one, existing, offer)
+        existing_olm_objects.check_existing(operator, existing, offer)
     else:
         if offer is not None:
-            existing_olm_objects.check_other_providers(cache, one, offer)
-        existing_olm_objects.check_namespace(cache, one, offer, run_id)
-    return OperatorInstallation(client, cache, one, run_id, say, {each.package for each in operators}, existing, offer)
+            existing_olm_objects.check_other_providers(cache, operator, offer)
+        existing_olm_objects.check_namespace(cache, operator, offer, run_id)
+    return OperatorInstallation(
+        client, cache, operator, run_id, say, {each.package for each in operators}, existing, offer
+    )
 
 
 def _advance_all(
@@ -171,10 +173,10 @@ def _raise_failures(
         if installation.operator.package not in failures:
             continue
         causes = diagnosis.failure_causes(client, cache, installation, step)
-        lines.append(". ".join(one.rstrip(". ") for one in [failures[installation.operator.package], *causes]))
+        lines.append(". ".join(cause.rstrip(". ") for cause in [failures[installation.operator.package], *causes]))
     kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
     text = "\n".join(lines) + kept
-    if all(": after " in one for one in failures.values()):
+    if all(": after " in failure for failure in failures.values()):
         raise WaitTimeout(text)
     raise InstallError(text, [described(installation) for installation in installations])
 

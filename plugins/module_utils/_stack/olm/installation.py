@@ -44,63 +44,63 @@ def ensure_operand(
     namespace = wanted["metadata"].get("namespace", "")
     if namespace and (wait := writer.ensure_namespace(namespace)):
         return None, wait
-    found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
+    operand = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
     if asked.single:
-        others = [one for one in cache.all(wanted["kind"]) if not objects.is_ours(one, run_id)]
-        found = found or next(iter(others), None)
-    if found is not None and field_at(found, "metadata.deletionTimestamp"):
-        return None, f"{title(found)} to be deleted completely"
-    if found is not None and not objects.is_ours(found, run_id):
-        _check_theirs(writer.operator, found, asked)
+        others = [other for other in cache.all(wanted["kind"]) if not objects.is_ours(other, run_id)]
+        operand = operand or next(iter(others), None)
+    if operand is not None and field_at(operand, "metadata.deletionTimestamp"):
+        return None, f"{title(operand)} to be deleted completely"
+    if operand is not None and not objects.is_ours(operand, run_id):
+        _check_theirs(writer.operator, operand, asked)
     else:
-        for one in asked.needs:
-            writer.ensure(one, operators)
-        if found is None:
-            found = writer.create(wanted)
-        elif not covers(found.get("spec"), wanted.get("spec")):
-            writer.patch(found, {"spec": wanted.get("spec")}, "spec of")
-            found = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or found
-    if asked.ready is None or is_ready(found, asked.ready):
-        return found, ""
-    return found, f"{title(found)} to be ready{why_not_ready(found, asked.ready)}"
+        for need in asked.needs:
+            writer.ensure(need, operators)
+        if operand is None:
+            operand = writer.create(wanted)
+        elif not covers(operand.get("spec"), wanted.get("spec")):
+            writer.patch(operand, {"spec": wanted.get("spec")}, "spec of")
+            operand = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or operand
+    if asked.ready is None or is_ready(operand, asked.ready):
+        return operand, ""
+    return operand, f"{title(operand)} to be ready{why_not_ready(operand, asked.ready)}"
 
 
-def _check_theirs(one: Operator, found: dict[str, Any], asked: Operand) -> None:
+def _check_theirs(operator: Operator, operand: dict[str, Any], asked: Operand) -> None:
     """Raise OwnershipError if a resource that this run did not create would have to be changed."""
-    wanted = append_items(merged(found, asked.patch), asked.append)
-    if not covers(found.get("spec"), wanted.get("spec")):
+    wanted = append_items(merged(operand, asked.patch), asked.append)
+    if not covers(operand.get("spec"), wanted.get("spec")):
         raise OwnershipError(
-            f"{one.package}: {title(found)}, which this run did not create, does not match the requested one:"
+            f"{operator.package}: {title(operand)}, which this run did not create, does not match the requested one:"
             " left unchanged. Request what it has, or change it manually"
         )
 
 
-def missing_object(cache: WatchCache, one: Operator) -> str:
+def missing_object(cache: WatchCache, operator: Operator) -> str:
     """Return the first expected object that is missing or not ready, "" if all are ready."""
-    for each in one.expect:
+    for each in operator.expect:
         cache.follow(each.api_version, each.kind)
-        found = [item for item in cache.all(each.kind) if is_meant(item, each)]
-        missing = sorted(set(each.names) - {item["metadata"]["name"] for item in found})
+        matching = [item for item in cache.all(each.kind) if is_meant(item, each)]
+        missing = sorted(set(each.names) - {item["metadata"]["name"] for item in matching})
         if missing:
             return f"{each.kind} {', '.join(missing)} to exist"
         if each.ready.metrics:
-            for item in found:
+            for item in matching:
                 if lack := readiness.missing_metrics(cache.client, item, each.ready):
                     return f"{title(item)} to serve metrics{lack}"
-        bad = [item for item in found if not is_ready(item, each.ready)]
+        bad = [item for item in matching if not is_ready(item, each.ready)]
         if bad:
             return f"{title(bad[0])} to be ready{why_not_ready(bad[0], each.ready)}" + (
                 f" and {len(bad) - 1} more" if len(bad) > 1 else ""
             )
-        if len(found) < each.at_least:
+        if len(matching) < each.at_least:
             labels = ",".join(f"{name}={value}" for name, value in each.labels.items())
-            return f"{each.at_least} {each.kind} with {labels}; there are {len(found)}"
+            return f"{each.at_least} {each.kind} with {labels}; there are {len(matching)}"
     return ""
 
 
-def operand_of(one: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
+def operand_of(operator: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
     """Return the custom resource to create. A namespaced example gets the operator's namespace. Raises InputError."""
-    asked = one.operand
+    asked = operator.operand
     if asked is None:
         raise AssertionError("no operand was requested")
     base = append_items(merged(asked.manifest or example_of(csv, asked.kind), asked.patch), asked.append)
@@ -197,15 +197,15 @@ class OperatorInstallation:
         wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
         if wait:
             return wait
-        found = existing.check_catalog(self.cache, self.operator, self.run_id)
+        source = existing.check_catalog(self.cache, self.operator, self.run_id)
         if self.operator.catalog_pull_secret:
             self.writer.ensure_pull_secret()
-        if found is None:
+        if source is None:
             self.writer.create(wanted)
-        elif other := objects.differences(found, wanted):
-            self.writer.patch(found, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
-        found = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
-        state = field_at(found, "status.connectionState.lastObservedState", "not checked yet")
+        elif other := objects.differences(source, wanted):
+            self.writer.patch(source, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
+        source = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
+        state = field_at(source, "status.connectionState.lastObservedState", "not checked yet")
         if state == "READY":
             return ""
         return f"catalog {self.operator.catalog} ({state}) to be READY"
@@ -228,11 +228,11 @@ class OperatorInstallation:
             return wait
         if existing.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
             self.writer.create(objects.operator_group(self.operator, self.offer, self.run_id))
-        for one in self.operator.objects:
-            wait = self.writer.ensure_namespace(one["metadata"].get("namespace") or self.operator.namespace)
+        for manifest in self.operator.objects:
+            wait = self.writer.ensure_namespace(manifest["metadata"].get("namespace") or self.operator.namespace)
             if wait:
                 return wait
-            self.writer.ensure(one, self.namespace)
+            self.writer.ensure(manifest, self.namespace)
         return ""
 
     def _subscribed(self) -> str:
@@ -253,10 +253,10 @@ class OperatorInstallation:
         if self.existing is None:
             raise AssertionError("no Subscription yet")
         meta = self.existing.subscription["metadata"]
-        found = self.cache.get("Subscription", meta["namespace"], meta["name"])
-        if found is None:
+        subscription = self.cache.get("Subscription", meta["namespace"], meta["name"])
+        if subscription is None:
             raise SeatrialError(f"{title(self.existing.subscription)} was deleted during the installation")
-        return found
+        return subscription
 
     def _target(self, subscription: dict[str, Any]) -> str:
         """Return the name of the CSV to wait for: the requested one, or the Subscription's current one.
@@ -270,19 +270,21 @@ class OperatorInstallation:
         return str(field_at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
 
     def _plan(self) -> str:
-        found = self._subscription()
-        target = self._target(found)
-        if field_at(found, "status.installedCSV") == target and target:
+        subscription = self._subscription()
+        target = self._target(subscription)
+        if field_at(subscription, "status.installedCSV") == target and target:
             return ""
-        wanted = field_at(found, "status.currentCSV")
+        wanted = field_at(subscription, "status.currentCSV")
         if not wanted:
-            return f"OLM to resolve {title(found)}{self._trouble(found)}"
-        name = field_at(found, "status.installPlanRef.name") or field_at(found, "status.installplan.name")
+            return f"OLM to resolve {title(subscription)}{self._trouble(subscription)}"
+        name = field_at(subscription, "status.installPlanRef.name") or field_at(subscription, "status.installplan.name")
         plan = self.cache.get("InstallPlan", self.namespace, name or "")
         if plan is None:
             return f"an InstallPlan for {target}"
         if field_at(plan, "status.phase") == "Failed":
-            message = "; ".join(one.get("message", "") for one in conditions(plan).values() if one.get("message"))
+            message = "; ".join(
+                condition.get("message", "") for condition in conditions(plan).values() if condition.get("message")
+            )
             raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
         if not field_at(plan, "spec.approved", False):
             return self._approve(plan, target)
@@ -291,9 +293,9 @@ class OperatorInstallation:
     def _trouble(self, subscription: dict[str, Any]) -> str:
         """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
         for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
-            one = conditions(subscription).get(name, {})
-            if one.get("status") == "True":
-                return f" ({name}: {one.get('message') or one.get('reason')})"
+            condition = conditions(subscription).get(name, {})
+            if condition.get("status") == "True":
+                return f" ({name}: {condition.get('message') or condition.get('reason')})"
         return ""
 
     def _approve(self, plan: dict[str, Any], target: str) -> str:
@@ -319,22 +321,22 @@ class OperatorInstallation:
         """Return the ClusterServiceVersion of the Subscription, None if there is none yet."""
         if self.existing is None:
             return None
-        found = self._subscription()
-        name = field_at(found, "status.installedCSV") or field_at(found, "status.currentCSV") or ""
+        subscription = self._subscription()
+        name = field_at(subscription, "status.installedCSV") or field_at(subscription, "status.currentCSV") or ""
         return self.cache.get("ClusterServiceVersion", self.namespace, name)
 
     def _csv(self) -> str:
-        found = self.csv()
-        if found is None:
+        csv = self.csv()
+        if csv is None:
             return f"ClusterServiceVersion {self._target(self._subscription())}"
-        phase, reason = field_at(found, "status.phase", "not started"), field_at(found, "status.reason", "")
+        phase, reason = field_at(csv, "status.phase", "not started"), field_at(csv, "status.reason", "")
         if phase == "Succeeded":
             return ""
         if phase == "Failed" and reason in TERMINAL_REASONS:
             raise SeatrialError(
-                f"{self.operator.package}: {title(found)} failed: {reason}: {field_at(found, 'status.message', '')}"
+                f"{self.operator.package}: {title(csv)} failed: {reason}: {field_at(csv, 'status.message', '')}"
             )
-        return f"{title(found)} ({phase}: {field_at(found, 'status.message', reason)}) to succeed"
+        return f"{title(csv)} ({phase}: {field_at(csv, 'status.message', reason)}) to succeed"
 
     def _operand(self) -> str:
         asked, csv = self.operator.operand, self.csv()
@@ -342,8 +344,8 @@ class OperatorInstallation:
             return ""
         if csv is None:
             raise AssertionError("an operand is created after its operator")
-        found, waits = ensure_operand(self.writer, asked, csv, self.namespace)
-        self.operand = found or self.operand
+        operand, waits = ensure_operand(self.writer, asked, csv, self.namespace)
+        self.operand = operand or self.operand
         return waits
 
     def _expected(self) -> str:

@@ -44,89 +44,91 @@ def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
 
 
-def operator_group(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+def operator_group(operator: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
     """Return the OperatorGroup, which defines the namespaces that operators in a namespace watch."""
-    targets = {"targetNamespaces": [one.namespace]} if offer.watches == "own" else {}
+    targets = {"targetNamespaces": [operator.namespace]} if offer.watches == "own" else {}
     return {
         "apiVersion": V1,
         "kind": "OperatorGroup",
-        "metadata": _metadata(f"{one.package}-operator-group", one.namespace, run_id),
+        "metadata": _metadata(f"{operator.package}-operator-group", operator.namespace, run_id),
         "spec": targets,
     }
 
 
-def group_fits(group: Mapping[str, Any], one: Operator, offer: Offer) -> bool:
+def group_fits(group: Mapping[str, Any], operator: Operator, offer: Offer) -> bool:
     """Return whether an OperatorGroup selects the namespaces that the operator must watch."""
     spec = group.get("spec") or {}
     if spec.get("selector"):
         return False
     targets = [each for each in spec.get("targetNamespaces") or [] if each]
-    return targets == [one.namespace] if offer.watches == "own" else not targets
+    return targets == [operator.namespace] if offer.watches == "own" else not targets
 
 
-def catalog_source(one: Operator, run_id: str) -> dict[str, Any]:
+def catalog_source(operator: Operator, run_id: str) -> dict[str, Any]:
     """Return the CatalogSource of an operator with a catalog_image or catalog_address."""
-    source: dict[str, Any] = {"sourceType": "grpc", "displayName": one.catalog, "publisher": "perfscale.seatrial"}
-    if one.catalog_address:
-        source["address"] = one.catalog_address
+    source: dict[str, Any] = {"sourceType": "grpc", "displayName": operator.catalog, "publisher": "perfscale.seatrial"}
+    if operator.catalog_address:
+        source["address"] = operator.catalog_address
     else:
-        source["image"] = one.catalog_image
+        source["image"] = operator.catalog_image
         source["grpcPodConfig"] = {"securityContextConfig": "restricted"}
-        if one.catalog_pull_secret:
-            source["secrets"] = [secret_name(one)]
+        if operator.catalog_pull_secret:
+            source["secrets"] = [secret_name(operator)]
     return {
         "apiVersion": V1ALPHA1,
         "kind": "CatalogSource",
-        "metadata": _metadata(one.catalog, one.catalog_namespace, run_id),
+        "metadata": _metadata(operator.catalog, operator.catalog_namespace, run_id),
         "spec": source,
     }
 
 
-def secret_name(one: Operator) -> str:
+def secret_name(operator: Operator) -> str:
     """Return the name of the pull secret for a catalog's image."""
-    return one.catalog_pull_secret.replace("_", "-").lower()
+    return operator.catalog_pull_secret.replace("_", "-").lower()
 
 
-def pull_secret(one: Operator, content: str, run_id: str) -> dict[str, Any]:
+def pull_secret(operator: Operator, content: str, run_id: str) -> dict[str, Any]:
     """Return the pull secret for a catalog's image. content: a dockerconfigjson."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/dockerconfigjson",
-        "metadata": _metadata(secret_name(one), one.catalog_namespace, run_id),
+        "metadata": _metadata(secret_name(operator), operator.catalog_namespace, run_id),
         "data": {".dockerconfigjson": base64.b64encode(content.encode()).decode()},
     }
 
 
-def subscription(one: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+def subscription(operator: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
     """Return the Subscription of an operator."""
     spec: dict[str, Any] = {
-        "name": one.package,
+        "name": operator.package,
         "source": offer.catalog,
         "sourceNamespace": offer.catalog_namespace,
         "channel": offer.channel,
         "startingCSV": offer.csv,
-        "installPlanApproval": "Manual" if one.manual else "Automatic",
+        "installPlanApproval": "Manual" if operator.manual else "Automatic",
     }
-    if one.environment:
-        spec["config"] = {"env": [{"name": name, "value": value} for name, value in sorted(one.environment.items())]}
+    if operator.environment:
+        spec["config"] = {
+            "env": [{"name": name, "value": value} for name, value in sorted(operator.environment.items())]
+        }
     return {
         "apiVersion": V1ALPHA1,
         "kind": "Subscription",
-        "metadata": _metadata(one.package, one.namespace, run_id),
+        "metadata": _metadata(operator.package, operator.namespace, run_id),
         "spec": spec,
     }
 
 
-def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def differences(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return the fields in the spec of a Subscription or CatalogSource that differ from ``wanted``.
 
     ``startingCSV`` is not compared, since it has no effect on an existing Subscription.
     """
-    have, want = found.get("spec") or {}, wanted["spec"]
+    have, want = existing.get("spec") or {}, wanted["spec"]
     names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})
     return [name for name in names if have.get(name) != want[name]] + (
-        ["config"] if "config" not in want and field_at(dict(found), "spec.config.env") else []
+        ["config"] if "config" not in want and field_at(dict(existing), "spec.config.env") else []
     )
 
 
@@ -150,14 +152,16 @@ class Writer:
 
     def ensure_namespace(self, name: str) -> str:
         """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
-        found = self.cache.get("Namespace", "", name)
-        if found is not None and field_at(found, "metadata.deletionTimestamp"):
+        existing = self.cache.get("Namespace", "", name)
+        if existing is not None and field_at(existing, "metadata.deletionTimestamp"):
             return f"namespace {name} to be deleted completely"
         monitoring = self.operator.monitoring and name == self.operator.namespace
-        if found is None:
+        if existing is None:
             self.create(namespace(name, self.run_id, monitoring))
-        elif monitoring and is_ours(found, self.run_id) and not field_at(found, "metadata.labels").get(MONITORING):
-            self.patch(found, {"metadata": {"labels": {MONITORING: "true"}}}, "monitoring of")
+        elif (
+            monitoring and is_ours(existing, self.run_id) and not field_at(existing, "metadata.labels").get(MONITORING)
+        ):
+            self.patch(existing, {"metadata": {"labels": {MONITORING: "true"}}}, "monitoring of")
         return ""
 
     def ensure_pull_secret(self) -> None:
@@ -167,15 +171,15 @@ class Writer:
         """
         wanted = pull_secret(self.operator, self.pull_secret, self.run_id)
         meta = wanted["metadata"]
-        found = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
-        if found is None:
+        secret = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
+        if secret is None:
             self.create(wanted)
-        elif found.get("data") != wanted["data"]:
-            if not is_ours(found, self.run_id):
+        elif secret.get("data") != wanted["data"]:
+            if not is_ours(secret, self.run_id):
                 raise OwnershipError(
-                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
+                    f"{self.operator.package}: {title(secret)} was not created by this run and has different content"
                 )
-            self.patch(found, {"data": wanted["data"]}, "content of")
+            self.patch(secret, {"data": wanted["data"]}, "content of")
 
     def ensure(self, manifest: dict[str, Any], namespace: str) -> None:
         """Ensure that an object exists that the operator or its operand refers to, by default in ``namespace``.
@@ -186,16 +190,16 @@ class Writer:
         meta["labels"] = {**(meta.get("labels") or {}), run_labels.RUN: self.run_id}
         wanted = {**manifest, "metadata": meta}
         self.cache.follow(wanted["apiVersion"], wanted["kind"])
-        found = self.cache.get(wanted["kind"], meta["namespace"], meta["name"])
+        existing = self.cache.get(wanted["kind"], meta["namespace"], meta["name"])
         content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
-        if found is None:
+        if existing is None:
             self.create(wanted)
-        elif not covers(found, content):
-            if not is_ours(found, self.run_id):
+        elif not covers(existing, content):
+            if not is_ours(existing, self.run_id):
                 raise OwnershipError(
-                    f"{self.operator.package}: {title(found)} was not created by this run and has different content"
+                    f"{self.operator.package}: {title(existing)} was not created by this run and has different content"
                 )
-            self.patch(found, content, "content of")
+            self.patch(existing, content, "content of")
 
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Create an object and return it, or the existing one if this run created it meanwhile.
@@ -221,14 +225,14 @@ class Writer:
         self.cache.note(made["kind"], made)
         return made
 
-    def patch(self, found: dict[str, Any], patch: dict[str, Any], what: str) -> None:
+    def patch(self, existing: dict[str, Any], patch: dict[str, Any], what: str) -> None:
         """Apply a merge patch. what: the changed part for messages, such as "spec of", or "approved"."""
-        kind = self.client.kind_of(found)
-        meta = found["metadata"]
+        kind = self.client.kind_of(existing)
+        meta = existing["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"])
-        self.diff.patched(found, patch)
+        self.diff.patched(existing, patch)
         if self.check:
-            made = merged(found, patch)
+            made = merged(existing, patch)
         else:
             made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
         self.cache.note(kind.kind, made)

@@ -15,22 +15,22 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from .specs import ExpectedObjects, ReadyCondition
 
 
-def covers(found: Any, wanted: Any) -> bool:
-    """Return whether ``found`` contains everything in ``wanted``; it may contain more, since servers add defaults."""
+def covers(actual: Any, wanted: Any) -> bool:
+    """Return whether ``actual`` contains everything in ``wanted``; it may contain more, since servers add defaults."""
     if isinstance(wanted, dict):
-        have = {} if found is None else found
+        have = {} if actual is None else actual
         return isinstance(have, dict) and all(covers(have.get(name), value) for name, value in wanted.items())
-    return found == wanted
+    return actual == wanted
 
 
-def is_meant(item: dict[str, Any], one: ExpectedObjects) -> bool:
+def is_meant(item: dict[str, Any], expected: ExpectedObjects) -> bool:
     """Return whether an object is one of the expected ones."""
     meta = item["metadata"]
-    if one.namespace and meta.get("namespace") != one.namespace:
+    if expected.namespace and meta.get("namespace") != expected.namespace:
         return False
-    if one.names and meta["name"] not in one.names:
+    if expected.names and meta["name"] not in expected.names:
         return False
-    return all(label(item, name) == value for name, value in one.labels.items())
+    return all(label(item, name) == value for name, value in expected.labels.items())
 
 
 def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
@@ -59,9 +59,9 @@ def available_pods(item: dict[str, Any]) -> tuple[int, int]:
 def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
     """Return the state of an object that is not ready, in parentheses."""
     if ready.condition:
-        one = conditions(item).get(ready.condition, {})
-        message = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
-        return f" ({ready.condition}={one.get('status', 'unknown')}{': ' + message if message else ''})"
+        condition = conditions(item).get(ready.condition, {})
+        message = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+        return f" ({ready.condition}={condition.get('status', 'unknown')}{': ' + message if message else ''})"
     if ready.available:
         has, wants = available_pods(item)
         return f" ({has} of {wants} pods are available)"

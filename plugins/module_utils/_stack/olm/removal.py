@@ -82,19 +82,19 @@ class OwnedSearch:
 
     def parts(self) -> list[OwnedSubscription]:
         """Return the Subscriptions to remove; those of others are added to ``kept``."""
-        found = []
+        owned = []
         for each in self.cache.all("Subscription"):
             name = field_at(each, "spec.name", "")
             if self.spec.packages and name not in self.spec.packages:
                 continue
             if is_ours(each, self.spec.run_id):
-                found.append(self._part(each))
+                owned.append(self._part(each))
             else:
                 # Operands of this run, although somebody else installed the operator.
-                self.loose += [one for one in self._part(each).operands if is_ours(one, self.spec.run_id)]
+                self.loose += [operand for operand in self._part(each).operands if is_ours(operand, self.spec.run_id)]
             if self.spec.packages and not is_ours(each, self.spec.run_id):
                 self.kept.append(f"{title(each)}: this run did not create it")
-        return [one for one in found if self._removable(one)]
+        return [part for part in owned if self._removable(part)]
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
         part = OwnedSubscription(subscription)
@@ -111,37 +111,42 @@ class OwnedSearch:
 
     def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
         """Return the CustomResourceDefinitions that its ClusterServiceVersions own."""
-        names = {one["name"] for csv in part.csvs for one in field_at(csv, "spec.customresourcedefinitions.owned", [])}
+        names = {
+            definition["name"]
+            for csv in part.csvs
+            for definition in field_at(csv, "spec.customresourcedefinitions.owned", [])
+        }
         kind = self.client.kind(CRD, "CustomResourceDefinition")
-        return [found for name in sorted(names) if (found := self.client.get(kind, name)) is not None]
+        return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
 
     def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
-        version = next(one["name"] for one in field_at(crd, "spec.versions", []) if one.get("storage"))
+        version = next(entry["name"] for entry in field_at(crd, "spec.versions", []) if entry.get("storage"))
         try:
             kind = self.client.kind(f"{field_at(crd, 'spec.group')}/{version}", field_at(crd, "spec.names.kind"))
         except InputError:
             return []
         return self.client.list(kind)[0]
 
-    def _mine(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+    def _mine(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
         """Return whether a custom resource belongs to this run: labelled, or created later by its operator."""
-        if is_ours(one, self.spec.run_id):
+        if is_ours(resource, self.spec.run_id):
             return True
         named = any(
-            one["kind"] == each["kind"] and one["metadata"]["name"] == each["name"] for each in self.spec.operands
+            resource["kind"] == each["kind"] and resource["metadata"]["name"] == each["name"]
+            for each in self.spec.operands
         )
-        return named and self._since(one, part)
+        return named and self._since(resource, part)
 
-    def _since(self, one: dict[str, Any], part: OwnedSubscription) -> bool:
+    def _since(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
         """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
         return (
-            not label(one, run_labels.RUN)
-            and one["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
+            not label(resource, run_labels.RUN)
+            and resource["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 
     def _removable(self, part: OwnedSubscription) -> bool:
         """Return whether nobody else uses the operator's kinds: no operator would manage their objects any more."""
-        others = [one for one in part.operands if not self._mine(one, part)]
+        others = [operand for operand in part.operands if not self._mine(operand, part)]
         if others:
             self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without an operator")
         return not others
@@ -168,12 +173,12 @@ class Removal(OwnedSearch):
         """Remove everything. Raises WaitTimeout naming what blocks a deletion."""
         parts = self.parts()
         if check:
-            going = [*self.loose, *(one.subscription for one in parts)]
-            return self._result(bool(going), [title(one) for one in going])
+            going = [*self.loose, *(part.subscription for part in parts)]
+            return self._result(bool(going), [title(resource) for resource in going])
         self._delete(self.loose)
         namespaces = self._label_all(parts)
         for part in parts:
-            self._delete([one for one in part.operands if not field_at(one, "metadata.ownerReferences")])
+            self._delete([operand for operand in part.operands if not field_at(operand, "metadata.ownerReferences")])
         plans = [
             each
             for each in self.cache.all("InstallPlan")
@@ -201,9 +206,9 @@ class Removal(OwnedSearch):
         return self._result(bool(self.done.deleted), self.done.deleted)
 
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
-        for one in self.kept:
-            self.say(f"left unchanged: {one}")
-        diff: dict[str, Any] = {"before": {one: {} for one in removed}, "after": {}}
+        for note in self.kept:
+            self.say(f"left unchanged: {note}")
+        diff: dict[str, Any] = {"before": {name: {} for name in removed}, "after": {}}
         finalizers = self.done.finalizers
         return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": finalizers, "diff": diff}
 
@@ -218,24 +223,24 @@ class Removal(OwnedSearch):
         """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
         namespaces = []
         for part in parts:
-            for one in [*part.csvs, *part.operands]:
-                self._label(one)
+            for resource in [*part.csvs, *part.operands]:
+                self._label(resource)
             if self.spec.crds:
-                mine = [one for one in part.crds if is_ours(one, self.spec.run_id) or self._since(one, part)]
-                part.older = [one for one in part.crds if one not in mine]
+                mine = [crd for crd in part.crds if is_ours(crd, self.spec.run_id) or self._since(crd, part)]
+                part.older = [crd for crd in part.crds if crd not in mine]
                 part.crds = mine
-                for one in mine:
-                    self._label(one)
+                for crd in mine:
+                    self._label(crd)
             for name in self.spec.namespaces:
-                found = self.cache.get("Namespace", "", name)
-                if found is not None and found not in namespaces and self._since(found, part):
-                    self._label(found)
-                    namespaces.append(found)
+                namespace = self.cache.get("Namespace", "", name)
+                if namespace is not None and namespace not in namespaces and self._since(namespace, part):
+                    self._label(namespace)
+                    namespaces.append(namespace)
         return namespaces
 
-    def _label(self, one: dict[str, Any]) -> None:
-        if not is_ours(one, self.spec.run_id):
-            patch_labels(self.client, one, {run_labels.RUN: self.spec.run_id})
+    def _label(self, resource: dict[str, Any]) -> None:
+        if not is_ours(resource, self.spec.run_id):
+            patch_labels(self.client, resource, {run_labels.RUN: self.spec.run_id})
 
     def _groups_and_catalogs(self) -> list[dict[str, Any]]:
         """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
@@ -262,15 +267,15 @@ class Removal(OwnedSearch):
     def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
         provided = {
-            one["name"]
+            definition["name"]
             for csv in self.client.list(
                 self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
                 label_selector=f"!{existing.COPIED}",
             )[0]
-            for one in field_at(csv, "spec.customresourcedefinitions.owned", [])
+            for definition in field_at(csv, "spec.customresourcedefinitions.owned", [])
         }
         going = []
-        for crd in {one["metadata"]["name"]: one for part in parts for one in part.crds}.values():
+        for crd in {definition["metadata"]["name"]: definition for part in parts for definition in part.crds}.values():
             if crd["metadata"]["name"] in provided:
                 self.kept.append(f"{title(crd)}: another operator provides it")
             elif others := self._objects_of(crd):
@@ -290,37 +295,39 @@ class Removal(OwnedSearch):
         roles, _version = self.client.list(self.client.kind(_RBAC, "ClusterRole"))
         name = crd["metadata"]["name"]
         pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
-        self._delete([one for one in roles if pattern.match(one["metadata"]["name"]) and self._since(one, part)])
+        self._delete([role for role in roles if pattern.match(role["metadata"]["name"]) and self._since(role, part)])
 
     def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
-        names |= {one["metadata"].get("namespace", "") for part in parts for one in part.operands}
+        names |= {operand["metadata"].get("namespace", "") for part in parts for operand in part.operands}
         names |= {field_at(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [
-            found
-            for found in self.cache.all("Namespace")
-            if is_ours(found, self.spec.run_id)
-            and (found["metadata"]["name"] in names or (label(found, run_labels.PART) and not self.spec.packages))
+            namespace
+            for namespace in self.cache.all("Namespace")
+            if is_ours(namespace, self.spec.run_id)
+            and (
+                namespace["metadata"]["name"] in names or (label(namespace, run_labels.PART) and not self.spec.packages)
+            )
         ]
 
     def _delete_namespaces(self, namespaces: Sequence[dict[str, Any]]) -> None:
         """Delete namespaces that contain no objects of others."""
         going: dict[str, dict[str, Any]] = {}
-        for one in namespaces:
-            name = one["metadata"]["name"]
+        for namespace in namespaces:
+            name = namespace["metadata"]["name"]
             others = self._others_in(name)
             if others:
                 self.kept.append(f"Namespace {name}: it contains {titles(others)}")
             else:
-                going[name] = one
+                going[name] = namespace
         self._delete(list(going.values()))
 
     def _others_in(self, namespace: str) -> list[dict[str, Any]]:
-        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
+        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced]
         with ThreadPool(_PARALLEL) as pool:
             lists = list(pool.map(lambda kind: self._list(kind, namespace), kinds))
-        found = []
+        others = []
         for kind, items in zip(kinds, lists, strict=True):
             for item in items:
                 item["kind"] = kind.kind
@@ -330,10 +337,10 @@ class Removal(OwnedSearch):
                 )
                 if subscribed or (
                     deletion_order.is_foreign(kind.kind, item, self.spec.run_id)
-                    and not any(one in labels for one in OLM_LABELS)
+                    and not any(name in labels for name in OLM_LABELS)
                 ):
-                    found.append(item)
-        return found
+                    others.append(item)
+        return others
 
     def _list(self, kind: Kind, namespace: str) -> list[dict[str, Any]]:
         try:

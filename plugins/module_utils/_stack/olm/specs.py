@@ -164,77 +164,80 @@ class Operator:
         return self.approval == "Manual" or (self.approval == "auto" and bool(self.version))
 
 
-def read_operators(given: Sequence[Mapping[str, Any]]) -> list[Operator]:
+def read_operators(entries: Sequence[Mapping[str, Any]]) -> list[Operator]:
     """Return the operators of the module's option. Raises InputError naming the operator and the value."""
-    found: list[Operator] = []
-    for values in given:
+    operators: list[Operator] = []
+    for values in entries:
         values = {name: value for name, value in values.items() if value is not None}
         operand = values.pop("operand", None)
         package = values["package"]
         expect = [_expected(each, package) for each in values.pop("expect", ())]
-        one = Operator(**values, operand=_operand(operand, package) if operand else None, expect=expect)
-        _check(one)
-        if any(other.package == one.package for other in found):
-            raise InputError(f"operators: duplicate package '{one.package}'")
-        found.append(one)
-    return found
+        operator = Operator(**values, operand=_operand(operand, package) if operand else None, expect=expect)
+        _check(operator)
+        if any(other.package == operator.package for other in operators):
+            raise InputError(f"operators: duplicate package '{operator.package}'")
+        operators.append(operator)
+    return operators
 
 
 def _operand(values: Mapping[str, Any], package: str) -> Operand:
-    given = {name: value for name, value in values.items() if value is not None}
-    ready = _ready(given.pop("ready", None), f"{package}: operand.ready")
-    one = Operand(**given, ready=ready)
-    if bool(one.kind) == bool(one.manifest):
+    options = {name: value for name, value in values.items() if value is not None}
+    ready = _ready(options.pop("ready", None), f"{package}: operand.ready")
+    operand = Operand(**options, ready=ready)
+    if bool(operand.kind) == bool(operand.manifest):
         raise InputError(
             f"operators: {package}: operand requires either kind (of an example of the operator) or manifest"
         )
-    if one.manifest and not (one.manifest.get("apiVersion") and one.manifest.get("kind") and _name_of(one)):
+    if operand.manifest and not (
+        operand.manifest.get("apiVersion") and operand.manifest.get("kind") and _name_of(operand)
+    ):
         raise InputError(f"operators: {package}: operand.manifest requires apiVersion, kind and metadata.name")
-    return one
+    return operand
 
 
 def _ready(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | None:
-    given = {name: value for name, value in (values or {}).items() if value}
-    if not set(given) - {"port"}:
+    options = {name: value for name, value in (values or {}).items() if value}
+    if not set(options) - {"port"}:
         return None
-    if sum(bool(given.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
+    if sum(bool(options.get(name)) for name in ("condition", "field", "available", "metrics")) != 1:
         raise InputError(f"operators: {where} requires exactly one of condition, field, available and metrics")
-    return ReadyCondition(**given)
+    return ReadyCondition(**options)
 
 
 def _expected(values: Mapping[str, Any], package: str) -> ExpectedObjects:
-    given = {name: value for name, value in values.items() if value is not None}
-    ready = _ready(given.pop("ready", None), f"{package}: expect: ready")
+    options = {name: value for name, value in values.items() if value is not None}
+    ready = _ready(options.pop("ready", None), f"{package}: expect: ready")
     if ready is None:
-        raise InputError(f"operators: {package}: expect: {given.get('kind')}: ready is missing")
-    return ExpectedObjects(**given, ready=ready)
+        raise InputError(f"operators: {package}: expect: {options.get('kind')}: ready is missing")
+    return ExpectedObjects(**options, ready=ready)
 
 
-def _name_of(one: Operand) -> str:
-    return one.name or str(field_at(one.manifest, "metadata.name", ""))
+def _name_of(operand: Operand) -> str:
+    return operand.name or str(field_at(operand.manifest, "metadata.name", ""))
 
 
-def _check(one: Operator) -> None:
+def _check(operator: Operator) -> None:
     for what in ("package", "namespace", "catalog", "catalog_namespace"):
-        value = getattr(one, what)
+        value = getattr(operator, what)
         if (value or what in ("package", "namespace")) and not _NAME.match(value):
-            raise InputError(f"operators: {one.package}: {what} '{value}' is not a valid Kubernetes name")
-    if one.brings_catalog and not one.catalog:
+            raise InputError(f"operators: {operator.package}: {what} '{value}' is not a valid Kubernetes name")
+    if operator.brings_catalog and not operator.catalog:
         raise InputError(
-            f"operators: {one.package}: catalog_image and catalog_address require catalog, the CatalogSource"
+            f"operators: {operator.package}: catalog_image and catalog_address require catalog, the CatalogSource"
         )
-    if one.catalog_image and one.catalog_address:
-        raise InputError(f"operators: {one.package}: give one of catalog_image and catalog_address")
-    if one.catalog_pull_secret and not one.catalog_image:
-        raise InputError(f"operators: {one.package}: catalog_pull_secret requires catalog_image")
-    if one.version and one.approval == "Automatic":
+    if operator.catalog_image and operator.catalog_address:
+        raise InputError(f"operators: {operator.package}: give one of catalog_image and catalog_address")
+    if operator.catalog_pull_secret and not operator.catalog_image:
+        raise InputError(f"operators: {operator.package}: catalog_pull_secret requires catalog_image")
+    if operator.version and operator.approval == "Automatic":
         raise InputError(
-            f"operators: {one.package}: approval Automatic would upgrade version {one.version} to the newest version of"
+            f"operators: {operator.package}: approval Automatic would upgrade version {operator.version} to"
+            " the newest version of"
             " its channel. Remove approval or version"
         )
-    if one.watches == "own" and one.namespace == GLOBAL_NAMESPACE:
+    if operator.watches == "own" and operator.namespace == GLOBAL_NAMESPACE:
         raise InputError(
-            f"operators: {one.package}: operators in {GLOBAL_NAMESPACE} watch all namespaces, not their own"
+            f"operators: {operator.package}: operators in {GLOBAL_NAMESPACE} watch all namespaces, not their own"
         )
 
 
@@ -252,7 +255,7 @@ class Offer:
     watches: str
 
 
-def choose_offer(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
+def choose_offer(operator: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
     """Return the offer that matches the operator, from the PackageManifests of its name.
 
     Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
@@ -260,62 +263,63 @@ def choose_offer(one: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer
     names = [str(field_at(dict(each), "status.catalogSource", "")) for each in manifests]
     if len(manifests) > 1:
         raise InputError(
-            f"operators: {one.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
+            f"operators: {operator.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
         )
     status = dict(manifests[0])["status"]
     channels = {each["name"]: each for each in status.get("channels") or []}
-    wanted = one.channel or status.get("defaultChannel") or ""
+    wanted = operator.channel or status.get("defaultChannel") or ""
     if wanted not in channels:
         raise InputError(
-            f"operators: {one.package} has no channel '{wanted}'{nearest(wanted, channels)};"
+            f"operators: {operator.package} has no channel '{wanted}'{nearest(wanted, channels)};"
             f" catalog {names[0]} has {', '.join(sorted(channels)) or 'none'}"
         )
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
-    csv = _csv_of(one, channel, described)
+    csv = _csv_of(operator, channel, described)
     owned = field_at(described, "customresourcedefinitions.owned", [])
     return Offer(
-        package=one.package,
+        package=operator.package,
         catalog=names[0],
-        catalog_namespace=str(status.get("catalogSourceNamespace") or one.catalog_namespace),
+        catalog_namespace=str(status.get("catalogSourceNamespace") or operator.catalog_namespace),
         channel=wanted,
         csv=csv,
         newest=csv == channel["currentCSV"],
         kinds=tuple(sorted(each["name"] for each in owned)),
-        watches=_watches(one, described.get("installModes") or []),
+        watches=_watches(operator, described.get("installModes") or []),
     )
 
 
-def _csv_of(one: Operator, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+def _csv_of(operator: Operator, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     newest = str(channel["currentCSV"])
-    if not one.version:
+    if not operator.version:
         return newest
-    version = one.version.removeprefix("v")
+    version = operator.version.removeprefix("v")
     entries = {each["name"]: str(each.get("version") or "") for each in channel.get("entries") or []}
     for name, known in entries.items():
-        if one.version == name or version == known:
+        if operator.version == name or version == known:
             return name
     if entries:
         raise InputError(
-            f"operators: {one.package}: channel {channel['name']} has no version '{one.version}'"
+            f"operators: {operator.package}: channel {channel['name']} has no version '{operator.version}'"
             f"{nearest(version, entries.values())}; it has {', '.join(sorted(entries.values()))}"
         )
     # Older catalogs do not list entries. The name is then derived from that of the newest version.
     known = str(described.get("version") or "")
     if known and newest.endswith(known):
         return newest.removesuffix(known) + version
-    return one.version
+    return operator.version
 
 
-def _watches(one: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
+def _watches(operator: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
     can = {each["type"] for each in modes if each.get("supported")}
     mode = {"own": "OwnNamespace", "all": "AllNamespaces"}
-    wanted = one.watches
+    wanted = operator.watches
     if wanted == "auto":
-        wanted = "own" if one.namespace != GLOBAL_NAMESPACE and ("OwnNamespace" in can or not can) else "all"
+        wanted = "own" if operator.namespace != GLOBAL_NAMESPACE and ("OwnNamespace" in can or not can) else "all"
     if can and mode[wanted] not in can:
         raise InputError(
-            f"operators: {one.package} can't watch {'all namespaces' if wanted == 'all' else 'its own namespace only'}:"
+            f"operators: {operator.package} can't watch"
+            f" {'all namespaces' if wanted == 'all' else 'its own namespace only'}:"
             f" it supports {', '.join(sorted(can))}"
         )
     return wanted

@@ -28,7 +28,7 @@ MANAGED, REMOVED = "Managed", "Removed"
 def known_components(definition: Mapping[str, Any]) -> list[str]:
     """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
     versions = field_at(dict(definition), "spec.versions", [])
-    stored: Mapping[str, Any] = next((one for one in versions if one.get("storage")), {})
+    stored: Mapping[str, Any] = next((version for version in versions if version.get("storage")), {})
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
     return sorted(field_at(stored, path, {}))
 
@@ -68,23 +68,26 @@ def with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
     return result
 
 
-def unmanaged_components(found: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
+def unmanaged_components(resource: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
     """Return the requested components that a DataScienceCluster does not manage, with their state ("" if unset)."""
-    states = {name: str(field_at(dict(found), f"spec.components.{name}.managementState", "")) for name in asked}
+    states = {name: str(field_at(dict(resource), f"spec.components.{name}.managementState", "")) for name in asked}
     return {name: state for name, state in states.items() if state != MANAGED}
 
 
-def check_adoption(found: dict[str, Any], lacking: Mapping[str, str], settings: Mapping[str, Any], adopt: bool) -> None:
+def check_adoption(
+    existing: dict[str, Any], lacking: Mapping[str, str], settings: Mapping[str, Any], adopt: bool
+) -> None:
     """Raise OwnershipError if a DataScienceCluster of somebody else would have to be changed without ``adopt``."""
     if lacking and not adopt:
         raise OwnershipError(
-            f"{title(found)}, which this run did not create, does not manage {', '.join(sorted(lacking))}:"
+            f"{title(existing)}, which this run did not create, does not manage {', '.join(sorted(lacking))}:"
             " left unchanged. rhoai_adopt=true adds them for the duration of the run"
         )
-    wanted = with_settings(field_at(found, "spec", {}), settings)
-    if wanted != field_at(found, "spec", {}):
+    wanted = with_settings(field_at(existing, "spec", {}), settings)
+    if wanted != field_at(existing, "spec", {}):
         raise OwnershipError(
-            f"{title(found)}, which this run did not create, does not have the requested {', '.join(sorted(settings))}:"
+            f"{title(existing)}, which this run did not create, does not have the requested"
+            f" {', '.join(sorted(settings))}:"
             " left unchanged. Components can be added to it (rhoai_adopt), settings cannot"
         )
 
@@ -94,9 +97,9 @@ def note_key(run_id: str) -> str:
     return f"perfscale.seatrial/added-by-{run_id}"
 
 
-def recorded_additions(found: Mapping[str, Any], run_id: str) -> dict[str, str]:
+def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
-    text = (field_at(dict(found), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
+    text = (field_at(dict(resource), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
     return dict(json.loads(text))
 
 
@@ -113,18 +116,18 @@ def removal_patch(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {note_key(run_id): None}}, "spec": {"components": components}}
 
 
-def why_not_ready(found: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
+def why_not_ready(resource: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
     """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
-    item = dict(found)
+    item = dict(resource)
     seen = field_at(item, "status.observedGeneration")
     if seen is not None and seen < field_at(item, "metadata.generation", 0):
         return ["its operator has not processed the last change yet"]
-    by_name = {kind.lower(): one for kind, one in conditions(item).items()}
+    by_name = {kind.lower(): condition for kind, condition in conditions(item).items()}
     bad = []
     for name in asked:
-        one = by_name.get(f"{name}ready".lower())
-        if one is not None and one.get("status") != "True":
-            bad.append(f"{name}: {one.get('reason', '')}: {one.get('message', '')}".rstrip(": "))
+        readiness = by_name.get(f"{name}ready".lower())
+        if readiness is not None and readiness.get("status") != "True":
+            bad.append(f"{name}: {readiness.get('reason', '')}: {readiness.get('message', '')}".rstrip(": "))
     phase = field_at(item, "status.phase", "not set")
     if phase != "Ready":
         bad = bad or [

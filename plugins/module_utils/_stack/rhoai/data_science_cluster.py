@@ -71,27 +71,27 @@ class DataScience:
         self.definition = self._definition(DSC_NAME)
         for name in (DSC_NAME, DSCI_NAME):
             crd = self._definition(name)
-            stored = next(one["name"] for one in field_at(crd, "spec.versions") if one.get("storage"))
+            stored = next(version["name"] for version in field_at(crd, "spec.versions") if version.get("storage"))
             cache.follow(f"{field_at(crd, 'spec.group')}/{stored}", field_at(crd, "spec.names.kind"))
         cache.follow(V1ALPHA1, "Subscription")
 
     def _definition(self, name: str) -> dict[str, Any]:
-        found = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
-        if found is None:
+        crd = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
+        if crd is None:
             raise InputError(
                 f"{self.client.access.server} has no {name}: OpenShift AI or Open Data Hub is not installed"
             )
-        return found
+        return crd
 
     def _mine(self, item: dict[str, Any]) -> bool:
         """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
         if is_ours(item, self.wanted.run_id):
             return True
         return not label(item, run_labels.RUN) and any(
-            is_ours(one, self.wanted.run_id)
-            and field_at(one, "spec.name") in PACKAGES
-            and item["metadata"]["creationTimestamp"] >= one["metadata"]["creationTimestamp"]
-            for one in self.cache.all("Subscription")
+            is_ours(subscription, self.wanted.run_id)
+            and field_at(subscription, "spec.name") in PACKAGES
+            and item["metadata"]["creationTimestamp"] >= subscription["metadata"]["creationTimestamp"]
+            for subscription in self.cache.all("Subscription")
         )
 
     def _one(self, kind: str) -> dict[str, Any] | None:
@@ -106,24 +106,24 @@ class DataScience:
         known = component_states.known_components(self.definition)
         component_states.check_components(wanted.components, known)
         self._initialisation(check)
-        found = self._one("DataScienceCluster")
-        if found is not None and not self._mine(found):
-            lacking = component_states.unmanaged_components(found, wanted.components)
-            component_states.check_adoption(found, lacking, wanted.settings, wanted.adopt)
+        existing = self._one("DataScienceCluster")
+        if existing is not None and not self._mine(existing):
+            lacking = component_states.unmanaged_components(existing, wanted.components)
+            component_states.check_adoption(existing, lacking, wanted.settings, wanted.adopt)
             if lacking:
                 patch = component_states.adding_patch(
-                    lacking, component_states.recorded_additions(found, wanted.run_id), wanted.run_id
+                    lacking, component_states.recorded_additions(existing, wanted.run_id), wanted.run_id
                 )
-                self._patch(found, patch, f"added {', '.join(sorted(lacking))} to", check)
+                self._patch(existing, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.with_settings(
             {"components": component_states.exact_components(wanted.components, known)}, wanted.settings
         )
-        if found is None:
+        if existing is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
-        elif not covers(found.get("spec"), spec) or not is_ours(found, wanted.run_id):
+        elif not covers(existing.get("spec"), spec) or not is_ours(existing, wanted.run_id):
             patch = {"metadata": {"labels": {run_labels.RUN: wanted.run_id}}, "spec": spec}
-            self._patch(found, patch, "changed", check)
+            self._patch(existing, patch, "changed", check)
 
     def _initialisation(self, check: bool) -> None:
         """Ensure that a DSCInitialization exists. The operator creates one itself unless one exists."""
@@ -134,16 +134,16 @@ class DataScience:
         }
         more = component_states.with_settings({}, wanted.initialisation_settings)
         asked = {"monitoring": monitoring, **more}
-        found = self._one("DSCInitialization")
-        if found is None:
+        existing = self._one("DSCInitialization")
+        if existing is None:
             spec = {"applicationsNamespace": wanted.applications_namespace, **asked}
             self._create("DSCInitialization", "default-dsci", spec, check)
-        elif self._mine(found):
-            if not covers(found.get("spec"), asked):
-                self._patch(found, {"spec": asked}, "changed", check)
-        elif not covers(found.get("spec"), more):
+        elif self._mine(existing):
+            if not covers(existing.get("spec"), asked):
+                self._patch(existing, {"spec": asked}, "changed", check)
+        elif not covers(existing.get("spec"), more):
             raise OwnershipError(
-                f"{title(found)}, which this run did not create, does not have the requested"
+                f"{title(existing)}, which this run did not create, does not have the requested"
                 f" {', '.join(sorted(wanted.initialisation_settings))}: left unchanged"
             )
 
@@ -153,10 +153,10 @@ class DataScience:
         reported = time.monotonic()
         while True:
             generation = self.cache.generation
-            found = self._one("DataScienceCluster")
-            bad = self._trouble(found)
-            if found is not None and not bad:
-                return found
+            resource = self._one("DataScienceCluster")
+            bad = self._trouble(resource)
+            if resource is not None and not bad:
+                return resource
             now = time.monotonic()
             if now >= self.deadline:
                 raise WaitTimeout(self._why(bad, step))
@@ -165,28 +165,32 @@ class DataScience:
                 self.say(f"waiting for DataScienceCluster: {bad[0]}")
             self.cache.wait(generation, min(_POLL, self.deadline - now))
 
-    def _trouble(self, found: dict[str, Any] | None) -> list[str]:
-        if found is None:
+    def _trouble(self, resource: dict[str, Any] | None) -> list[str]:
+        if resource is None:
             return ["it does not exist"]
-        bad = component_states.why_not_ready(found, self.wanted.components)
-        for one in self._deployments():
-            has, wants = available_pods(one)
+        bad = component_states.why_not_ready(resource, self.wanted.components)
+        for deployment in self._deployments():
+            has, wants = available_pods(deployment)
             if has < wants:
-                bad.append(f"{title(one)} has {has} of {wants} pods")
+                bad.append(f"{title(deployment)} has {has} of {wants} pods")
         return bad
 
     def _deployments(self) -> list[dict[str, Any]]:
-        return [one for one in self.cache.all("Deployment") if label(one, PART_OF) in self.wanted.components]
+        return [
+            deployment
+            for deployment in self.cache.all("Deployment")
+            if label(deployment, PART_OF) in self.wanted.components
+        ]
 
     def _applications(self) -> str:
-        found = self._one("DSCInitialization")
-        return str(field_at(found, "spec.applicationsNamespace", self.wanted.applications_namespace))
+        initialisation = self._one("DSCInitialization")
+        return str(field_at(initialisation, "spec.applicationsNamespace", self.wanted.applications_namespace))
 
     def _why(self, bad: Sequence[str], step: Step) -> str:
         namespace = self._applications()
-        found, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
-        causes = diagnosis.workload_causes([], found)
-        diagnosis.save_namespace(self.client, namespace, found, step)
+        pods, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
+        causes = diagnosis.workload_causes([], pods)
+        diagnosis.save_namespace(self.client, namespace, pods, step)
         kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
         return f"DataScienceCluster: not ready after {self.wanted.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
 
@@ -197,36 +201,36 @@ class DataScience:
         kept, going = [], []
         self._claim_namespaces(check)
         for kind in ("DataScienceCluster", "DSCInitialization"):
-            for found in self.cache.all(kind):
-                if self._mine(found):
-                    going.append(found)
+            for existing in self.cache.all(kind):
+                if self._mine(existing):
+                    going.append(existing)
                     continue
-                added = component_states.recorded_additions(found, self.wanted.run_id)
+                added = component_states.recorded_additions(existing, self.wanted.run_id)
                 if added:
                     patch = component_states.removal_patch(added, self.wanted.run_id)
-                    self._patch(found, patch, f"removed {', '.join(sorted(added))} from", check)
-                kept.append(f"{title(found)}: this run did not create it")
-        for one in going:
-            self.changes.append(f"removed {title(one)}")
-            self.diff.deleted(one)
+                    self._patch(existing, patch, f"removed {', '.join(sorted(added))} from", check)
+                kept.append(f"{title(existing)}: this run did not create it")
+        for resource in going:
+            self.changes.append(f"removed {title(resource)}")
+            self.diff.deleted(resource)
             if not check:
-                delete_all(self.client, [one], self.deadline, Deletion(), self.say)
+                delete_all(self.client, [resource], self.deadline, Deletion(), self.say)
         return kept
 
     def _claim_namespaces(self, check: bool) -> None:
         """Label the namespaces that the operator created for this run, so that they are removed with the operator."""
         self.cache.follow("v1", "Namespace")
-        for one in self.cache.all("Namespace"):
-            if label(one, GENERATED) == "true" and not label(one, run_labels.RUN) and self._mine(one):
+        for namespace in self.cache.all("Namespace"):
+            if label(namespace, GENERATED) == "true" and not label(namespace, run_labels.RUN) and self._mine(namespace):
                 labels = {run_labels.RUN: self.wanted.run_id, run_labels.PART: "operators"}
-                self._patch(one, {"metadata": {"labels": labels}}, "claimed", check)
+                self._patch(namespace, {"metadata": {"labels": labels}}, "claimed", check)
 
     # Writing
 
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
         group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
         crd = self._definition(group)
-        stored = next(one["name"] for one in field_at(crd, "spec.versions") if one.get("storage"))
+        stored = next(version["name"] for version in field_at(crd, "spec.versions") if version.get("storage"))
         manifest = {
             "apiVersion": f"{field_at(crd, 'spec.group')}/{stored}",
             "kind": kind,
@@ -241,14 +245,14 @@ class DataScience:
         self.cache.note(kind, self.client.apply(manifest))
         self.say(f"created {kind} {name}")
 
-    def _patch(self, found: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
-        self.changes.append(f"{what} {title(found)}")
-        self.diff.patched(found, patch)
+    def _patch(self, resource: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
+        self.changes.append(f"{what} {title(resource)}")
+        self.diff.patched(resource, patch)
         if check:
             return
-        path = self.client.kind_of(found).path("", found["metadata"]["name"])
-        self.cache.note(found["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
-        self.say(f"{what} {title(found)}")
+        path = self.client.kind_of(resource).path("", resource["metadata"]["name"])
+        self.cache.note(resource["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        self.say(f"{what} {title(resource)}")
 
 
 def ensure(
@@ -257,7 +261,7 @@ def ensure(
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
     with WatchCache(client) as cache:
         try:
-            one = DataScience(client, cache, wanted, say)
+            data_science = DataScience(client, cache, wanted, say)
         except InputError:
             # The product is not installed (or, in check mode, not yet).
             if state == "absent":
@@ -268,16 +272,21 @@ def ensure(
                 return {"changed": True, "changes": [f"created {change}"], "components": [], "diff": diff}
             raise
         if state == "absent":
-            kept = one.absent(check)
+            kept = data_science.absent(check)
             for text in kept:
                 say(f"left unchanged: {text}")
-            return {"changed": bool(one.changes), "changes": one.changes, "kept": kept, "diff": one.diff.shown()}
-        one.present(check)
-        found = one.wait(step) if not check else {}
+            return {
+                "changed": bool(data_science.changes),
+                "changes": data_science.changes,
+                "kept": kept,
+                "diff": data_science.diff.shown(),
+            }
+        data_science.present(check)
+        resource = data_science.wait(step) if not check else {}
         managed = [
             name
-            for name, value in field_at(found, "spec.components", {}).items()
+            for name, value in field_at(resource, "spec.components", {}).items()
             if value.get("managementState") == component_states.MANAGED
         ]
-        result = {"changed": bool(one.changes), "changes": one.changes, "components": sorted(managed)}
-        return {**result, "diff": one.diff.shown()}
+        result = {"changed": bool(data_science.changes), "changes": data_science.changes, "components": sorted(managed)}
+        return {**result, "diff": data_science.diff.shown()}
