@@ -24,7 +24,7 @@ Result = dict[str, Any]
 def each_point(
     run: Run, numbers: Iterable[str], written: tuple[str, ...], action: Callable[[Point, list[str]], Result]
 ) -> Result:
-    """Call ``action`` for each point. An error becomes a warning, and the files ``written`` of that point are deleted."""
+    """Call ``action`` for each point. An error becomes a warning, and the point's files ``written`` are deleted."""
     warnings: list[str] = []
     rows: list[Result] = []
     changed = False

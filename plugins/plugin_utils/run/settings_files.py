@@ -112,7 +112,7 @@ def write(
     secrets: Iterable[str],
     given_secrets: Iterable[str],
 ) -> None:
-    """Write the files. secrets: names of all secret settings, which are left out. given_secrets: those that have a value.
+    """Write the files. secrets: names of secret settings, which are left out. given_secrets: those that have a value.
 
     Of a point that exists already, only what has not been measured yet is written again.
     """

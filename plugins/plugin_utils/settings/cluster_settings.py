@@ -153,8 +153,8 @@ def check_programs(
 ) -> None:
     """Raise InputError for an unknown component, or if programs would be built in the container of a job of AWX.
 
-    folder: of the components. given_names: settings that some layer sets. job: id of the job, None outside of AWX. set_by:
-    returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
+    folder: of the components. given_names: settings that some layer sets. job: id of the job, None outside of AWX.
+    set_by: returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
     """
     prefix = "rehearsal_"
     values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}

@@ -84,8 +84,8 @@ def bring(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Bring all machines to ``state``: booted (from ``image``, once), ejected or off.
 
-    params: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine in
-    order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
+    params: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine
+    in order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
     """
     states = _of_all(machines, params, say, lambda machine: STATES[state](machine, image))
     failed = [row["error"] for row in states if row["error"]]

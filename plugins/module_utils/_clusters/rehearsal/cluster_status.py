@@ -84,7 +84,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
 
 def _what_is_real(components: list[str]) -> str:
     if rehearsal_options.REAL_NODE_COMPONENT in components:
-        real = f"the control plane and node {rehearsal_options.NODE} with its pods are real"
+        real = f"the control plane and node {rehearsal_options.REAL_NODE} with its pods are real"
         return f"{real}, other nodes and pods are simulated"
     return "the control plane is real, nodes and pods are simulated"
 

@@ -107,7 +107,7 @@ def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the part of one client of the load whose Secret is mounted in ``config_dir``; return the exit code of the pod.
+    """Run the part of one client of the load whose Secret is mounted in ``config_dir``; return the pod's exit code.
 
     After another code than 0, Kubernetes makes the pod again.
     """
