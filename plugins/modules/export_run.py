@@ -94,7 +94,7 @@ options:
     default: ''
 seealso:
   - module: perfscale.seatrial.results_source
-  - module: perfscale.seatrial.results_verdict
+  - module: perfscale.seatrial.results
 """
 
 EXAMPLES = r"""
