@@ -90,9 +90,9 @@ class Sweep:
         kinds = deletion_order.deletable(self.client.kinds(), self.only)
         self.outcome.unlisted = []
         everything = deletion_order.distinct(self._listed(kinds))
-        nodes = [one for one in everything if one.kind.kind == "Node" and self.keep_nodes]
+        nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
         self.outcome.kept = deletion_order.counts(nodes)
-        here = [one for one in everything if one not in nodes]
+        here = [labelled for labelled in everything if labelled not in nodes]
         self.outcome.left = deletion_order.counts(here)
         return here
 
@@ -140,11 +140,11 @@ class Sweep:
             if len(first) <= _FEW:
                 # Kubernetes starts to empty a namespace 5 s after its deletion, so it is deleted early. With many
                 # objects, we and Kubernetes would delete the same objects and slow each other down.
-                early = [one for wave in others for one in wave if one.kind.kind == "Namespace"]
+                early = [labelled for wave in others for labelled in wave if labelled.kind.kind == "Namespace"]
                 self._delete_wave(early)
             self._wait_gone(first, deadline, timeout)
             for wave in others:
-                self._delete_wave([one for one in wave if one not in early])
+                self._delete_wave([labelled for labelled in wave if labelled not in early])
                 self._wait_gone(wave, deadline, timeout)
         self._wait_dependents(deadline, timeout)
         self.outcome.deleted = deletion_order.counts(self._deleted.values())
@@ -152,11 +152,13 @@ class Sweep:
 
     def _delete_wave(self, wave: Sequence[LabelledObject]) -> None:
         """Send the deletions of a wave, except those that the garbage collector will make."""
-        keep = self._hand_over([one for one in wave if one.kind.kind == "Namespace"])
-        keep += self._used_definitions([one for one in wave if one.kind.kind == "CustomResourceDefinition"])
-        deleted = [one for one in wave if one not in keep]
-        self._delete([one for one in deletion_order.roots(deleted) if not one.deleting])
-        self._deleted.update({one.uid: one for one in deleted})
+        keep = self._hand_over([labelled for labelled in wave if labelled.kind.kind == "Namespace"])
+        keep += self._used_definitions(
+            [labelled for labelled in wave if labelled.kind.kind == "CustomResourceDefinition"]
+        )
+        deleted = [labelled for labelled in wave if labelled not in keep]
+        self._delete([labelled for labelled in deletion_order.roots(deleted) if not labelled.deleting])
+        self._deleted.update({labelled.uid: labelled for labelled in deleted})
 
     def _delete(self, objects: Sequence[LabelledObject]) -> None:
         """Delete objects with one request each, several at a time.
@@ -165,8 +167,8 @@ class Sweep:
         busy machine this took five times as long, and the server aborts the request after a minute.
         """
 
-        def delete(one: LabelledObject) -> None:
-            self.client.delete_seen(one.kind, one.name, one.namespace, one.uid)
+        def delete(labelled: LabelledObject) -> None:
+            self.client.delete_seen(labelled.kind, labelled.name, labelled.namespace, labelled.uid)
 
         reported = time.monotonic()
         with ThreadPool(_PARALLEL) as pool:
@@ -178,15 +180,15 @@ class Sweep:
 
     def _wait_gone(self, wave: Sequence[LabelledObject], deadline: float, timeout: float) -> None:
         """Wait until no object of these kinds has the label; objects that appear meanwhile are deleted too."""
-        kinds = list(dict.fromkeys(one.kind for one in wave))
+        kinds = list(dict.fromkeys(labelled.kind for labelled in wave))
         pause = _SHORTEST_PAUSE
         began = reported = time.monotonic()
         while True:
             listing_began = time.monotonic()
             left = [
-                one
-                for one in deletion_order.distinct(self._listed(kinds))
-                if not (self.keep_nodes and one.kind.kind == "Node")
+                labelled
+                for labelled in deletion_order.distinct(self._listed(kinds))
+                if not (self.keep_nodes and labelled.kind.kind == "Node")
             ]
             took = time.monotonic() - listing_began
             if not left:
@@ -196,14 +198,18 @@ class Sweep:
                     f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
                     f"{deletion_order.format_left(left)}",
                     deletion_order.counts(
-                        one for one in self._deleted.values() if one.uid not in {two.uid for two in left}
+                        labelled
+                        for labelled in self._deleted.values()
+                        if labelled.uid not in {kept.uid for kept in left}
                     ),
                     deletion_order.counts(left),
                 )
-            new = [one for one in left if not one.deleting]
+            new = [labelled for labelled in left if not labelled.deleting]
             late = time.monotonic() - began > _GRACE
-            self._delete([one for one in new if late or not self._deleted.keys() & {one.uid, *one.owners}])
-            self._deleted.update({one.uid: one for one in new})
+            self._delete(
+                [labelled for labelled in new if late or not self._deleted.keys() & {labelled.uid, *labelled.owners}]
+            )
+            self._deleted.update({labelled.uid: labelled for labelled in new})
             if time.monotonic() - reported >= _REPORT_INTERVAL:
                 reported = time.monotonic()
                 self.say(f"waiting for {deletion_order.format_left(left, 2)}")
@@ -216,20 +222,23 @@ class Sweep:
 
         The garbage collector deletes them. Deleted namespaces need no check.
         """
-        deleted = {one.name for one in self._deleted.values() if one.kind.kind == "Namespace"}
-        places = {one.namespace for one in self._deleted.values()} - deleted - {""}
-        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced] if places else []
+        deleted = {labelled.name for labelled in self._deleted.values() if labelled.kind.kind == "Namespace"}
+        places = {labelled.namespace for labelled in self._deleted.values()} - deleted - {""}
+        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced] if places else []
         todo = [(kind, place) for place in sorted(places) for kind in kinds]
         while todo:
             with ThreadPool(_PARALLEL) as pool:
                 lists = list(pool.map(lambda at: self._list(at[0], at[1], ""), todo))
-            found = [
+            objects_by_kind = [
                 [deletion_order.labelled_object(at[0], item) for item in items]
                 for at, items in zip(todo, lists, strict=True)
             ]
-            held = [[one for one in each if self._deleted.keys() & set(one.owners)] for each in found]
+            held = [
+                [labelled for labelled in each if self._deleted.keys() & set(labelled.owners)]
+                for each in objects_by_kind
+            ]
             todo = [at for at, each in zip(todo, held, strict=True) if each]
-            left = [one for each in held for one in each]
+            left = [labelled for each in held for labelled in each]
             if left and time.monotonic() >= deadline:
                 raise CleanupTimeout(
                     f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
@@ -247,11 +256,11 @@ class Sweep:
         """Keep namespaces that have objects of others: remove our label from them, and report it."""
         if not namespaces:
             return []
-        kinds = [one for one in deletion_order.deletable(self.client.kinds()) if one.namespaced]
+        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced]
         kept: list[LabelledObject] = []
-        for one in namespaces:
+        for namespace in namespaces:
             with ThreadPool(_PARALLEL) as pool:
-                lists = list(pool.map(lambda kind, name=one.name: self._list(kind, name, ""), kinds))
+                lists = list(pool.map(lambda kind, name=namespace.name: self._list(kind, name, ""), kinds))
             others = [
                 f"{kind.kind} {item['metadata']['name']}"
                 for kind, items in zip(kinds, lists, strict=True)
@@ -259,16 +268,16 @@ class Sweep:
                 if deletion_order.is_foreign(kind.kind, item, self.run_id)
             ]
             if others:
-                kept.append(one)
+                kept.append(namespace)
                 more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-                self._release(one, f"it has objects of others: {', '.join(others[:3])}{more}")
+                self._release(namespace, f"it has objects of others: {', '.join(others[:3])}{more}")
         return kept
 
     def _used_definitions(self, definitions: Sequence[LabelledObject]) -> list[LabelledObject]:
         """Keep definitions of kinds of which objects are left, which would be deleted with them and are not ours."""
         kept: list[LabelledObject] = []
-        for one in definitions:
-            plural, _dot, group = one.name.partition(".")
+        for definition in definitions:
+            plural, _dot, group = definition.name.partition(".")
             kind = next(
                 (
                     kind
@@ -278,17 +287,17 @@ class Sweep:
                 None,
             )
             if kind is not None and self._list(kind, "", ""):
-                kept.append(one)
-                self._release(one, "there are objects of this kind that this run did not create")
+                kept.append(definition)
+                self._release(definition, "there are objects of this kind that this run did not create")
         return kept
 
-    def _release(self, one: LabelledObject, why: str) -> None:
+    def _release(self, labelled: LabelledObject, why: str) -> None:
         """Remove the run's label: the object belongs to others from now on."""
         note = {"perfscale.seatrial/left-by": self.run_id}
         patch = {"metadata": {"labels": {run_labels.RUN: None}, "annotations": note}}
-        self.client.request("PATCH", one.kind.path("", one.name), patch, content_type=MERGE_PATCH)
-        self.outcome.handed_over.append(one.title)
-        self.say(f"{one.title} is kept without our label, because {why}")
+        self.client.request("PATCH", labelled.kind.path("", labelled.name), patch, content_type=MERGE_PATCH)
+        self.outcome.handed_over.append(labelled.title)
+        self.say(f"{labelled.title} is kept without our label, because {why}")
 
 
 def verify(sweep: Sweep) -> CleanupOutcome:

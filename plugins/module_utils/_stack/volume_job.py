@@ -177,7 +177,7 @@ def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
     started = [pod for pod in pods if pod["status"].get("phase") not in ("Pending", None)]
     if not started:
         return ""
-    name = max(started, key=lambda one: one["metadata"]["creationTimestamp"])["metadata"]["name"]
+    name = max(started, key=lambda pod: pod["metadata"]["creationTimestamp"])["metadata"]["name"]
     try:
         return client.text(client.kind("v1", "Pod").path(job.namespace, name, "log"))
     except ApiError:
