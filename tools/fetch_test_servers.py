@@ -128,9 +128,9 @@ def get_versitygw(log: Path) -> bool:
         component_spec,
     )
 
-    part = component_spec.load(SOURCES / "versitygw")
+    part = component_spec.load_component(SOURCES / "versitygw")
     try:
-        component_binaries.ensure([part], component_binaries.Sources(seatrial_cache()), say)
+        component_binaries.ensure_programs([part], component_binaries.ProgramSources(seatrial_cache()), say)
     except SeatrialError as error:
         say(f"tests that need an S3 server are not run: {error}")
         return False
@@ -145,8 +145,8 @@ def versitygw() -> Path | None:
         component_spec,
     )
 
-    part = component_spec.load(SOURCES / "versitygw")
-    found = component_binaries.read_entry(part, component_binaries.entry_of(part, seatrial_cache()))
+    part = component_spec.load_component(SOURCES / "versitygw")
+    found = component_binaries.read_entry(part, component_binaries.component_cache_folder(part, seatrial_cache()))
     return found.paths["versitygw"] if found else None
 
 

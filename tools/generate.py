@@ -85,7 +85,7 @@ def as_type(setting: settings_catalogue.Setting) -> str:
 
 def settings_page() -> str:
     """docs/settings.md: one table for each role."""
-    known = settings_catalogue.load(ROOT)
+    known = settings_catalogue.load_catalogue(ROOT)
     by_role: dict[str, list[settings_catalogue.Setting]] = {}
     for setting in known.settings.values():
         by_role.setdefault(setting.role, []).append(setting)

@@ -47,7 +47,7 @@ LOOKS, PAUSE = 3, 0.3
 
 def name_of(pid: int) -> str:
     """The name of the run whose process is ``pid``."""
-    return f"{pid}-{processes.ticks_of(pid)}"
+    return f"{pid}-{processes.start_ticks_of(pid)}"
 
 
 def folder_of(pid: int) -> Path:
@@ -109,7 +109,7 @@ def await_end(name: str) -> None:
 
 def marked(name: str) -> dict[int, dict[str, str]]:
     """The running processes that a run started: pid -> environment."""
-    return processes.marked(MARK, name)
+    return processes.find_by_environment_variable(MARK, name)
 
 
 def end(name: str, clusters: bool = True) -> None:
@@ -120,7 +120,9 @@ def end(name: str, clusters: bool = True) -> None:
     for _look in range(LOOKS):
         left = marked(name)
         # Processes that might start a cluster end before the clusters.
-        processes.end([processes.Process.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE)
+        processes.terminate_processes(
+            [processes.ProcessReference.of(pid) for pid, one in left.items() if INSTANCE not in one], GRACE
+        )
         for path in sorted({Path(one[INSTANCE]) for one in left.values() if INSTANCE in one}) if clusters else []:
             remove(path.parent, path.name)
         time.sleep(PAUSE)
@@ -143,7 +145,7 @@ def remove(data_dir: Path, name: str) -> None:
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}
     components = str(ROOT / "roles" / "rehearsal" / "files" / "components")
     cluster_lifecycle.absent(
-        cluster_lifecycle.Options(name=name, components_dir=components, **given), lambda _line: None
+        cluster_lifecycle.RehearsalOptions(name=name, components_dir=components, **given), lambda _line: None
     )
 
 

@@ -84,8 +84,10 @@ def missing(names: Collection[str]) -> bool:
         component_spec,
     )
 
-    chosen = component_spec.select(component_spec.load_all(FOLDER), names)
-    return bool(component_binaries.missing(chosen, component_binaries.Sources(seatrial_cache())))
+    chosen = component_spec.select_required_components(component_spec.load_all(FOLDER), names)
+    return bool(
+        component_binaries.components_without_programs(chosen, component_binaries.ProgramSources(seatrial_cache()))
+    )
 
 
 def build(components: Collection[str], beside_tests: bool) -> None:

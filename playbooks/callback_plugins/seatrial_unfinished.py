@@ -49,9 +49,9 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        terminal_output.survive(self._display)
+        terminal_output.ignore_closed_output(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
-        awx.export(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
+        awx.export_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
         self._calls = role_call.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import read_optional
@@ -28,11 +28,11 @@ class ActionModule(ProgressAction):
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
         top = Path(str(arguments.get("run_dir") or ""))
         record = read_optional(top / "run.yml")
-        role = project_role.find(str(record.get("role") or record.get("project") or ""))
+        role = project_role.find_role(str(record.get("role") or record.get("project") or ""))
         known = {
             name: value
-            for name in settings_catalogue.load(project_role.ROOT, role).secrets
-            if (value := read_secret_settings.read(name, task_vars, os.environ, self._templar.template))
+            for name in settings_catalogue.load_catalogue(project_role.ROOT, role).secrets
+            if (value := read_secret_settings.read_secret(name, task_vars, os.environ, self._templar.template))
         }
         clusters = read_optional(top / "cluster.yml").get("clusters") or {}
         paths = [cluster["kubeconfig"] for cluster in clusters.values() if cluster.get("kubeconfig")]
@@ -51,10 +51,10 @@ class ActionModule(ProgressAction):
 
             def edit(record: dict[str, Any]) -> None:
                 others = [entry for entry in record.get("exported") or [] if entry["address"] != exported["address"]]
-                record["exported"] = [*others, {**exported, "at": stamp()}]
+                record["exported"] = [*others, {**exported, "at": format_utc_timestamp()}]
 
             try:
-                run_record.change(top, edit)
+                run_record.update_record(top, edit)
             except SeatrialError as error:
                 result.setdefault("warnings", []).append(f"the address was not recorded in run.yml: {error}")
         return result

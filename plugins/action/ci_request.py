@@ -12,7 +12,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 
 
 class ActionModule(SeatrialAction):
@@ -39,7 +39,7 @@ class ActionModule(SeatrialAction):
         try:
             request = ci_request.read_request(arguments, task_vars, os.environ)
         except (InputError, AccessError) as error:
-            raise noted(InputError(f"{error}\nNothing was created or changed.")) from error
+            raise write_outcome_file(InputError(f"{error}\nNothing was created or changed.")) from error
         for line in [*request["notes"], *request["answer"].splitlines()]:
             Display().display(line)
-        return request if request["run"] else noted(request)
+        return request if request["run"] else write_outcome_file(request)

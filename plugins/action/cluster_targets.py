@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
     cluster_selection,
     run_cluster_records,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings, settings_catalogue
 
@@ -34,22 +34,22 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Check all targets first, so that no cluster is acquired if the second of two is refused."""
         run_dir = arguments["run_dir"]
-        known = settings_catalogue.load(ROOT)
+        known = settings_catalogue.load_catalogue(ROOT)
         extra = load_extra_vars(self._loader)
         settings = cluster_settings.current_settings(known, task_vars, self._templar.template, extra)
         everyone = cluster_settings.inventory_values(run_dir)
         chosen_targets = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
         initial = cluster_settings.initial_records(chosen_targets, arguments["run_id"])
-        Step(arguments["step_dir"]).log(cluster_selection.describe(chosen_targets))
-        clusters = run_cluster_records.read(run_dir)
+        Step(arguments["step_dir"]).log(cluster_selection.format_cluster_targets(chosen_targets))
+        clusters = run_cluster_records.read_cluster_records(run_dir)
         for target in chosen_targets:
-            provider_of(target.provider).refuse_unfinished(clusters.get(target.hosts[0], {}), run_dir)
+            provider_by_name(target.provider).refuse_unfinished(clusters.get(target.hosts[0], {}), run_dir)
         changed = False
         for target, values in [] if self._task.check_mode else zip(chosen_targets, initial, strict=True):
-            clusters, wrote = run_cluster_records.begin(run_dir, target.hosts, values)
+            clusters, wrote = run_cluster_records.record_cluster_being_acquired(run_dir, target.hosts, values)
             changed = changed or wrote
         targets = [
-            cluster_settings.description(target, values, clusters.get(target.hosts[0], {}))
+            cluster_settings.target_module_result(target, values, clusters.get(target.hosts[0], {}))
             for target, values in zip(chosen_targets, initial, strict=True)
         ]
         return {"changed": changed, "targets": targets, "clusters": clusters}

@@ -12,9 +12,8 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs, settings_context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import absolute_path
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import chosen_phases, raw
 
 
 class ActionModule(InPlaceAction):
@@ -23,12 +22,10 @@ class ActionModule(InPlaceAction):
     ARGUMENTS = {
         **ansible_module.CLUSTER,
         **ansible_module.PROJECT,
-        "kubeconfig": {"type": "path", "default": ""},
         "phases": {"type": "list", "elements": "str", "required": True},
-        "run_dir": {"type": "path", "default": ""},
+        **dict.fromkeys(("kubeconfig", "run_dir", "rbac_file"), {"type": "path", "default": ""}),
         "nodes_made": {"type": "bool", "default": False},
         "subject": {"type": "str", "default": ""},
-        "rbac_file": {"type": "path", "default": ""},
     }
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -46,15 +43,15 @@ class ActionModule(InPlaceAction):
         _validation, params = self.validate_argument_spec(self.ARGUMENTS)
         project, directory, phases = params["project"], params.pop("run_dir"), params["phases"]
         if directory:
-            tags = (list(task_vars.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-            phases = [phase for phase in chosen_phases(phases, *tags) if phase not in doctor_needs.BEFORE]
-        documents = doctor_needs.needs_of(project, required=not directory)
+            phases = doctor_needs.phases_with_a_cluster(phases, task_vars)
+        documents = doctor_needs.read_doctor_files(project, required=not directory)
         if directory:
             run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
         else:
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
-        needs = doctor_needs.requirements(documents, run, phases, self._find_needle, project)
+        needs = doctor_needs.requirements_to_check(documents, run, phases, self._find_needle, project)
         paths = {name: absolute_path(params[name]) for name in ("kubeconfig", "rbac_file")}
         needs.update({"nodes": []} if params.get("nodes_made") else {})
-        return {**params, **paths, "phases": phases, "requirements": raw({**needs, "others": not directory})}
+        requirements = settings_context.raw_variable_value({**needs, "others": not directory})
+        return {**params, **paths, "phases": phases, "requirements": requirements}

@@ -13,7 +13,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
 #: Variables of a machine that are read, beside cluster_agent_*.
@@ -38,11 +38,11 @@ class ActionModule(SeatrialAction):
         for role, group in wanted:
             if group and group not in groups and (role == "master" or group != "worker"):
                 where = f"inventory {source}" if source else "the inventory"
-                raise InputError(f"{where} has no group {group}{nearest(group, groups)}")
+                raise InputError(f"{where} has no group {group}{suggest_similar_name(group, groups)}")
             for name in groups.get(group, ()) if group else ():
                 known = hostvars[name]
                 kept = [key for key in known if key in NAMES or key.startswith("cluster_agent_")]
-                values = {key: files.plain(known[key]) for key in kept if key != "cluster_agent_bmc_password"}
+                values = {key: files.to_plain_types(known[key]) for key in kept if key != "cluster_agent_bmc_password"}
                 machines.append({"name": str(name), "role": role, "vars": values})
                 if known.get("bmc_password"):
                     passwords[str(name)] = str(known["bmc_password"])

@@ -25,5 +25,7 @@ class ActionModule(ProgressAction):
         folder = params.get("components_dir") or str(COMPONENTS)
         if isinstance(params.get("components"), list):
             places = workload_kinds.places_of_task(task_vars, self._templar.template)
-            params["components"] = workload_kinds.components(params["components"], Path(folder), places)
+            params["components"] = workload_kinds.components_with_kind_folders(
+                params["components"], Path(folder), places
+            )
         return {**params, "components_dir": folder}

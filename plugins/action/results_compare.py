@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 
 
 class ActionModule(InPlaceAction):
@@ -21,7 +21,7 @@ class ActionModule(InPlaceAction):
         """Run the module and return its result."""
         result = super().run(tmp, task_vars)
         if result.get("failed"):
-            noted(InputError(str(result.get("msg"))))
+            write_outcome_file(InputError(str(result.get("msg"))))
         else:
-            noted({"comparison": self._task.args["dest"]})
+            write_outcome_file({"comparison": self._task.args["dest"]})
         return result

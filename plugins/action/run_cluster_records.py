@@ -12,7 +12,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
@@ -25,11 +25,9 @@ class ActionModule(SeatrialAction):
         **ansible_module.RUN_DIR,
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
-        "show": {"type": "bool", "default": False},
         "say": {"type": "list", "elements": "str", "default": []},
-        "store": {"type": "str", "default": ""},
-        "named": {"type": "str", "default": ""},
-        "regain": {"type": "bool", "default": False},
+        **dict.fromkeys(("store", "named"), {"type": "str", "default": ""}),
+        **dict.fromkeys(("show", "regain"), {"type": "bool", "default": False}),
         **identify_clusters.OPTIONS,
         **ansible_module.STEP,
     }
@@ -37,20 +35,22 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return all records, each cluster once, and a line for each that has an identity."""
         run_dir = arguments["run_dir"]
-        clusters, changed = run_cluster_records.read(run_dir), False
+        clusters, changed = run_cluster_records.read_cluster_records(run_dir), False
         if arguments["named"] and not self._task.check_mode:
-            stored = cluster_metadata_store.get(arguments["store"], arguments["named"])
+            stored = cluster_metadata_store.read_cluster_entry(arguments["store"], arguments["named"])
             clusters, changed = run_cluster_records.take_over(run_dir, stored)
         if arguments["hosts"] and not self._task.check_mode:
-            values = files.plain(arguments["values"])
-            clusters, changed = run_cluster_records.update(run_dir, arguments["hosts"], values)
+            values = files.to_plain_types(arguments["values"])
+            clusters, changed = run_cluster_records.update_host_records(run_dir, arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
             access = cluster_settings.access_settings(task_vars, load_extra_vars(self._loader), self._templar.template)
             clusters, changed = run_cluster_records.replace_access(run_dir, access, Display().warning)
         if arguments["identify"]:
-            clusters, changed = identify_clusters.identify(arguments, Display().display, bool(self._task.check_mode))
-        distinct = run_cluster_records.distinct(clusters)
-        lines = [line(entry["record"], entry["hosts"]) for entry in distinct if entry["record"].get("version")]
+            display, check_mode = Display().display, bool(self._task.check_mode)
+            clusters, changed = identify_clusters.record_cluster_identities(arguments, display, check_mode)
+        distinct = run_cluster_records.distinct_clusters_with_hosts(clusters)
+        identified = [entry for entry in distinct if entry["record"].get("version")]
+        lines = [format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(text)
         if changed:

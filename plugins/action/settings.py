@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import noted
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     schedule_keywords,
@@ -41,16 +41,18 @@ class ActionModule(SeatrialAction):
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
         loader, templar, extra_vars = self._loader, self._templar, load_extra_vars(self._loader)
         try:
-            words = schedule_keywords.of_playbook(arguments["bisect"], bool(extra_vars.get("run_dir")))
+            words = schedule_keywords.bisect_keyword_of_playbook(arguments["bisect"], bool(extra_vars.get("run_dir")))
             extra = {**extra_vars, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
-            also = project_role.also(known.role, arguments["also"])
+            also = project_role.additional_entry_points(known.role, arguments["also"])
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
-                return noted(
-                    {"remote_tmp": action_base.replacement(self, extra), **session.begin(), "also": also}
+                return write_outcome_file(
+                    {"remote_tmp": action_base.replacement_remote_tmp(self, extra), **session.begin(), "also": also}
                 )  # in this order
         except InputError as error:
-            raise noted(InputError(f"{settings_layers.with_origin(error)}\nNothing was created or changed.")) from error
+            raise write_outcome_file(
+                InputError(f"{settings_layers.error_message_with_origin(error)}\nNothing was created or changed.")
+            ) from error
         return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None, "also": also}

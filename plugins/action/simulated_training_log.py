@@ -30,11 +30,15 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the log, if it has a path, and return run time and figures."""
         pods, gpus = arguments["pods"], arguments["gpus"]
-        training = training_simulation.simulate(arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"])
+        training = training_simulation.simulate_training_job(
+            arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"]
+        )
         changed = False
         if arguments["path"] and not self._task.check_mode:
-            texts = training_simulation.lines(training, arguments["model_name"], arguments["dataset_name"], pods, gpus)
-            changed = training_simulation.write(arguments["path"], texts)
+            texts = training_simulation.training_log_lines(
+                training, arguments["model_name"], arguments["dataset_name"], pods, gpus
+            )
+            changed = training_simulation.write_log_file(arguments["path"], texts)
         Step(arguments["step_dir"]).log(
             f"simulated: pods run {training.run_seconds:g} s, figures in their log {training.figures}"
         )

@@ -27,6 +27,8 @@ class ActionModule(SeatrialAction):
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
         path = run_directory.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
         if self._task._role is not None:
-            role_call.record(path, self._task._role, task_vars, self._templar.template, sys.argv, self._loader)
+            role_call.write_call_record(
+                path, self._task._role, task_vars, self._templar.template, sys.argv, self._loader
+            )
         Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")
         return {"path": str(path)}

@@ -1,6 +1,6 @@
-#!/usr/bin/python
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the files of a load on the controller, and runs the load in pods or, step by step, on the host of the task."""
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class ActionModule(ProgressAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run, continue or remove the load; return what workload_submit would have returned."""
         places = workload_kinds.places_of_task(task_vars or {}, self._templar.template)
-        request = partial(workload_files.request, arguments.get("request"), self._find_needle, places)
+        content = workload_files.submit_options_with_content
+        request = partial(content, arguments.get("request"), self._find_needle, places)
         with ansible_errors():
             if arguments.get("run_on") != remote_load.DRIVER_POD:
                 return self._on_host(arguments, request, task_vars)
             if arguments.get("request"):
-                arguments = {**arguments, "request": files.plain(request())}
+                arguments = {**arguments, "request": files.to_plain_types(request())}
         return super().execute(arguments, task_vars)
 
     def _on_host(self, arguments: dict[str, Any], request: Any, task_vars: dict[str, Any] | None) -> dict[str, Any]:
@@ -44,10 +45,10 @@ class ActionModule(ProgressAction):
             lost=lambda error: isinstance(error, AnsibleConnectionFailure),
             again=self._reset,
         )
-        call = partial(self._run_step, task_vars)
-        load = LoadOnHost(arguments, request, call, self._connection.fetch_file, retry)
+        load = LoadOnHost(arguments, request, partial(self._run_step, task_vars), self._connection.fetch_file, retry)
         if arguments.get("state") == "absent":
-            return remote_load.remove(load, Path(arguments["point_dir"]) if arguments.get("point_dir") else None)
+            point_dir = Path(arguments["point_dir"]) if arguments.get("point_dir") else None
+            return remote_load.end_and_delete_load(load, point_dir)
         step_dir = Path(arguments["step_dir"]) if arguments.get("step_dir") else None
         return remote_load.run(load, Path(arguments["point_dir"]), step_dir)
 

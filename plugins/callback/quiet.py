@@ -54,7 +54,7 @@ class CallbackModule(Default):
 
     def __init__(self) -> None:
         super().__init__()
-        self._log = terminal_output.attach()
+        self._log = terminal_output.attach_log_to_display()
         self._screen = self._display
         self._quiet = self._screen.verbosity == 0
         self._failures: list[str] = []
@@ -79,7 +79,7 @@ class CallbackModule(Default):
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that repeats the failure of another one is left out."""
-        lines = terminal_output.failure(result.result, self._origin(result))
+        lines = terminal_output.task_failure_message(result.result, self._origin(result))
         summarised = result.task.action == _RUN_STATE and result.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
         if self._quiet and not ignore_errors and not summarised:
@@ -87,7 +87,7 @@ class CallbackModule(Default):
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """Show that a host could not be reached."""
-        lines = terminal_output.failure(result.result)
+        lines = terminal_output.task_failure_message(result.result)
         super().v2_runner_on_unreachable(result)
         if self._quiet and not result.task.ignore_unreachable:
             self._fail(f"UNREACHABLE: {result.task.get_name().strip()}: {self.host_label(result)}", lines)

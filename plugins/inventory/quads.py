@@ -117,7 +117,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _cached(self, key: str) -> dict[str, Any] | None:
         entry = self._cache.get(key)
         asked = {name: self.get_option(name) for name in SERVER_AND_LEASE}
-        if not entry or entry["asked"] != asked or lab_inventory.expired(entry["lease"], time.time()):
+        if not entry or entry["asked"] != asked or lab_inventory.is_lease_expired(entry["lease"], time.time()):
             return None
         return entry
 
@@ -127,9 +127,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
         if params["lease_file"]:
             params["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), params["lease_file"])
-        client = quads_options.client({**params, "retry_time": 60})
+        client = quads_options.client_from_params({**params, "retry_time": 60})
         selector = quads_options.LeaseSelector.from_params(params)
-        content = lab_inventory.collect(client, selector, self.get_option("bmc"), self.get_option("inventory_url"))
+        content = lab_inventory.collect_lease_inventory(
+            client, selector, self.get_option("bmc"), self.get_option("inventory_url")
+        )
         return {"asked": {name: params[name] for name in SERVER_AND_LEASE}, **content}
 
     def _fill(self, content: dict[str, Any]) -> None:

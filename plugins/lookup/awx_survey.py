@@ -63,7 +63,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError(str(error)) from error
 
     def _survey(self, name: str, variables: dict[str, Any]) -> dict[str, Any]:
-        role = project_role.find(name)
-        catalogue = settings_catalogue.load(project_role.ROOT, role)
-        presets = awx.presets(role, variables, self._loader)
-        return awx.survey(role, catalogue, presets, self.get_option("settings"))
+        role = project_role.find_role(name)
+        catalogue = settings_catalogue.load_catalogue(project_role.ROOT, role)
+        presets = awx.presets_by_name(role, variables, self._loader)
+        return awx.project_survey_spec(role, catalogue, presets, self.get_option("settings"))

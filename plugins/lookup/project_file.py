@@ -55,7 +55,7 @@ class LookupModule(LookupBase):
         """Return the path of the file in each role that has it."""
         self.set_options(var_options=variables, direct=kwargs)
         try:
-            paths = [project_role.find(str(name)).folder / self.get_option("path") for name in terms]
+            paths = [project_role.find_role(str(name)).folder / self.get_option("path") for name in terms]
         except SeatrialError as error:
             raise AnsibleLookupError(str(error)) from error
         return [str(path) for path in paths if path.is_file()]

@@ -68,7 +68,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError(str(error)) from error
 
     def _one(self, name: str, variables: dict[str, Any]) -> str:
-        value = read_secret_settings.read(name, variables, os.environ, self._templar.template)
+        value = read_secret_settings.read_secret(name, variables, os.environ, self._templar.template)
         if value is None and self.get_option("required"):
-            raise read_secret_settings.missing(name, "here")
+            raise read_secret_settings.missing_secret_error(name, "here")
         return value or ""

@@ -49,6 +49,6 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one flavour for each name."""
         try:
-            return [training_flavours.load(str(name)).variables() for name in terms]
+            return [training_flavours.load_flavour(str(name)).variables() for name in terms]
         except SeatrialError as error:
             raise AnsibleLookupError(str(error)) from error

@@ -127,7 +127,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import CaptureSpec, capture
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
+    CaptureSpec,
+    capture_cluster_state,
+)
 
 
 def main() -> None:
@@ -153,7 +156,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with step.timed("other", "capture"):
-            result = capture(CaptureSpec(**{name: value for name, value in module.params.items() if name in names}))
+            result = capture_cluster_state(
+                CaptureSpec(**{name: value for name, value in module.params.items() if name in names})
+            )
         return log_result(step, module.warn, result)
 
     ansible_module.run(module, work)

@@ -151,13 +151,15 @@ def main() -> None:
         ):
             if params["expected_host"]:
                 providers.check_host(client.access, params["expected_host"])
-            cluster = describe_cluster.wait(client, params["timeout"], params["nodes_ready"], say, params["run_id"])
+            cluster = describe_cluster.wait_for_ready_cluster(
+                client, params["timeout"], params["nodes_ready"], say, params["run_id"]
+            )
             step.log(f"{client.access.server} is {cluster.version}, {cluster.nodes} nodes, {cluster.gpus} GPUs")
             return {
                 "changed": False,
                 "cluster": cluster.record(),
-                "kinds": describe_cluster.kinds(client, params["kinds"]),
-                "namespaces": describe_cluster.namespaces(client, params["namespaces"]),
+                "kinds": describe_cluster.check_kinds_exist(client, params["kinds"]),
+                "namespaces": describe_cluster.read_namespace_runs(client, params["namespaces"]),
                 "missing_secrets": describe_cluster.missing_secrets(client, params["secrets"]),
                 "nodes_ready": cluster.nodes_ready,
                 "server": client.access.server,

@@ -168,10 +168,10 @@ def main() -> None:
             return lock_session.lock_info(*(module.params[name] for name in ("kubeconfig", "context", "namespace")))
         spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
-            return lock_session.acquire(
+            return lock_session.acquire_cluster_lock(
                 spec, step, step.reporter(module.params["progress_file"], "lock"), module.check_mode
             )
-        result = lock_session.release(spec, module.check_mode, module.params["unreachable"] == "fail")
+        result = lock_session.release_cluster_lock(spec, module.check_mode, module.params["unreachable"] == "fail")
         step.log(result["msg"])
         if result["warning"]:
             module.warn(result["warning"])

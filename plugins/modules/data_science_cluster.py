@@ -120,7 +120,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai.data_science_cluster import (
     DataScienceSpec,
-    ensure,
+    ensure_cluster_state,
 )
 
 
@@ -151,7 +151,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rhoai")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "rhoai"):
-            return ensure(client, wanted, params["state"], step, say, module.check_mode)
+            return ensure_cluster_state(client, wanted, params["state"], step, say, module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -154,9 +154,9 @@ def main() -> None:
 
 def _found(params: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:
     if not params["kubeconfig"]:
-        return doctor_checks.foresee(spec)
+        return doctor_checks.estimate_without_cluster(spec)
     with Client.from_kubeconfig(params["kubeconfig"], params["context"], 30.0) as client:
-        return doctor_checks.examine(client, spec)
+        return doctor_checks.run_cluster_checks(client, spec)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,9 @@ def main() -> None:
         required_if=[("target", "s3", ["url"]), ("target", "opensearch", ["url"])],
         required_together=[("access_key", "secret_key")],
     )
-    ansible_module.run(module, lambda step: log_result(step, module.warn, export_run.export(module.params, step)))
+    ansible_module.run(
+        module, lambda step: log_result(step, module.warn, export_run.run_export_module(module.params, step))
+    )
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ def main() -> None:
     params = module.params
     shape = fake_nodes.NodeShape(**{name: params[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
     labels = {name: str(value) for name, value in params["labels"].items()}
-    permission = fake_nodes.Permission(
+    permission = fake_nodes.FakeNodePermission(
         params["real_cluster"], params["beside_workloads"], params["kwok_image"], params["kwok_stages"]
     )
     operator = OperatorSpec(

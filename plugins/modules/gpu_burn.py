@@ -124,14 +124,14 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "gpu burn-in")
         names = ("namespace", "run_id", "seconds", "image", "command", "timeout")
-        burn = gpu_burn.Burn(**{name: params[name] for name in names})
+        burn = gpu_burn.GpuBurnSpec(**{name: params[name] for name in names})
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("wait", "burn-in"):
             gpus = gpu_burn.run(client, burn, say)
         if step.path is not None:
             document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": gpus}
             files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
         gpu_burn.check_results(gpus)
-        text = gpu_burn.summary(gpus, burn.seconds)
+        text = gpu_burn.format_summary(gpus, burn.seconds)
         say(text)
         return {"changed": False, "gpus": gpus, "summary": text}
 

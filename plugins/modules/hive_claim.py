@@ -130,12 +130,12 @@ def main() -> None:
         say = step.reporter(params["progress_file"], "hive")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
             if params["state"] == "absent":
-                return {"changed": hive_claim.release(client, spec, module.check_mode)}
-            changed = hive_claim.claim(client, spec, module.check_mode)
+                return {"changed": hive_claim.delete_cluster_claim(client, spec, module.check_mode)}
+            changed = hive_claim.create_cluster_claim(client, spec, module.check_mode)
             if params["state"] == "claimed" or module.check_mode:
                 return {"changed": changed}
             with step.timed("cluster", "claim"):
-                cluster = hive_claim.wait(client, spec, Path(params["dest"]), say)
+                cluster = hive_claim.wait_for_claimed_cluster(client, spec, Path(params["dest"]), say)
             return {"changed": changed, "deployment": cluster.pop("deployment"), "cluster": cluster}
 
     ansible_module.run(module, work)

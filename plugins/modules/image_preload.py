@@ -137,7 +137,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "image")
-        wanted = image_preload.Preload(
+        wanted = image_preload.ImagePreloadSpec(
             params["namespace"],
             params["image"],
             params["run_id"],
@@ -149,7 +149,7 @@ def main() -> None:
         )
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
             if module.check_mode:
-                names = image_preload.nodes_of(client, wanted)
+                names = image_preload.matching_node_names(client, wanted)
                 return {"changed": True, "summary": f"{params['image']} would be pulled on {', '.join(names)}"}
             step.manifest("image_preload", [wanted.manifest()])
             with step.timed("wait", "pulls"):

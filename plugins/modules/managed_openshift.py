@@ -114,14 +114,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.opens
     install_config,
     openshift_options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import (
+    ManagedClusterTools,
+)
 
 
-def do(manager: Manager, params: dict[str, Any]) -> dict[str, Any]:
+def do(manager: ManagedClusterTools, params: dict[str, Any]) -> dict[str, Any]:
     """Bring the cluster to the state; return the module's result."""
     manager.log_in()
     if params["state"] == "begun":
-        tags = install_config.tags(params["settings"], params["expires"], params["owner"])
+        tags = install_config.cloud_resource_tags(params["settings"], params["expires"], params["owner"])
         return {"changed": manager.create(params["settings"], tags, params["expires"])}
     if params["state"] == "ready":
         cluster = manager.await_ready(params["timeout"])
@@ -162,7 +164,7 @@ def main() -> None:
         programs = {name: params[name] for name in ("rosa", "ocm")}
         environment = {name: str(value) for name, value in params["environment"].items() if value not in (None, "")}
         where = (params["flavour"], params["name"], params["run_id"], Path(params["install_dir"]), programs)
-        manager = Manager(*where, params["token"], environment, say, params["interval"])
+        manager = ManagedClusterTools(*where, params["token"], environment, say, params["interval"])
         with step.timed("cluster", f"{params['flavour']} {params['state']}"):
             return do(manager, params)
 

@@ -121,9 +121,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
 def server_of(params: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
     """Return the server to query while a context is open. Raises InputError, AccessError."""
     if params["from_dump"]:
-        return metrics_dump.serving(params["run_dir"], params["program"] or "")
+        return metrics_dump.run_prometheus_on_dump(params["run_dir"], params["program"] or "")
     return nullcontext(
-        prometheus.named(params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"])
+        prometheus.find_prometheus_server(
+            params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"]
+        )
     )
 
 
@@ -148,7 +150,7 @@ def main() -> None:
     def capture(step: Step) -> dict[str, Any]:
         params = module.params
         with step.timed("results", "metrics"), server_of(params) as server:
-            result = capture_metrics.capture(
+            result = capture_metrics.capture_metrics_of_points(
                 params["run_dir"],
                 server,
                 params["queries"],

@@ -130,9 +130,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         with step.timed("results", "metrics dump"):
-            result = metrics_dump.dump(
+            result = metrics_dump.write_metrics_dump(
                 params["run_dir"],
-                prometheus.named(
+                prometheus.find_prometheus_server(
                     params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"]
                 ),
                 params["limit_bytes"],

@@ -89,7 +89,7 @@ def main() -> None:
 
     def work(_step: Step) -> dict[str, Any]:
         project = new_project.NewProject(params["name"], params["collection"], Path(params["root"]))
-        return new_project.write(project, Path(params["skeletons"]), module.check_mode)
+        return new_project.write_project_files(project, Path(params["skeletons"]), module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -214,7 +214,7 @@ def main() -> None:
 
     def notify(step: Step) -> dict[str, Any]:
         with step.timed("results", "messages"):
-            result = send_messages.send(module.params)
+            result = send_messages.send_notifications(module.params)
         return log_result(step, module.warn, result)
 
     ansible_module.run(module, notify)

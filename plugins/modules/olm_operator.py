@@ -227,10 +227,10 @@ def main() -> None:
                     **{name: params[name] for name in remove_operators.RemovalSpec.__dataclass_fields__}
                 )
                 with step.timed("cleanup", "operators"):
-                    return remove_operators.remove(client, removal, say, module.check_mode)
+                    return remove_operators.remove_operators(client, removal, say, module.check_mode)
             operators = specs.read_operators(params["operators"])
             with step.timed("cluster", "operators"):
-                return install.install(
+                return install.install_operators(
                     client,
                     operators,
                     params["run_id"],

@@ -111,7 +111,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.opens
     openshift_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.installer_commands import (
-    Installer,
+    OpenshiftInstaller,
 )
 
 MACHINE = {
@@ -133,17 +133,19 @@ def render(params: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str,
     results: dict[str, Any] = {"machines": [], "rendezvous": ""}
     documents: dict[str, dict[str, Any]] = {}
     if not providers.PROVIDERS[params["provider"]].bare_metal:
-        tags = install_config.tags(settings, params["expires"], params["owner"])
-        config = install_config.ipi(settings, params["name"], tags)
+        tags = install_config.cloud_resource_tags(settings, params["expires"], params["owner"])
+        config = install_config.cloud_install_config(settings, params["name"], tags)
     else:
         machines = [
-            bare_metal_hosts.read(machine["name"], machine["role"], machine["vars"], settings)
+            bare_metal_hosts.read_host_from_inventory(machine["name"], machine["role"], machine["vars"], settings)
             for machine in params["machines"]
         ]
-        config = install_config.agent(settings, params["name"], *bare_metal_hosts.check_set(machines))
+        config = install_config.bare_metal_install_config(
+            settings, params["name"], *bare_metal_hosts.check_set(machines)
+        )
         agent = bare_metal_hosts.agent_config(machines, settings, params["name"])
         documents["agent-config.yaml"] = agent
-        addresses = bare_metal_hosts.addressed(machines, settings)
+        addresses = bare_metal_hosts.assign_addresses(machines, settings)
         results["rendezvous"] = agent["rendezvousIP"]
         results["machines"] = [
             {
@@ -161,7 +163,7 @@ def render(params: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str,
         ]
         if unreachable:
             raise InputError(f"{unreachable[0]}: bmc_address or bmc_user is missing in the inventory")
-    documents["install-config.yaml"] = install_config.with_secrets(config, params["pull_secret"], params["ssh_key"])
+    documents["install-config.yaml"] = install_config.add_secrets(config, params["pull_secret"], params["ssh_key"])
     return documents, results
 
 
@@ -184,12 +186,12 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         documents, results = render(module.params)
-        installer = Installer("openshift-install", Path(module.params["install_dir"]), {})
+        installer = OpenshiftInstaller("openshift-install", Path(module.params["install_dir"]), {})
         before = installer.configure(documents, module.check_mode)
-        after = {name: files.plain(document) for name, document in documents.items()}
+        after = {name: files.to_plain_types(document) for name, document in documents.items()}
         diff = {
-            "before": {name: install_config.shown(document) for name, document in before.items()},
-            "after": {name: install_config.shown(document) for name, document in after.items()},
+            "before": {name: install_config.hide_secrets(document) for name, document in before.items()},
+            "after": {name: install_config.hide_secrets(document) for name, document in after.items()},
         }
         for name, document in diff["after"].items():
             step.manifest(name.removesuffix(".yaml"), [document])

@@ -103,12 +103,12 @@ def main() -> None:
 
     def work(_step: Step) -> dict[str, Any]:
         if params["state"] == "absent":
-            stopped = installer_process.stop(folder, 2.0)
+            stopped = installer_process.stop_processes_of_folder(folder, 2.0)
             there = folder.exists()
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
         address = params["address"] or boot_image_server.own_address(params["towards"])
-        port, started = boot_image_server.start(folder, address, params["port"], params["lifetime"])
+        port, started = boot_image_server.start_image_server(folder, address, params["port"], params["lifetime"])
         return {"changed": started, "url": f"http://{address}:{port}"}
 
     ansible_module.run(module, work)

@@ -168,7 +168,7 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "openshift-install")
         with step.timed("cluster", f"openshift-install {params['state']}"):
-            return install_steps.do(
+            return install_steps.run_install_step(
                 params["state"], {**params, "install_dir": Path(params["install_dir"])}, say, step.path
             )
 

@@ -167,7 +167,7 @@ def main() -> None:
         say = step.reporter(params["progress_file"], "logs")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("logs"):
             result = pod_logs.LogCollection(client, spec, say).run()
-        text = pod_logs.text(result)
+        text = pod_logs.format_collection_result(result)
         if params["which"] != "none":
             say(text)
         # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.

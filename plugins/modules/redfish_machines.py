@@ -94,9 +94,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "redfish_machines")
-        bmcs = machine_fleet.bmcs(params)
+        bmcs = machine_fleet.bmcs_from_params(params)
         with step.timed("cluster", f"machines {params['state']}"):
-            machines, changed = machine_fleet.bring(bmcs, params["state"], params["image"], params, say)
+            machines, changed = machine_fleet.set_machine_states(bmcs, params["state"], params["image"], params, say)
         return {"changed": changed, "machines": machines}
 
     ansible_module.run(module, work)

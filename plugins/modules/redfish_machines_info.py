@@ -71,7 +71,10 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "redfish_machines_info")
-        return {"changed": False, "machines": machine_fleet.read(machine_fleet.bmcs(params), params, say)}
+        return {
+            "changed": False,
+            "machines": machine_fleet.read_machine_states(machine_fleet.bmcs_from_params(params), params, say),
+        }
 
     ansible_module.run(module, work)
 

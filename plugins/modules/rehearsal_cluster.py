@@ -178,7 +178,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     SHARED_OPTIONS,
-    Options,
+    RehearsalOptions,
 )
 
 
@@ -206,9 +206,9 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rehearsal")
-        options = Options.of({**params, "started": processes.began(os.getpid())})
+        options = RehearsalOptions.of({**params, "started": processes.start_time_of(os.getpid())})
         with step.timed("cluster", f"rehearsal {params['state']}"):
-            return cluster_lifecycle.bring(options, params["state"], say, module.check_mode)
+            return cluster_lifecycle.set_cluster_state(options, params["state"], say, module.check_mode)
 
     ansible_module.run(module, work)
 

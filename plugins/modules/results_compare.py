@@ -128,7 +128,7 @@ def main() -> None:
         history_settings.check_sources(request.sources, (params["history_opensearch"] or {}).get("url", ""))
         history_settings.check_runs(request.most)
         rules = ComparisonRules(request, history_settings.settings_from_params(params), params["judged"])
-        result = compare_runs.compare(
+        result = compare_runs.write_run_comparison(
             params["run_dirs"], params["dest"], params["definitions"], params["template"], rules
         )
         return log_result(step, module.warn, result)

@@ -93,7 +93,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
@@ -113,19 +113,19 @@ def main() -> None:
     )
 
     def download(url: str, folder: Path) -> None:
-        s3.download(export_run.s3_location(module.params, url), folder)
+        s3.download_objects_to_folder(export_run.s3_location(module.params, url), folder)
 
     def fetch(step: Step) -> dict[str, Any]:
         params = module.params
         rows = []
         for source in params["sources"]:
-            kept = fetch_run.with_timelines(source) if params["keep_directories"] else None
-            fetched = kept or fetch_run.fetch(
+            kept = fetch_run.directory_if_timelines_complete(source) if params["keep_directories"] else None
+            fetched = kept or fetch_run.fetch_run_directory(
                 source, Path(params["dest"]), download, params["ca_file"] or "", params["suffix"]
             )
-            run = run_reader.read(fetched.path)
+            run = run_reader.read_run_directory(fetched.path)
             if run.record and kept is None:
-                note = {"source": source, "at": stamp(), "migrated": fetched.migrated}
+                note = {"source": source, "at": format_utc_timestamp(), "migrated": fetched.migrated}
                 files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": note})
             role = str(run.record.get("role") or run.record.get("project") or "")
             row = {"path": str(fetched.path), "run": run.id, "role": role, "source": source}

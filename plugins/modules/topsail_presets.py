@@ -88,7 +88,9 @@ def main() -> None:
     params = module.params
 
     def work(_step: Step) -> dict[str, Any]:
-        return write_presets.write(Path(params["src"]), Path(params["dest"]), params["presets"], module.check_mode)
+        return write_presets.write_presets_file(
+            Path(params["src"]), Path(params["dest"]), params["presets"], module.check_mode
+        )
 
     ansible_module.run(module, work)
 

@@ -149,15 +149,18 @@ def main() -> None:
     params = module.params
 
     def work(step: Step) -> dict[str, Any]:
-        log_format, settings = LogFormat.of(params["log_format"]), training_log.numbers(params["settings"])
+        log_format, settings = (
+            LogFormat.of(params["log_format"]),
+            training_log.finite_numbers_by_name(params["settings"]),
+        )
         folder = params["logs_dir"] or Path(params["point_dir"]) / "logs"
         with step.timed("logs", "training figures"):
             logs = (
-                training_rows.logs_in(folder)
+                training_rows.find_logs_in_folder(folder)
                 if params["pods"] is None
-                else training_rows.logs_of(params["pods"], folder)
+                else training_rows.logs_from_pod_logs(params["pods"], folder)
             )
-            changed, rows = training_rows.write(
+            changed, rows = training_rows.write_training_rows(
                 params["point_dir"],
                 logs,
                 log_format,
@@ -165,13 +168,17 @@ def main() -> None:
                 params["real_nodes"],
                 settings,
             )
-        text = training_rows.text(rows)
+        text = training_rows.format_summary_sentence(rows)
         if rows:
             step.reporter(params["progress_file"], "training")(text)
         errors = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
-        unexpected = training_rows.unexpected(rows, log_format.expected_of(settings))
-        findings = {"errors": errors, "unexpected": unexpected, "unchecked": training_rows.unchecked(rows)}
-        findings |= training_rows.summary(rows)
+        unexpected = training_rows.unexpected_figures(rows, log_format.expected_of(settings))
+        findings = {
+            "errors": errors,
+            "unexpected": unexpected,
+            "unchecked": training_rows.describe_unchecked_trainings(rows),
+        }
+        findings |= training_rows.summarize_figures(rows)
         return {"changed": changed, "summary": text, **findings}
 
     ansible_module.run(module, work)

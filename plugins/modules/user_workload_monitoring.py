@@ -100,7 +100,7 @@ def main() -> None:
             if params["state"] == "present":
                 changed = user_workload_monitoring.switch_on(client, path, params["timeout"], say, diff, check)
             else:
-                changed = user_workload_monitoring.restore(client, path, diff, check)
+                changed = user_workload_monitoring.restore_monitoring_config(client, path, diff, check)
         return {"changed": changed, "diff": diff.shown()}
 
     ansible_module.run(module, work)

@@ -249,7 +249,11 @@ def main() -> None:
         },
         required_if=[("state", "present", ["kubeconfig"]), ("run_on", DRIVER_POD, ["driver_kubeconfig", "point_dir"])],
     )
-    run = load_in_pods.apply if module.params["run_on"] == DRIVER_POD else detached_load.apply
+    run = (
+        load_in_pods.apply_requested_state
+        if module.params["run_on"] == DRIVER_POD
+        else detached_load.apply_workload_step
+    )
     ansible_module.run(module, lambda step: run(module.params, step))
 
 

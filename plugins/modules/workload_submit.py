@@ -241,10 +241,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import LoadRunner
 
 
 def main() -> None:
@@ -255,13 +255,13 @@ def main() -> None:
     )
 
     def work(step: Step) -> dict[str, Any]:
-        request, progress = LoadSpec.from_params(module.params), Progress(module.params["progress_file"], step)
+        request, progress = LoadSpec.from_params(module.params), ProgressLog(module.params["progress_file"], step)
         if request.clients > 1 and request.client is None and not module.check_mode:
             # Imported only if needed: most loads have one client.
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 
             return local_clients.run(module.params, request, step, progress)
-        load = Load(request, step, progress)
+        load = LoadRunner(request, step, progress)
         return load.check() if module.check_mode else load.run()
 
     ansible_module.run(module, work)

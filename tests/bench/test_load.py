@@ -146,7 +146,7 @@ def test_decoding_of_events_beside_json(table: Table, monkeypatch: pytest.Monkey
     for number in range(PAIRS):
         for name in sorted(measured, reverse=number % 2 == 0):
             with monkeypatch.context() as patch:
-                patch.setattr(needed_fields, "library", lambda name=name: name)
+                patch.setattr(needed_fields, "json_decoder_package", lambda name=name: name)
                 measured[name].append(watch_lines.cost(events))
     assert all(rows == measured["msgspec"][0][2] for runs in measured.values() for _decode, _rest, rows in runs)
     decode, whole = (median(one[0] for one in measured[name]) / len(events) * 1e6 for name in ("msgspec", "json"))

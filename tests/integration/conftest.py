@@ -84,11 +84,11 @@ def world(rehearsal: support.Rehearsal, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster_lifecycle.Options]]:
+def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster_lifecycle.RehearsalOptions]]:
     """Make options of instances that belong to one test, which may stop and break them; they are gone afterwards."""
-    made: list[cluster_lifecycle.Options] = []
+    made: list[cluster_lifecycle.RehearsalOptions] = []
 
-    def make(name: str, **more: Any) -> cluster_lifecycle.Options:
+    def make(name: str, **more: Any) -> cluster_lifecycle.RehearsalOptions:
         made.append(support.options(rehearsal_folder, name, **more))
         return made[-1]
 

@@ -14,7 +14,10 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import dynamic_objects, run_diff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import CaptureSpec, capture
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
+    CaptureSpec,
+    capture_cluster_state,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 CANARY = f"canary-{secrets.token_hex(8)}"
@@ -106,7 +109,7 @@ def test_a_capture_keeps_what_explains_a_point_and_no_secret(
     spec = CaptureSpec(
         rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="after point 001", secrets={"word": CANARY}
     )
-    result = capture(spec)
+    result = capture_cluster_state(spec)
     assert result["warnings"] == []
     folder = tmp_path / "capture" / "01-point-001"
     assert result["path"] == str(folder)
@@ -128,35 +131,41 @@ def test_a_capture_keeps_what_explains_a_point_and_no_secret(
     assert files.read_json(tmp_path / "points" / "001" / "ran.json")["nodes"]["count"] == len(state["nodes"])
     text = everything(tmp_path / "capture")
     assert CANARY not in text and '"kind":"Secret"' not in text
-    again = capture(spec)
+    again = capture_cluster_state(spec)
     assert Path(again["path"]).name == "02-point-001"
 
 
 def test_limits_cut_a_capture_and_are_noted(client: Client, rehearsal: Any, run_id: str, tmp_path: Path) -> None:
     point_of(tmp_path, run_id)
     job(client, run_id, f"{run_id}-0")
-    result = capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", limit_bytes=10))
+    result = capture_cluster_state(
+        CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", limit_bytes=10)
+    )
     written = {one["file"]: one for one in files.read_json(tmp_path / "capture/index.json")["captures"][0]["files"]}
     assert written["state.json"]["bytes"] > 10, "the state is always whole"
     assert (written["workloads-pytorchjob.jsonl"]["objects"], written["workloads-pytorchjob.jsonl"]["of"]) == (0, 1)
-    late = capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", seconds=0.000001))
+    late = capture_cluster_state(
+        CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, point="001", why="x", seconds=0.000001)
+    )
     assert any("the time of the capture, 1e-06 s, is over" in one for one in late["warnings"]), late["warnings"]
     assert result["ran"]["nodes"]["count"] > 0
-    capture(CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, why="after a failure", cluster="driver"))
+    capture_cluster_state(
+        CaptureSpec(rehearsal.kubeconfig, str(tmp_path), run_id, why="after a failure", cluster="driver")
+    )
     entry = files.read_json(tmp_path / "capture/index.json")["captures"][-1]
     assert (entry["folder"], entry["cluster"]) == ("03-after-a-failure-driver", "driver")
 
 
 def test_the_dynamic_client_reads_any_kind_and_says_why_it_cannot(rehearsal: Any, tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
-    with dynamic_objects.opened(rehearsal.kubeconfig, "", deadline) as dynamic:
+    with dynamic_objects.open_dynamic_client(rehearsal.kubeconfig, "", deadline) as dynamic:
         namespaces = [one["metadata"]["name"] for page in dynamic.pages("v1", "Namespace") for one in page]
         assert "kube-system" in namespaces
         assert list(dynamic.pages("example.com/v1", "Nothing")) == [[]]
     broken = tmp_path / "kubeconfig"
     text = Path(rehearsal.kubeconfig).read_text(encoding="utf-8")
     broken.write_text(text.replace("server: https://127.0.0.1:", "server: https://127.0.0.1:1"), encoding="utf-8")
-    with pytest.raises(SeatrialError), dynamic_objects.opened(str(broken), "", deadline) as dynamic:
+    with pytest.raises(SeatrialError), dynamic_objects.open_dynamic_client(str(broken), "", deadline) as dynamic:
         list(dynamic.pages("v1", "Namespace"))
 
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import CleanupTimeout, Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import CleanupTimeout, RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
 RUN = "perfscale.seatrial/run"
@@ -80,7 +80,7 @@ def test_everything_of_a_run_goes_and_nothing_else(client: Client, run_id: str) 
     wait_for(client, "v1", "Pod", run_id, 10)
     wait_for(client, "v1", "Pod", other, 10)
 
-    sweep = Sweep(client, run_id)
+    sweep = RunCleanup(client, run_id)
     outcome = sweep.clean(timeout=240)
 
     assert (
@@ -96,14 +96,14 @@ def test_everything_of_a_run_goes_and_nothing_else(client: Client, run_id: str) 
         }.items()
     )
     assert outcome.handed_over == [] and outcome.unlisted == []
-    assert Sweep(client, run_id).find() == []
+    assert RunCleanup(client, run_id).find() == []
     assert not exists(client, "v1", "Namespace", run_id)
     assert exists(client, "v1", "ConfigMap", "theirs", other) and exists(
         client, "v1", "ConfigMap", "of-another-run", other
     )
     # The operator's Services have no label of ours: they go with the jobs that own them, before "gone" is said.
     assert client.list(client.kind("v1", "Service"), other)[0] == []
-    assert Sweep(client, run_id).clean(timeout=240).deleted == {}
+    assert RunCleanup(client, run_id).clean(timeout=240).deleted == {}
     client.delete(client.kind("v1", "Namespace"), other)
 
 
@@ -112,7 +112,7 @@ def test_a_namespace_with_somebody_elses_objects_stays(client: Client, run_id: s
     client.create(labelled(run_id, "ConfigMap", "ours", run_id))
     client.create(labelled("", "ConfigMap", "precious", run_id))
     said: list[str] = []
-    outcome = Sweep(client, run_id, say=said.append).clean(timeout=240)
+    outcome = RunCleanup(client, run_id, say=said.append).clean(timeout=240)
     assert outcome.handed_over == [f"Namespace {run_id}"] and outcome.deleted == {"ConfigMap": 1}
     assert exists(client, "v1", "ConfigMap", "precious", run_id)
     assert not exists(client, "v1", "ConfigMap", "ours", run_id)
@@ -128,13 +128,13 @@ def test_what_a_finalizer_holds_is_named_and_goes_when_it_is_let_go(client: Clie
     held["metadata"]["finalizers"] = ["example.com/hold"]
     client.create(held)
     with pytest.raises(CleanupTimeout, match=r"1 ConfigMap: .*held by finalizer example.com/hold") as caught:
-        Sweep(client, run_id).clean(timeout=1)
+        RunCleanup(client, run_id).clean(timeout=1)
     assert caught.value.left == {"ConfigMap": 1}
     with pytest.raises(SeatrialError, match="still has 1 ConfigMap"):
-        run_cleanup.verify(Sweep(client, run_id))
+        run_cleanup.verify_nothing_left(RunCleanup(client, run_id))
     path = client.kind("v1", "ConfigMap").path("default", run_id)
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-    assert Sweep(client, run_id).clean(timeout=240).left == {}
+    assert RunCleanup(client, run_id).clean(timeout=240).left == {}
 
 
 def test_objects_that_are_made_meanwhile_go_too(client: Client, run_id: str) -> None:
@@ -151,26 +151,26 @@ def test_objects_that_are_made_meanwhile_go_too(client: Client, run_id: str) -> 
 
     thread = threading.Thread(target=late)
     thread.start()
-    outcome = Sweep(client, run_id).clean(timeout=240)
+    outcome = RunCleanup(client, run_id).clean(timeout=240)
     thread.join()
-    assert outcome.deleted == {"ConfigMap": 2} and Sweep(client, run_id).find() == []
+    assert outcome.deleted == {"ConfigMap": 2} and RunCleanup(client, run_id).find() == []
 
 
 def test_nodes_can_be_kept(client: Client, run_id: str) -> None:
     client.create(labelled(run_id, "Node", run_id))
     client.create(labelled(run_id, "ConfigMap", run_id, "default"))
-    outcome = Sweep(client, run_id, keep_nodes=True).clean(timeout=240)
+    outcome = RunCleanup(client, run_id, keep_nodes=True).clean(timeout=240)
     assert outcome.kept == {"Node": 1} and outcome.deleted == {"ConfigMap": 1}
     assert exists(client, "v1", "Node", run_id)
-    assert Sweep(client, run_id).clean(timeout=240).deleted == {"Node": 1}
+    assert RunCleanup(client, run_id).clean(timeout=240).deleted == {"Node": 1}
 
 
 def test_only_the_kinds_that_were_named_go(client: Client, run_id: str) -> None:
     client.create(labelled(run_id, "ConfigMap", run_id, "default"))
     client.create(labelled(run_id, "Secret", run_id, "default"))
-    assert Sweep(client, run_id, kinds=["Secret"]).clean(timeout=240).deleted == {"Secret": 1}
+    assert RunCleanup(client, run_id, kinds=["Secret"]).clean(timeout=240).deleted == {"Secret": 1}
     assert exists(client, "v1", "ConfigMap", run_id, "default")
-    assert Sweep(client, run_id).clean(timeout=240).deleted == {"ConfigMap": 1}
+    assert RunCleanup(client, run_id).clean(timeout=240).deleted == {"ConfigMap": 1}
 
 
 def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_path: Path, rehearsal: Any) -> None:

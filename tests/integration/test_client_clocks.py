@@ -15,9 +15,9 @@ import drive_workload
 import pytest
 import rehearsal as support
 import wrong_clock_client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     ClockOffset,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from load_bench import REAL_TEMPLATE
 from load_world import World, world_on
@@ -73,16 +73,16 @@ def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch
     programs = [wrong_clock_client.interpreter(world.folder / f"python-{n}", one) for n, one in enumerate(clocks)]
     start = local_clients.start_client
 
-    def start_client(given: Mapping[str, Any], request: LoadSpec, plan: Plan, number: int) -> bool:
+    def start_client(given: Mapping[str, Any], request: LoadSpec, plan: WorkloadPlan, number: int) -> bool:
         with pytest.MonkeyPatch.context() as on_that_machine:
             on_that_machine.setattr(sys, "executable", programs[number])
             return start(given, request, plan, number)
 
     patch.setattr(local_clients, "start_client", start_client)
-    return local_clients.run(given, LoadSpec.from_params(given), Step(None), Progress(None))
+    return local_clients.run(given, LoadSpec.from_params(given), Step(None), ProgressLog(None))
 
 
-def missed(table: Table, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:
+def missed(table: TimelineTable, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:
     """Return the intervals outside of which the write was, as the clock of the timeline shows its times."""
     found = []
     for stage in STAGES:
@@ -100,7 +100,7 @@ def misjudged(folder: Path, clocks: Sequence[WrongClock]) -> list[float]:
 
     The moments at which its own writes were sent and answered: what the other clock showed then is known exactly.
     """
-    inputs = point_reader.read(folder)
+    inputs = point_reader.read_point_inputs(folder)
     joined = ClientClocks(inputs)
     reference = clocks[int(joined.reference.partition("@")[0])]
     found = []
@@ -138,8 +138,8 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
         )
         assert found["counts"]["succeeded"] == COUNT, found["msg"]
         truth = audit_truth.stages_of_jobs(audit_log, world.run_id)
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
-        joined = ClientClocks(point_reader.read(world.point_dir))
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        joined = ClientClocks(point_reader.read_point_inputs(world.point_dir))
         reference = int(joined.reference.partition("@")[0])
         wrong = missed(table, truth, clocks[reference])
         of = COUNT * len(STAGES)
@@ -156,10 +156,10 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
         assert wrong == [] and table.contradictions == {}
         assert misjudged(world.point_dir, clocks) == []
         if drift <= MAX_DRIFT:  # the server's clock is the true one
-            narrow = timeline_builder.build(world.point_dir, world.run_id, "001", audit_log=audit_log)
+            narrow = timeline_builder.build_timeline(world.point_dir, world.run_id, "001", audit_log=audit_log)
             assert missed(narrow, truth, clocks[reference]) == []
             assert narrow.contradictions == {} and narrow.header["notes"] == []
         monkeypatch.setattr(client_clocks, "ClockOffset", NoOffset)
-        naive = timeline_builder.build(world.point_dir, world.run_id, "001")
+        naive = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         others = COUNT * (CLIENTS - 1) // CLIENTS
         assert len(missed(naive, truth, clocks[reference])) == others * len(STAGES), "the audit log shows wrong times"

@@ -41,7 +41,7 @@ class Round:
     def __init__(self, world: World, cluster: BreakableCluster, chance: random.Random) -> None:
         self.world, self.cluster, self.chance = world, cluster, chance
         given = drive_workload.defaults({**world.options, **LOAD}, load_spec.SUBMIT)
-        self.parts = local_clients.directories(LoadSpec.from_params(given))
+        self.parts = local_clients.client_directories(LoadSpec.from_params(given))
         self.call = world.start("submit", **LOAD)
 
     def wait_for_a_moment(self) -> None:
@@ -155,7 +155,7 @@ def test_each_workload_is_created_once_and_accounted_for(
         assert sorted(told) == wanted and set(told.values()) == {1}, [name for name, times in told.items() if times > 1]
         seen = {row["index"] for row in world.rows("observations", "event")}
         assert seen == set(range(COUNT)), "a workload was never seen"
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         assert Counter(table.outcome) == {"unfinished": COUNT} and table.contradictions == {}
         assert not (world.point_dir / "clients" / world.run_id).exists(), "what was joined is left"
 

@@ -58,7 +58,7 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
         if row["type"] == "event":
             seen.setdefault(client, set()).add(row["index"] % CLIENTS)
     assert seen == {0: {0}, 1: {1}, 2: {2}}, "each client samples what it sent"
-    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 61} and table.contradictions == {}
     for entry in table.header["clocks"]:
         low, high = entry["offset"]
@@ -73,7 +73,7 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
 def begun(world: World, load: dict[str, Any], workloads: int) -> tuple[subprocess.Popen[str], list[LoadDirectory]]:
     """Start a load; return its process and the directories of its clients once there are so many workloads."""
     call = world.start("submit", **load)
-    parts = local_clients.directories(request_of(world, **load))
+    parts = local_clients.client_directories(request_of(world, **load))
     deadline = time.monotonic() + 120
     while len(world.names()) < workloads:
         assert time.monotonic() < deadline and call.poll() is None, call.communicate()
@@ -156,5 +156,5 @@ def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world:
     assert set(sessions.values()) == {2} and set(boots.values()) == {boot_id()}
     assert first[1] > resumed, "no clock relates it to the start: it continues with the first missing workload"
     assert first[0] < resumed and first[2] < resumed, "the others follow the common schedule, and are late"
-    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 90} and table.contradictions == {}

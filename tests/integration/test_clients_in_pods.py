@@ -155,7 +155,7 @@ def test_whoever_is_killed_each_workload_is_created_once_and_accounted_for(
     rows = [row for row in files.read_lines(load.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert sorted(final(rows)) == load.wanted() and set(final(rows).values()) == {1}
     assert set(Counter(row["outcome"] for row in rows)) <= {"created", "already_mine", "retry", "ambiguous"}
-    table = timeline_builder.build(load.point, world.run_id, "001")
+    table = timeline_builder.build_timeline(load.point, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": COUNT} and table.contradictions == {}
     load.require_nothing_left()
 
@@ -181,7 +181,7 @@ def test_the_workloads_of_a_client_that_is_lost_are_named(world: World, tmp_path
     assert told in result["stopped"] and " ".join(told.split()) in load.said()
     named = result["stopped"].removeprefix(told).removesuffix(", …").split(", ")
     assert named and set(named) <= set(unknown) and (len(named) == len(unknown) or len(named) == 10)
-    table = timeline_builder.build(load.point, world.run_id, "001")
+    table = timeline_builder.build_timeline(load.point, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": COUNT - len(unknown), "lost": len(unknown)}
     load.require_nothing_left()
 

@@ -210,14 +210,14 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
     data = Path(rehearsal.info["data_dir"])
     words = ["-e", f"rehearsal_name={data.name}", "-e", f"rehearsal_data_dir={data.parent}"]
     words += ["-e", "fake_gpu_pool=c-nodes", "-e", "fake_gpu_nodes=1"]
-    lock_session.acquire(another, Step(None), lambda _text: None)
+    lock_session.acquire_cluster_lock(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *words, "-e", "cluster_lock_timeout=1")
         assert done.code == 2 and "was not free within 1 s" in done.flat(), done.output
         assert list(lab.run_dir.glob("*__fake_gpu__*")) == []
         assert "nodes" not in lab.clusters["sutest"], "nobody counted them"
     finally:
-        lock_session.release(another)
+        lock_session.release_cluster_lock(another)
     done = lab.run("acquire,release", *words)
     assert done.code == 0, done.output
     assert lab.clusters["sutest"]["objects"] is True, "they are held until a clean-up has seen none"
@@ -227,7 +227,7 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
 
 def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
     another = wish_of_another(lab, rehearsal)
-    lock_session.acquire(another, Step(None), lambda _text: None)
+    lock_session.acquire_cluster_lock(another, Step(None), lambda _text: None)
     try:
         done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")
         assert done.code == 2, done.output
@@ -235,7 +235,7 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
         assert "run c-another (ann) holds it for scale, preset huge since" in done.flat()
         assert "was not free within 1 s (cluster_lock_timeout)" in done.flat()
     finally:
-        lock_session.release(another)
+        lock_session.release_cluster_lock(another)
     done = lab.run("acquire,release", *existing(rehearsal.kubeconfig))
     assert done.code == 0, done.output
     assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()

@@ -206,7 +206,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
         assert servers.S3_KEYS[1] not in json.dumps(one), "the pods have no credentials"
     until(lambda: site.store.there() == [0, 1], "the pods upload their files without a controller")
     # A damaged object is refused, and stays; so does the load.
-    held = s3.client(site.store.location)
+    held = s3.create_s3_client(site.store.location)
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):

@@ -143,7 +143,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     client = site.world.client
     given = site.given(kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
-    remote_load.write(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
+    remote_load.write_load_record(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
     load = LoadInPod(given, client, Step(None))
     pod = load.pod
     assert load.begin(True) is False and load.begin(True) is True
@@ -215,7 +215,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     assert result["counts"]["created"] + result["counts"]["already_mine"] == 240 == len(site.workloads())
     rows = [row for row in files.read_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert Counter(final(rows).values()) == {1: 240}
-    table = timeline_builder.build(site.point, site.world.run_id, "001")
+    table = timeline_builder.build_timeline(site.point, site.world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 240} and table.contradictions == {}
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
     leases = site.world.client.kind("coordination.k8s.io/v1", "Lease")

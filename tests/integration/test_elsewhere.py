@@ -46,7 +46,7 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
     server = ssh_server.Server(tmp_path / "sshd")
     made = Site(world, server, tmp_path)
     yield made
-    detached_load.remove(made.place)
+    detached_load.remove_load_directory(made.place)
     with contextlib.suppress(AssertionError):
         server.cut()
 
@@ -97,4 +97,4 @@ def test_a_load_elsewhere_is_ended_by_whoever_cleans_up(site: Site) -> None:
     assert site.begin("stop.log", "-e", "entry=stop").wait(timeout=300) == 0, site.said("stop.log")
     assert not process.lives() and not site.place.path.exists()
     assert not (site.point / "elsewhere.json").exists()
-    assert detached_load.remove(site.place) is False, "safe twice"
+    assert detached_load.remove_load_directory(site.place) is False, "safe twice"

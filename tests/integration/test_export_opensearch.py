@@ -45,8 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, address: str) -> None:
     server = OpenSearchServer(address, "tests")
-    first = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
-    second = export_run.to_opensearch(str(run), server, {}, [], export_run.LABEL)
+    first = export_run.write_run_to_opensearch(str(run), server, {}, [], export_run.LABEL)
+    second = export_run.write_run_to_opensearch(str(run), server, {}, [], export_run.LABEL)
     kpis = [one for n in ("000", "001") for one in files.read_json(run / "points" / n / "kpis.json")["kpis"]]
     assert first["counts"] == {"created": len(kpis) + 1, "updated": 0}
     assert second["counts"] == {"created": 0, "updated": len(kpis) + 1}
@@ -63,7 +63,7 @@ def test_every_kpi_of_every_point_can_be_searched_and_twice_is_once(run: Path, a
 
 
 def test_the_template_gives_fields_their_types(run: Path, address: str) -> None:
-    export_run.to_opensearch(str(run), OpenSearchServer(address, "typed"), {}, [], export_run.LABEL)
+    export_run.write_run_to_opensearch(str(run), OpenSearchServer(address, "typed"), {}, [], export_run.LABEL)
     known = servers.get(f"{address}/typed-kpis/_mapping")["typed-kpis"]["mappings"]["properties"]
     types = {name: known[name].get("type") for name in ("@timestamp", "value", "name", "settings", "simulated")}
     assert types == {
@@ -78,14 +78,16 @@ def test_the_template_gives_fields_their_types(run: Path, address: str) -> None:
 def test_tls_is_verified(run: Path, address: str, tmp_path: Path) -> None:
     with servers.tls(tmp_path, address) as (secure, authority):
         with pytest.raises(AccessError, match="certificate verify failed.*configure the CA that signed"):
-            export_run.to_opensearch(str(run), OpenSearchServer(secure, "tls"), {}, [], export_run.LABEL)
+            export_run.write_run_to_opensearch(str(run), OpenSearchServer(secure, "tls"), {}, [], export_run.LABEL)
         trusted = OpenSearchServer(secure, "tls", authority=str(authority))
-        assert export_run.to_opensearch(str(run), trusted, {}, [], export_run.LABEL)["counts"]["created"] > 100
+        assert (
+            export_run.write_run_to_opensearch(str(run), trusted, {}, [], export_run.LABEL)["counts"]["created"] > 100
+        )
 
 
 def test_a_run_with_a_secret_sends_nothing(run: Path, address: str) -> None:
     with pytest.raises(secret_gate.SecretFound, match="run.yml:"):
-        export_run.to_opensearch(
+        export_run.write_run_to_opensearch(
             str(run), OpenSearchServer(address, "secret"), {"a setting": "ansible-playbook"}, [], export_run.LABEL
         )
     assert "secret-runs" not in servers.get(f"{address}/_all/_settings")
@@ -100,4 +102,4 @@ def test_a_document_that_is_refused_is_told(address: str) -> None:
 
 def test_a_server_that_is_not_there_is_told(run: Path) -> None:
     with pytest.raises(AccessError, match="Connection refused"):
-        export_run.to_opensearch(str(run), OpenSearchServer("http://127.0.0.1:9"), {}, [], export_run.LABEL)
+        export_run.write_run_to_opensearch(str(run), OpenSearchServer("http://127.0.0.1:9"), {}, [], export_run.LABEL)

@@ -57,7 +57,7 @@ def quiet(_line: str) -> None:
 
 
 def export(top: Path, place: s3.S3Location, **secrets: str) -> dict:
-    return export_run.to_s3(str(top), place, secrets, [], export_run.LABEL, quiet)
+    return export_run.upload_run_to_s3(str(top), place, secrets, [], export_run.LABEL, quiet)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -67,7 +67,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     result = export(run, place)
     assert result["exported"] == {"target": "s3", "address": f"s3://results/nightly/{NAME}", "status": "valid"}
-    s3.download(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
+    s3.download_objects_to_folder(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
     found = contents(tmp_path)
     manifest = files.read_json(tmp_path / "manifest.json")
     files.check_schema("manifest/1", manifest)
@@ -94,7 +94,7 @@ def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: s3.S3Locatio
     data = bytes(range(256)) * (13 * 2**20 // 256)
     (tmp_path / "large.bin").write_bytes(data)
     own = replace(place, prefix="parts", part_size=5 * 2**20)
-    connection = s3.client(own)
+    connection = s3.create_s3_client(own)
     begun = connection.create_multipart_upload(Bucket="results", Key="parts/large.bin", ChecksumAlgorithm="SHA256")
     connection.upload_part(
         Bucket="results",
@@ -104,19 +104,19 @@ def test_a_large_file_goes_in_parts_and_a_cut_upload_goes_on(place: s3.S3Locatio
         Body=data[: 5 * 2**20],
         ChecksumAlgorithm="SHA256",
     )
-    counts = s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)
+    counts = s3.upload_and_verify_files(own, {"large.bin": tmp_path / "large.bin"}, quiet)
     assert counts == {"sent": 1, "there": 0, "resumed": 1}
     assert connection.get_object(Bucket="results", Key="parts/large.bin")["Body"].read() == data
-    assert s3.upload(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
+    assert s3.upload_and_verify_files(own, {"large.bin": tmp_path / "large.bin"}, quiet)["there"] == 1
     assert not connection.list_multipart_uploads(Bucket="results").get("Uploads")
 
 
 def test_what_arrived_otherwise_is_noticed(place: s3.S3Location, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"right")
     own = replace(place, prefix="wrong")
-    s3.client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
-    assert s3.upload(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
-    assert s3.client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
+    s3.create_s3_client(own).put_object(Bucket="results", Key="wrong/x", Body=b"wrong")
+    assert s3.upload_and_verify_files(own, {"x": tmp_path / "x"}, quiet)["sent"] == 1
+    assert s3.create_s3_client(own).get_object(Bucket="results", Key="wrong/x")["Body"].read() == b"right"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_a_run_with_a_secret_stays_here(run: Path, place: s3.S3Location, tmp_pat
         secret_gate.SecretFound, match=r"points/000/logs/pod.log:2: the value of fine_tuning_model_token"
     ):
         export(top, own, fine_tuning_model_token=CANARY)
-    assert not s3.client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
+    assert not s3.create_s3_client(own).list_objects_v2(Bucket="results", Prefix="secret").get("Contents")
 
 
 def test_an_invalid_run_goes_as_such_or_not_at_all(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     top = tmp_path / NAME
     shutil.copytree(run, top)
     (top / "points" / "000" / "kpis.json").unlink()
-    assert export_run.to_s3(str(top), place, {}, [], export_run.SKIP, quiet)["exported"] is None
+    assert export_run.upload_run_to_s3(str(top), place, {}, [], export_run.SKIP, quiet)["exported"] is None
     result = export(top, replace(place, prefix="invalid"))
     assert result["exported"]["status"] == "invalid"
     assert result["warnings"] == ["exported as invalid: point 000 could not be parsed"]
@@ -200,14 +200,14 @@ def test_what_destroys_a_cluster_is_kept_on_a_server_until_it_is_dropped(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     entry = {"name": "perf", "metadata": {"infraID": "perf-abcde"}}
     for where in ("s3://results/clusters", "s3://results"):
-        cluster_metadata_store.put(where, "perf", entry)
-        cluster_metadata_store.put(where, "perf", {**entry, "owner": "jo"})
-        assert cluster_metadata_store.get(where, "perf") == {**entry, "owner": "jo"}
-        cluster_metadata_store.drop(where, "perf")
-        cluster_metadata_store.drop(where, "perf")
+        cluster_metadata_store.write_cluster_entry(where, "perf", entry)
+        cluster_metadata_store.write_cluster_entry(where, "perf", {**entry, "owner": "jo"})
+        assert cluster_metadata_store.read_cluster_entry(where, "perf") == {**entry, "owner": "jo"}
+        cluster_metadata_store.delete_cluster_entry(where, "perf")
+        cluster_metadata_store.delete_cluster_entry(where, "perf")
         with pytest.raises(DataError, match=f"{where} has no cluster perf"):
-            cluster_metadata_store.get(where, "perf")
+            cluster_metadata_store.read_cluster_entry(where, "perf")
     with pytest.raises(AccessError, match="cluster_metadata_store: s3://no-such-bucket/x at .*create the bucket first"):
-        cluster_metadata_store.put("s3://no-such-bucket/x", "perf", entry)
+        cluster_metadata_store.write_cluster_entry("s3://no-such-bucket/x", "perf", entry)
     with pytest.raises(InputError, match="has no bucket"):
-        cluster_metadata_store.put("s3:///x", "perf", entry)
+        cluster_metadata_store.write_cluster_entry("s3:///x", "perf", entry)

@@ -173,7 +173,7 @@ def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: 
     spec = operator_spec("run-0001", pool)
 
     def traces() -> list[str]:
-        wanted = fake_gpu_operator.objects(spec.operator, "run-0001")
+        wanted = fake_gpu_operator.operator_manifests(spec.operator, "run-0001")
         places = [(client.kind_of(one), one["metadata"]) for one in wanted]
         found = [
             f"{kind.kind} {meta['name']}"
@@ -314,7 +314,7 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
 
         def order(**permitted: Any) -> fake_nodes.NodePoolSpec:
             return fake_nodes.NodePoolSpec(
-                2, pool="beside", run_id="run-0001", permission=fake_nodes.Permission(**permitted)
+                2, pool="beside", run_id="run-0001", permission=fake_nodes.FakeNodePermission(**permitted)
             )
 
         with pytest.raises(OwnershipError, match="is not a rehearsal cluster .*fake_gpu_real_cluster"):

@@ -15,7 +15,7 @@ import pytest
 import training_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import Sweep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -54,7 +54,7 @@ def run_id(client: Client) -> Iterator[str]:
     own = {"perfscale.seatrial/run": name}
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": own}})
     yield name
-    Sweep(client, name).clean(timeout=240)
+    RunCleanup(client, name).clean(timeout=240)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def kinds_of_ray(client: Client) -> Iterator[None]:
 @pytest.mark.usefixtures("kinds_of_ray")
 def test_the_api_server_accepts_every_field_of_every_flavour(client: Client, given: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
-    for flavour in training_flavours.names():
+    for flavour in training_flavours.flavour_names():
         manifest = training_objects.workloads({**given, "fine_tuning_flavour": flavour}, run_id="default")[0]
         stored = client.create(manifest, {"fieldValidation": "Strict", "dryRun": "All"})
         assert stored["kind"] == manifest["kind"]
@@ -94,8 +94,10 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
 ) -> None:
     order = fake_nodes.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
     fake_nodes.present(client, order, 240, lambda _line: None, False)
-    played = training_simulation.simulate(1, 2, 1, {})
-    training_simulation.write(rehearsal.info["played_logs"], training_simulation.lines(played, "model", "data", 2, 1))
+    played = training_simulation.simulate_training_job(1, 2, 1, {})
+    training_simulation.write_log_file(
+        rehearsal.info["played_logs"], training_simulation.training_log_lines(played, "model", "data", 2, 1)
+    )
     parameters = {**PARAMETERS, "fine_tuning_node_selector": {"test": run_id}}
     made = training_objects.workloads(parameters, 3, simulated=True, run_id=run_id)
     fails = made[2]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"]
@@ -117,8 +119,8 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     assert text.startswith("SIMULATED: ")
     assert pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
 
-    collected = training_rows.logs_of(result["pods"], tmp_path / "logs")
-    training_rows.write(tmp_path, collected, training_rows.SIMULATED, simulated=True)
+    collected = training_rows.logs_from_pod_logs(result["pods"], tmp_path / "logs")
+    training_rows.write_training_rows(tmp_path, collected, training_rows.SIMULATED, simulated=True)
     rows = list(files.read_lines(tmp_path / "training.jsonl"))
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 
@@ -139,9 +141,9 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
-    kinds = describe_cluster.kinds(
+    kinds = describe_cluster.check_kinds_exist(
         client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"]
     )
     assert list(kinds.values()) == [True, False, False]
-    found = describe_cluster.namespaces(client, [run_id, "default", "no-such"])
+    found = describe_cluster.read_namespace_runs(client, [run_id, "default", "no-such"])
     assert found == {run_id: run_id, "default": "", "no-such": None}

@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import collect_history, read_past_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
-    History,
     HistoryRequest,
+    RunHistory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
@@ -66,8 +66,8 @@ class Places:
         found = {"folder": str(self.folder), "s3": f"{self.s3.address}", "opensearch": "opensearch"}[source]
         return HistoryRequest((found,), s3=replace(self.s3, bucket=""), opensearch=self.opensearch, **more)
 
-    def history(self, source: str, **more: Any) -> History:
-        return collect_history.collect(run_reader.read(self.top), self.request(source, **more))
+    def history(self, source: str, **more: Any) -> RunHistory:
+        return collect_history.collect_past_runs(run_reader.read_run_directory(self.top), self.request(source, **more))
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +87,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
         )
         server = OpenSearchServer(search, "history")
         for one in sorted(folder.iterdir()):
-            export_run.to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
-            export_run.to_opensearch(str(one), server, {}, [], export_run.LABEL)
+            export_run.upload_run_to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
+            export_run.write_run_to_opensearch(str(one), server, {}, [], export_run.LABEL)
         yield Places(folder, top, location, server)
 
 
-def seen(found: History, top: Path) -> dict[str, Any]:
+def seen(found: RunHistory, top: Path) -> dict[str, Any]:
     """Return everything that a verdict reads of a history."""
-    series = found.series(run_reader.read(top), kpi(1.0), "001", judged=True)
+    series = found.series(run_reader.read_run_directory(top), kpi(1.0), "001", judged=True)
     document = found.document()
     del document["sources"]
     return {"history": document, "series": series, "notes": found.notes}
@@ -149,19 +149,23 @@ def test_answers_of_several_pages_are_read(places: Places, monkeypatch: pytest.M
 
 def test_incomplete_damaged_and_foreign_objects_are_left_out(places: Places, tmp_path: Path) -> None:
     own = replace(places.s3, prefix="odd")
-    write = _s3.client(own).put_object
+    write = _s3.create_s3_client(own).put_object
     for number in (1, 2, 3):
         top = write_past_run(tmp_path, number, float(number))
-        export_run.to_s3(str(top), replace(own, prefix="odd/nested"), {}, [], export_run.LABEL, lambda _line: None)
+        export_run.upload_run_to_s3(
+            str(top), replace(own, prefix="odd/nested"), {}, [], export_run.LABEL, lambda _line: None
+        )
         name = f"odd/nested/{top.name}"
         if number == 1:
-            _s3.client(own).delete_object(Bucket=own.bucket, Key=f"{name}/manifest.json")
+            _s3.create_s3_client(own).delete_object(Bucket=own.bucket, Key=f"{name}/manifest.json")
         if number == 2:
             write(Bucket=own.bucket, Key=f"{name}/points/001/kpis.json", Body=b"{}")
     write(Bucket=own.bucket, Key="odd/photos/x.png", Body=b"x")
     write(Bucket=own.bucket, Key="odd/other/manifest.json", Body=b"[]")
     request = places.request("s3", rules=LabelRules((), ("fine_tuning_gpus",)))
-    found = collect_history.collect(run_reader.read(places.top), replace(request, sources=(own.address,)))
+    found = collect_history.collect_past_runs(
+        run_reader.read_run_directory(places.top), replace(request, sources=(own.address,))
+    )
     assert found.used == (run_id(3),)
     assert len(found.notes) == 3
     for words in ("without manifest.json", "it is not the file that its manifest describes", "not a manifest of a run"):
@@ -175,20 +179,23 @@ def test_what_was_exported_before_labels_were_is_left_out(places: Places) -> Non
     common = {"run": run_id(1), "project": "fine_tuning", "verdict": "fail", "@timestamp": "2026-11-01T10:00:00.000Z"}
     figure = {**common, "uuid": "u", "point": "001", "name": "makespan", "value": 1.0, "unit": "s"}
     index.write([("runs", run_id(1), common), ("kpis", "u:makespan", figure)])
-    found = collect_history.collect(
-        run_reader.read(places.top), replace(places.request("opensearch"), opensearch=server)
+    found = collect_history.collect_past_runs(
+        run_reader.read_run_directory(places.top), replace(places.request("opensearch"), opensearch=server)
     )
     assert found.document()["left_out"] == [{"why": "written before labels were recorded", "runs": [run_id(1)]}]
 
 
 def test_without_any_export_there_is_no_history(places: Places) -> None:
     request = replace(places.request("opensearch"), opensearch=replace(places.opensearch, prefix="never"))
-    found = collect_history.collect(run_reader.read(places.top), request)
+    found = collect_history.collect_past_runs(run_reader.read_run_directory(places.top), request)
     assert (found.found, found.notes) == (0, ())
     location = replace(places.request("s3"), sources=("s3://results/never",))
-    assert collect_history.collect(run_reader.read(places.top), location).found == 0
+    assert collect_history.collect_past_runs(run_reader.read_run_directory(places.top), location).found == 0
     nowhere = replace(places.request("s3"), sources=("s3://no-such-bucket/never",))
-    assert "could not be read" in collect_history.collect(run_reader.read(places.top), nowhere).notes[0]
+    assert (
+        "could not be read"
+        in collect_history.collect_past_runs(run_reader.read_run_directory(places.top), nowhere).notes[0]
+    )
 
 
 def test_figures_of_an_older_version_are_lifted_on_s3_too(places: Places, tmp_path: Path) -> None:
@@ -197,7 +204,7 @@ def test_figures_of_an_older_version_are_lifted_on_s3_too(places: Places, tmp_pa
     document = files.read_json(path)
     path.write_text(json.dumps({**document, "schema": "kpis/1", "labels": {"project": "fine_tuning"}}))
     location = replace(places.s3, prefix="old")
-    export_run.to_s3(str(top), location, {}, [], export_run.LABEL, lambda _line: None)
+    export_run.upload_run_to_s3(str(top), location, {}, [], export_run.LABEL, lambda _line: None)
     request = replace(places.request("s3"), sources=(location.address,))
     ((run,), (local,)) = (list(request.read(where, "fine_tuning", [])) for where in (location.address, str(tmp_path)))
     assert run.points == local.points
@@ -221,8 +228,8 @@ def test_the_verdict_is_the_same_from_each_source(places: Places, recorded: tupl
     top, past = recorded
     location, server = replace(places.s3, prefix="verdict"), replace(places.opensearch, prefix="verdict")
     for one in past:
-        export_run.to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
-        export_run.to_opensearch(str(one), server, {}, [], export_run.LABEL)
+        export_run.upload_run_to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
+        export_run.write_run_to_opensearch(str(one), server, {}, [], export_run.LABEL)
     found = []
     for source in (str(past[0].parent), location.address, "opensearch"):
         rules = LabelRules(("ran.openshift",))
@@ -243,9 +250,9 @@ def test_the_servers_of_the_export_are_those_of_the_history(
     location, server = replace(places.s3, prefix="half"), replace(places.opensearch, prefix="half")
     for number, one in enumerate(past):
         if number % 2:
-            export_run.to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
+            export_run.upload_run_to_s3(str(one), location, {}, [], export_run.LABEL, lambda _line: None)
         else:
-            export_run.to_opensearch(str(one), server, {}, [], export_run.LABEL)
+            export_run.write_run_to_opensearch(str(one), server, {}, [], export_run.LABEL)
     given = {
         "results_history": ["s3://results/half", "opensearch", "no/such/folder"],
         "results_compare_on": ["ran.openshift"],

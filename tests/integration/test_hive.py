@@ -79,7 +79,7 @@ def quiet(_text: str) -> None:
 
 
 def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
-    hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.Options]
+    hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.RehearsalOptions]
 ) -> None:
     options = own_instance("hive-claimed", components=[])
     claimed = cluster_lifecycle.present(options, support.quiet)
@@ -121,16 +121,16 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
     said: list[str] = []
     try:
         asked = wish(world)
-        assert hive_claim.claim(hub, asked) is True
-        assert hive_claim.claim(hub, asked) is False
+        assert hive_claim.create_cluster_claim(hub, asked) is True
+        assert hive_claim.create_cluster_claim(hub, asked) is False
         until_it_has_conditions(hub, world)
         with pytest.raises(WaitTimeout) as raised:
-            hive_claim.wait(hub, wish(world, timeout=2.0), tmp_path / "kubeconfig", said.append)
+            hive_claim.wait_for_claimed_cluster(hub, wish(world, timeout=2.0), tmp_path / "kubeconfig", said.append)
         assert "waits for a cluster (NoClusters: No clusters in pool are ready to be claimed)" in str(raised.value)
         with pytest.raises(OwnershipError):
-            hive_claim.release(hub, wish(world, run="run-second"))
-        assert hive_claim.release(hub, asked) is True
-        assert hive_claim.release(hub, asked) is False
+            hive_claim.delete_cluster_claim(hub, wish(world, run="run-second"))
+        assert hive_claim.delete_cluster_claim(hub, asked) is True
+        assert hive_claim.delete_cluster_claim(hub, asked) is False
     finally:
         simulator.stop()
     assert said[-1].startswith("claim t-claim of pool small waits")
@@ -138,6 +138,6 @@ def test_an_empty_pool_is_waited_for_in_the_claims_own_words(hub: Client, world:
 
 def test_a_pool_that_is_not_there_is_one_error_before_anything_is_made(hub: Client, world: World) -> None:
     with pytest.raises(InputError) as raised:
-        hive_claim.claim(hub, wish(world, pool="smal"))
+        hive_claim.create_cluster_claim(hub, wish(world, pool="smal"))
     assert "has no ClusterPool 'smal' (did you mean 'small'?); there are small" in str(raised.value)
     assert hub.list(hub.kind(hive_claim.VERSION, "ClusterClaim"), world.namespace)[0] == []

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, watch_events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
 
 def changed(
@@ -89,7 +89,7 @@ def test_a_watch_shows_what_was_written_after_its_list_and_ends_when_closed(rehe
         kind = client.kind("v1", "ConfigMap")
         present, version = client.list(kind, "default", "test-kube=watch", limit=2)
         assert present == []
-        watch = Watch(client, kind, version, "default", "test-kube=watch")
+        watch = WatchConnection(client, kind, version, "default", "test-kube=watch")
         objects = [
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"test-kube-{i}", "labels": labels}}
             for i in range(7)

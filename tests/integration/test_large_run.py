@@ -21,7 +21,7 @@ def check(count: int, clients: int, top: Path) -> None:
     assert timeline["outcomes"] == dict(fates)
     assert timeline["clocks"] == clients
     point = top / "points" / "000"
-    table = timeline_table.read(point / "timeline.jsonl")
+    table = timeline_table.read_timeline_jsonl(point / "timeline.jsonl")
     assert list(table.index) == list(range(count)), "one row for each workload, in the order of the plan"
     assert table.seen("created") == count and table.seen("succeeded") == fates["succeeded"]
     # True moments lie between the bounds, on the clock of the reference.

@@ -180,7 +180,7 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
         gaps = world.rows("observations", "gap")
         lost = {row["kind"] for row in gaps if row["reason"].startswith("relisted")}
         assert lost == {"Job", "Pod"}, gaps
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         # What ended in the gap is dated by the gap, and what no longer shows in between (running) is left out.
         assert table.seen("succeeded") == 200 and not table.contradictions
         widths = [

@@ -52,7 +52,7 @@ spec:
 
 
 def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
-    return [{**workload_kinds.load(kind).definition, **changes} for kind in kinds]
+    return [{**workload_kinds.load_kind(kind).definition, **changes} for kind in kinds]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_parts_without_labels_are_found_by_their_owners_over_two_generations(wor
         assert Counter(index for _uid, index in uids["Pod"]) == dict.fromkeys(range(4), 2)
         stores = {row["kind"]: row["ruler"] for row in world.rows("observations", "store")}
         assert stores == {"Deployment": True, "ReplicaSet": True, "Pod": True}
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         assert table.pods == [2] * 4 and table.seen("pods_running") == 4 and not table.contradictions
     finally:
         kind = world.client.kind("apps/v1", "Deployment")

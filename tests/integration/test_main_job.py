@@ -244,7 +244,7 @@ def test_what_is_exported_says_how_the_run_went(job: Job, tmp_path: Path) -> Non
             access_key=servers.S3_KEYS[0],
             secret_key=servers.S3_KEYS[1],
         )
-        s3.download(place, tmp_path / "there")
+        s3.download_objects_to_folder(place, tmp_path / "there")
     record = _files.read_yaml(tmp_path / "there" / "run.yml")
     assert record["status"] == "passed"
     assert record["phases"]["export"]["status"] == "running"

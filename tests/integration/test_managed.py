@@ -13,7 +13,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import Manager
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import (
+    ManagedClusterTools,
+)
 from role_lab import Lab
 from stand_in.place import StandIn
 
@@ -31,10 +33,12 @@ def stand_in(tmp_path: Path) -> StandIn:
     return StandIn(tmp_path / "stand-in", kubeconfig=str(tmp_path / "kubeconfig"), token=TOKEN)
 
 
-def manager(stand_in: StandIn, flavour: str = "rosa", run_id: str = "t1121-k3f9xa", token: str = TOKEN) -> Manager:
+def manager(
+    stand_in: StandIn, flavour: str = "rosa", run_id: str = "t1121-k3f9xa", token: str = TOKEN
+) -> ManagedClusterTools:
     programs = {name: stand_in.program(name) for name in ("rosa", "ocm")}
     folder = stand_in.folder.parent / "install"
-    one = Manager(flavour, "perf", run_id, folder, programs, token, stand_in.environment, print, 0.05)
+    one = ManagedClusterTools(flavour, "perf", run_id, folder, programs, token, stand_in.environment, print, 0.05)
     one.log_in()
     return one
 

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
@@ -46,7 +46,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.prometheus import (
     PrometheusServer,
-    of_openshift,
+    openshift_thanos_querier,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -138,7 +138,7 @@ def run(address: str, tmp_path: Path) -> Path:
     top = write_run(tmp_path / "run", [(World(count=10, canary=5.0), {})])
     point = files.read_yaml(top / "points/000/point.yml")
     now = newest(address)
-    point.update(started=stamp(now - SECONDS + 3), ended=stamp(now))
+    point.update(started=format_utc_timestamp(now - SECONDS + 3), ended=format_utc_timestamp(now))
     files.write_yaml(top / "points/000/point.yml", point, "point/2")
     return top
 
@@ -148,9 +148,11 @@ QUERIES = str(ROLES / "metrics" / "files" / "control_plane.yml")
 
 def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> None:
     lists = sorted(str(path) for path in (ROLES / "metrics" / "files").glob("*.yml"))
-    result = capture_metrics.capture(str(run), PrometheusServer(address), lists, step=1.0, look_back=5.0)
+    result = capture_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), lists, step=1.0, look_back=5.0
+    )
     assert result["warnings"] == [], "a query that the server refuses would be named here"
-    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)
+    found = metrics_file.read_metrics_jsonl(run / "points" / "000" / metrics_file.FILE)
     with_values = {name for name, one in found.items() if one.series}
     assert with_values >= {"apiserver_requests", "apiserver_latency_p99", "apiserver_inflight", "apiserver_memory"}
     moments, values = found["apiserver_memory"].together("sum")
@@ -163,7 +165,7 @@ def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> Non
 
 
 def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     mine = tmp_path / "kpis.yml"
     kpi = {"name": "memory", "unit": "bytes", "direction": "lower", "help": "Most memory of the API server."}
     kpi["source"] = {"function": "metric", "name": "apiserver_memory", "statistic": "max"}
@@ -180,7 +182,9 @@ def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run
 
 def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path) -> None:
     queries = str(ROLES / "metrics" / "files" / "pods.yml")
-    result = capture_metrics.capture(str(run), PrometheusServer(address), [queries], step=1.0, look_back=5.0)
+    result = capture_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), [queries], step=1.0, look_back=5.0
+    )
     assert result["warnings"] == []
     write_timeline(str(run))
     write_kpis(str(run), [str(ROLES / "fine_tuning" / "files" / "kpis.yml")])
@@ -188,27 +192,31 @@ def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path
     # A rate over scrapes of a busy machine; a pod of another run, or the cgroup of a pod too, would at least double it.
     assert 0.2 < kpis["pod_cpu_mean"] < 0.9
     assert kpis["pod_memory_mean"] == kpis["pod_memory_max"] == 3e8
-    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)["pod_memory"]
+    found = metrics_file.read_metrics_jsonl(run / "points" / "000" / metrics_file.FILE)["pod_memory"]
     assert {one.labels["pod"] for one in found.series} == {f"{RUN}-000-0-master-0", f"{RUN}-000-0-worker-0"}
 
 
 def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "queries.yml"
     files.write_yaml(mine, [{"name": "wrong", "query": "sum(", "unit": ""}, {"name": "up", "query": "up", "unit": ""}])
-    result = capture_metrics.capture(str(run), PrometheusServer(address), [str(mine)])
+    result = capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [str(mine)])
     assert "metric wrong:" in result["warnings"][0] and "parse error" in result["warnings"][0]
-    found = metrics_file.read(run / "points" / "000" / metrics_file.FILE)
+    found = metrics_file.read_metrics_jsonl(run / "points" / "000" / metrics_file.FILE)
     assert found["wrong"].error and found["up"].series
 
 
 def test_tls_is_verified_and_a_server_that_is_not_there_is_told(address: str, run: Path, tmp_path: Path) -> None:
     with servers.tls(tmp_path, address) as (secure, authority):
         with pytest.raises(AccessError, match="certificate verify failed"):
-            capture_metrics.capture(str(run), PrometheusServer(secure, "token-of-some-length"), [QUERIES])
+            capture_metrics.capture_metrics_of_points(
+                str(run), PrometheusServer(secure, "token-of-some-length"), [QUERIES]
+            )
         trusted = PrometheusServer(secure, "token-of-some-length", authority.read_text())
-        assert capture_metrics.capture(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+        assert (
+            capture_metrics.capture_metrics_of_points(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+        )
     with pytest.raises(AccessError, match="Connection refused"):
-        capture_metrics.capture(str(run), PrometheusServer("http://127.0.0.1:9"), [QUERIES])
+        capture_metrics.capture_metrics_of_points(str(run), PrometheusServer("http://127.0.0.1:9"), [QUERIES])
 
 
 #: As much of OpenShift's Route as the look-up reads; a stand-in, since the definition itself can't be had here.
@@ -262,11 +270,13 @@ def test_on_openshift_the_route_to_thanos_is_found_with_token_and_authority(
         files.write_yaml(tmp_path / "kubeconfig", config)
         with Client.from_kubeconfig(tmp_path / "kubeconfig") as other:
             wait_until_permitted(other)
-            found = of_openshift(other)
+            found = openshift_thanos_querier(other)
         assert (found.url, found.token, found.authority) == (secure, token, authority.read_text())
-        assert capture_metrics.capture(str(run), found, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+        assert (
+            capture_metrics.capture_metrics_of_points(str(run), found, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+        )
         with pytest.raises(AccessError, match="has no token"):
-            of_openshift(client)
+            openshift_thanos_querier(client)
 
 
 def wait_until_permitted(client: Client) -> None:
@@ -348,10 +358,10 @@ def test_user_workload_monitoring_is_switched_on_and_restored_byte_by_byte(
     during = yaml.safe_load(text_of(openshift) or "")
     assert during.pop(monitoring.SWITCH) is True
     assert during == ({} if before is None else {"prometheusK8s": {"retention": "15d"}})
-    assert monitoring.restore(openshift, path, ObjectDiff(), check=True) is True and path.exists()
-    assert monitoring.restore(openshift, path, ObjectDiff()) is True
+    assert monitoring.restore_monitoring_config(openshift, path, ObjectDiff(), check=True) is True and path.exists()
+    assert monitoring.restore_monitoring_config(openshift, path, ObjectDiff()) is True
     assert text_of(openshift) == before and not path.exists()
-    assert monitoring.restore(openshift, path, ObjectDiff()) is False
+    assert monitoring.restore_monitoring_config(openshift, path, ObjectDiff()) is False
 
 
 def test_monitoring_that_somebody_else_has_changed_is_left_as_it_is(openshift: Client, tmp_path: Path) -> None:
@@ -360,7 +370,7 @@ def test_monitoring_that_somebody_else_has_changed_is_left_as_it_is(openshift: C
     theirs = "enableUserWorkload: true\nprometheusK8s: {retention: 1d}\n"
     openshift.apply({**CONFIG, "data": {monitoring.KEY: theirs}})
     with pytest.raises(OwnershipError, match="changed by somebody else"):
-        monitoring.restore(openshift, path, ObjectDiff())
+        monitoring.restore_monitoring_config(openshift, path, ObjectDiff())
     assert text_of(openshift) == theirs and path.exists()
 
 
@@ -368,28 +378,32 @@ def test_monitoring_that_does_not_become_ready_says_what_it_lacks(openshift: Cli
     openshift.delete(openshift.kind("apps/v1", "StatefulSet"), "prometheus-user-workload", UWM)
     with pytest.raises(WaitTimeout, match="not ready after 0 s: its Prometheus does not exist yet"):
         monitoring.switch_on(openshift, tmp_path / monitoring.FILE, 0.0, lambda _text: None, ObjectDiff())
-    assert monitoring.restore(openshift, tmp_path / monitoring.FILE, ObjectDiff()) is True
+    assert monitoring.restore_monitoring_config(openshift, tmp_path / monitoring.FILE, ObjectDiff()) is True
 
 
 def dumped(address: str, run: Path, **more: object) -> dict:
     """Dump what the server has of the run's time, and return the result."""
-    return metrics_dump.dump(str(run), PrometheusServer(address), 64 << 20, 300.0, lambda _text: None, **more)
+    return metrics_dump.write_metrics_dump(
+        str(run), PrometheusServer(address), 64 << 20, 300.0, lambda _text: None, **more
+    )
 
 
-def captured(run: Path) -> dict[str, metrics_file.Captured]:
-    return metrics_file.read(run / "points" / "000" / metrics_file.FILE)
+def captured(run: Path) -> dict[str, metrics_file.CapturedMetric]:
+    return metrics_file.read_metrics_jsonl(run / "points" / "000" / metrics_file.FILE)
 
 
 def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     asked = {name: one.series for name, one in captured(run).items()}
     result = dumped(address, run)
     assert result["warnings"] == [] and result["left_out"] == [] and result["metrics"] > 100
     assert result["bytes"] == (run / metrics_dump.FILE).stat().st_size
     (run / "points" / "000" / metrics_file.FILE).unlink()
-    with metrics_dump.serving(str(run), str(PROGRAM)) as server:
+    with metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)) as server:
         assert server.url.startswith("http://127.0.0.1:")
-        again = capture_metrics.capture(str(run), server, [QUERIES], step=1.0, look_back=5.0, keep=True)
+        again = capture_metrics.capture_metrics_of_points(
+            str(run), server, [QUERIES], step=1.0, look_back=5.0, keep=True
+        )
     assert again["warnings"] == []
     now = {name: one.series for name, one in captured(run).items()}
     assert asked["apiserver_memory"] and asked["apiserver_requests"]
@@ -400,20 +414,20 @@ def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path
             found = here[tuple(sorted(one.labels.items()))]
             assert {moment: found[moment] for moment in one.moments} == dict(zip(one.moments, one.values, strict=True))
     with pytest.raises(AccessError):
-        capture_metrics.capture(str(run), server, [QUERIES])
+        capture_metrics.capture_metrics_of_points(str(run), server, [QUERIES])
     assert not list(run.glob(".metrics*")), "the database is removed"
 
 
 def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
     address: str, run: Path, tmp_path: Path
 ) -> None:
-    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=2.0, look_back=5.0)
+    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=2.0, look_back=5.0)
     before = captured(run)
     dumped(address, run, matchers=['__name__=~"go_.*"'])
     mine = tmp_path / "queries.yml"
     files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
-    with metrics_dump.serving(str(run), str(PROGRAM)) as server:
-        capture_metrics.capture(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
+    with metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)) as server:
+        capture_metrics.capture_metrics_of_points(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
     after = captured(run)
     assert {name: after[name] for name in before} == before
     assert after["goroutines"].series[0].values[0] > 1 and after["goroutines"].step == 2.0
@@ -421,11 +435,13 @@ def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
 
 def test_a_dump_stays_below_its_limit_and_names_what_it_lacks(address: str, run: Path) -> None:
     most = 20_000
-    result = metrics_dump.dump(str(run), PrometheusServer(address), most, 300.0, lambda _text: None, queries=[QUERIES])
+    result = metrics_dump.write_metrics_dump(
+        str(run), PrometheusServer(address), most, 300.0, lambda _text: None, queries=[QUERIES]
+    )
     assert 0 < result["bytes"] <= most and result["metrics"] > 0
     assert {one["why"] for one in result["left_out"]} == {"the limit of 20,000 bytes"}
     assert "not dumped" in result["warnings"][0]
-    none = metrics_dump.dump(str(run), PrometheusServer(address), most, 0.0, lambda _text: None)
+    none = metrics_dump.write_metrics_dump(str(run), PrometheusServer(address), most, 0.0, lambda _text: None)
     assert (none["metrics"], none["left_out"][0]["why"]) == (0, "the time limit of 0 s")
 
 
@@ -441,18 +457,21 @@ def test_an_answer_that_is_too_large_is_read_in_parts(address: str, run: Path, m
 
 
 def test_a_dump_that_was_changed_is_refused(address: str, run: Path) -> None:
-    with pytest.raises(InputError, match="has no dump of metrics"), metrics_dump.serving(str(run), str(PROGRAM)):
+    with (
+        pytest.raises(InputError, match="has no dump of metrics"),
+        metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)),
+    ):
         pass
     dumped(address, run, matchers=['__name__="up"'])
     (run / metrics_dump.FILE).write_bytes(b"other")
-    with pytest.raises(DataError, match="is damaged"), metrics_dump.serving(str(run), str(PROGRAM)):
+    with pytest.raises(DataError, match="is damaged"), metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)):
         pass
     with pytest.raises(InputError, match="metrics_prometheus: there is no program"):
-        metrics_dump.serving(str(run), "/no/prometheus").__enter__()
+        metrics_dump.run_prometheus_on_dump(str(run), "/no/prometheus").__enter__()
 
 
 def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
     dumped(address, run, matchers=['__name__="go_goroutines"'])
     files.write_yaml(tmp_path / "more.yml", [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
     kpi = {"name": "goroutines", "unit": "", "direction": "lower", "help": "Most goroutines."}
@@ -469,7 +488,7 @@ def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, 
     again = tmp_path / f"{run.name}-replot"
     kpis = {one["name"]: one["value"] for one in files.read_json(again / "points/000/kpis.json")["kpis"]}
     assert kpis["goroutines"] > 1
-    kept = metrics_file.read(again / "points/000" / metrics_file.FILE)
+    kept = metrics_file.read_metrics_jsonl(again / "points/000" / metrics_file.FILE)
     assert kept["goroutines"].series
     before = {name: one for name, one in captured(run).items() if one.series}
     assert before and {name: kept[name] for name in before} == before

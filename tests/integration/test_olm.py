@@ -72,11 +72,11 @@ def before(client: Client) -> Iterator[set[snapshot.Entry]]:
 def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
-    return install.install(client, specs.read_operators(given), run, timeout, Step(None), print, **more)
+    return install.install_operators(client, specs.read_operators(given), run, timeout, Step(None), print, **more)
 
 
 def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
-    return removal.remove(client, removal.RemovalSpec(run, crds=True, timeout=120, **more), print)
+    return removal.remove_operators(client, removal.RemovalSpec(run, crds=True, timeout=120, **more), print)
 
 
 def installed(client: Client, package: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_two_operators_are_installed_in_parallel_and_removed(client: Client, bef
     upgraded = put(client, {**NFD, "version": "4.18.0"})
     assert "InstallPlan" in [key.split()[0] for key in upgraded["diff"]["before"]]
     assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
-    assert removal.remove(client, removal.RemovalSpec("run-0001"), print, check=True)["changed"]
+    assert removal.remove_operators(client, removal.RemovalSpec("run-0001"), print, check=True)["changed"]
     gone = take_away(client)
     assert gone["changed"] and gone["kept"] == []
     assert "Subscription openshift-nfd/nfd" in gone["diff"]["before"] and gone["diff"]["after"] == {}
@@ -245,7 +245,7 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
         },
     ]
     with pytest.raises(WaitTimeout) as failed:
-        install.install(client, specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+        install.install_operators(client, specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
     assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable
@@ -263,9 +263,11 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(client: Clien
     path = kind.path("openshift-nfd", "nfd-instance")
     client.request("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, content_type=MERGE_PATCH)
     with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
-        removal.remove(client, removal.RemovalSpec("run-0001", crds=True, timeout=3), print)
+        removal.remove_operators(client, removal.RemovalSpec("run-0001", crds=True, timeout=3), print)
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
-    gone = removal.remove(client, removal.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print)
+    gone = removal.remove_operators(
+        client, removal.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print
+    )
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
 
 
@@ -274,11 +276,11 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(client: Clien
 def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and_reverted(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
-        return data_science_cluster.ensure(client, order, state, Step(None), print)
+        return data_science_cluster.ensure_cluster_state(client, order, state, Step(None), print)
 
     put(client, {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"}, run="colleague")
     theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
-    data_science_cluster.ensure(client, theirs, "present", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, theirs, "present", Step(None), print)
     before = snapshot.settled(client)
     try:
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
@@ -298,7 +300,7 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         assert given_back["changed"] and len(given_back["kept"]) == 2
         assert snapshot.left(client, before) == []
     finally:
-        data_science_cluster.ensure(client, theirs, "absent", Step(None), print)
+        data_science_cluster.ensure_cluster_state(client, theirs, "absent", Step(None), print)
         take_away(client, run="colleague")
 
 
@@ -335,12 +337,12 @@ def test_open_data_hub_is_installed_from_a_private_catalog_image(client: Client,
         monitoring_namespace="opendatahub",
         timeout=90,
     )
-    found = data_science_cluster.ensure(client, order, "present", Step(None), print)
+    found = data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)
     assert found["components"] == ["kserve"]
-    assert not data_science_cluster.ensure(client, order, "present", Step(None), print)["changed"]
+    assert not data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)["changed"]
     (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
-    data_science_cluster.ensure(client, order, "absent", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, order, "absent", Step(None), print)
     take_away(client, namespaces=["opendatahub"])
 
 

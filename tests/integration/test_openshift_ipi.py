@@ -48,7 +48,7 @@ def cloud(tmp_path: Path, rehearsal: Any) -> Iterator[Cloud]:
     made = Cloud(tmp_path, str(rehearsal.kubeconfig))
     yield made
     for folder in (tmp_path / "installs").glob("*"):
-        installer_process.stop(folder, 1.0)
+        installer_process.stop_processes_of_folder(folder, 1.0)
 
 
 def test_a_cluster_is_made_told_and_destroyed_and_no_secret_is_left_anywhere(cloud: Cloud) -> None:

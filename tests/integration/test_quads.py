@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquisition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import terminate_lease_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from playbook import PROGRAM, ROOT, begin, environment, play, run_dirs
 from quads_simulator import server as servers
@@ -164,7 +164,7 @@ def test_two_tenants_at_once_never_both_own_a_machine(start):
             "retry_time": 30.0,
         }
         order = LeaseSpec.from_params({"lease_id": f"race-{name}", "hosts": NAMES[:3]})
-        one = quads_options.client(given, secret=True)
+        one = quads_options.client_from_params(given, secret=True)
         try:
             results[name] = Acquisition(one, order, LeaseFile(None, order.lease_id, "", name), print).run()
         except SeatrialError as error:
@@ -187,16 +187,16 @@ def test_a_server_that_is_not_known_is_refused_before_it_gets_a_password(start):
     server = start()
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY}
     with pytest.raises(AccessError, match="certificate.*configure the CA"):
-        quads_options.client(given, secret=True).log_in()
+        quads_options.client_from_params(given, secret=True).log_in()
     with pytest.raises(InputError, match="are not sent over http://"):
-        quads_options.client({**given, "api_url": "http://127.0.0.1:1"}, secret=True)
-    quads_options.client({**given, "ca_path": str(server.ca)}, secret=True).log_in()
+        quads_options.client_from_params({**given, "api_url": "http://127.0.0.1:1"}, secret=True)
+    quads_options.client_from_params({**given, "ca_path": str(server.ca)}, secret=True).log_in()
     assert [entry[1] for entry in server.simulator.log] == ["/api/v3/login"]
 
 
 def _lease(server: servers.Running, lease_id: str, **wanted: Any) -> list[str]:
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY, "ca_path": str(server.ca)}
-    one = quads_options.client(given, secret=True)
+    one = quads_options.client_from_params(given, secret=True)
     order = LeaseSpec.from_params({"lease_id": lease_id, **wanted})
     got = Acquisition(one, order, LeaseFile(None, lease_id, server.url, "jo"), print).run()
     return got.lease.hosts
@@ -348,5 +348,5 @@ def test_leases_given_back_directly_leave_the_server_empty(start):
     server = start()
     _lease(server, "by-hand", count=2)
     given = {"api_url": server.url, "username": "jo@example.com", "password": CANARY, "ca_path": str(server.ca)}
-    assert release(quads_options.client(given, secret=True), "by-hand") == [1]
+    assert terminate_lease_assignments(quads_options.client_from_params(given, secret=True), "by-hand") == [1]
     assert active(server) == []

@@ -74,7 +74,9 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "the run"
     folder.mkdir()
     command = run_record.CommandLine(["ansible-playbook"], {}, [])
-    run_record.write(folder, run_record.new("t1121-abcdef", project_role.find("fine_tuning"), [], ["001"], command))
+    run_record.write_record(
+        folder, run_record.new_record("t1121-abcdef", project_role.find_role("fine_tuning"), [], ["001"], command)
+    )
     return folder
 
 

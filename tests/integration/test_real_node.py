@@ -37,7 +37,7 @@ NODE = support.COMPONENTS / "node"
 #: A pull of the image from the registry of the instance.
 PULLED = "localhost:5000/seatrial/base:trixie"
 TOLERATION = {"key": REAL, "operator": "Exists"}
-PULL = image_preload.Preload("default", PULLED, "t1-abcdef", 300, {REAL: "true"}, (TOLERATION,))
+PULL = image_preload.ImagePreloadSpec("default", PULLED, "t1-abcdef", 300, {REAL: "true"}, (TOLERATION,))
 #: What kubelet, containerd and CNI plugins create on a machine without such namespaces.
 FOLDERS = (
     "/etc/cni",
@@ -98,17 +98,17 @@ def state_of_the_machine() -> dict[str, Any]:
 
 def descendants(pid: int) -> dict[int, str]:
     """Return a process and all below it, with their programs."""
-    parents = {one: processes.parent_of(one) for one in processes.pids()}
+    parents = {one: processes.parent_pid_of(one) for one in processes.list_pids()}
     found, size = {pid}, 0
     while len(found) > size:
         size = len(found)
         found |= {one for one, parent in parents.items() if parent in found}
-    return {one: os.path.basename(processes.program_of(one) or "") for one in found}
+    return {one: os.path.basename(processes.executable_of(one) or "") for one in found}
 
 
-def node_processes(options: cluster_lifecycle.Options) -> dict[int, str]:
+def node_processes(options: cluster_lifecycle.RehearsalOptions) -> dict[int, str]:
     """Return the processes of the node; that of "node run" is called run."""
-    (pid,) = [one.pid for one in instance_processes.running(options.instance.path) if one.name == "node"]
+    (pid,) = [one.pid for one in instance_processes.list_running_processes(options.instance.path) if one.name == "node"]
     return {**descendants(pid), pid: "run"}
 
 
@@ -240,24 +240,24 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     folders = image_folders(next(pid for pid, name in found.items() if name == "run"))
     assert len(folders) == 2
     assert set(found.values()) >= {"run", "node", "containerd", "kubelet", "containerd-shim-runc-v2", "pause", "bash"}
-    ticks = {pid: processes.ticks_of(pid) for pid in found}
+    ticks = {pid: processes.start_ticks_of(pid) for pid in found}
     os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
     if victim != "bash":
         # A dead part is a dead machine: the node goes down as a whole, and comes up with its images.
-        wait_for(lambda: all(processes.ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
+        wait_for(lambda: all(processes.start_ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
         assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started node"]
         with Client.from_kubeconfig(info["kubeconfig"]) as client:
             assert run_job(client, "again", "echo again") == "again\n"
         found = node_processes(options)
-        ticks = {pid: processes.ticks_of(pid) for pid in found}
+        ticks = {pid: processes.start_ticks_of(pid) for pid in found}
         os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
     cluster_lifecycle.absent(options, support.quiet)
-    assert [name for pid, name in found.items() if processes.ticks_of(pid) == ticks[pid]] == []
-    assert instance_dir.control_groups_of(options.instance.path) == []
+    assert [name for pid, name in found.items() if processes.start_ticks_of(pid) == ticks[pid]] == []
+    assert instance_dir.instance_control_groups(options.instance.path) == []
     assert not options.instance.path.exists()
     assert state_of_the_machine() == before
     for one in folders:
-        assert node_images.listing_of(one / "tree") == files.read_json(one / "image.json")["tree"]
+        assert node_images.tree_metadata_checksum(one / "tree") == files.read_json(one / "image.json")["tree"]
 
 
 @needs_a_node
@@ -280,7 +280,7 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
     os.kill(next(pid for pid, name in node_processes(options).items() if name == "run"), signal.SIGKILL)
     shutil.rmtree(options.instance.path)
     assert cluster_lifecycle.absent(options, support.quiet)["changed"]
-    assert instance_dir.control_groups_of(options.instance.path) == []
+    assert instance_dir.instance_control_groups(options.instance.path) == []
     assert state_of_the_machine() == before
 
 
@@ -293,7 +293,7 @@ def kill_some(found: dict[int, str], chance: random.Random, least: int) -> str:
     return ", ".join(found[pid] for pid in victims) or "nothing"
 
 
-def killed_at_work(options: cluster_lifecycle.Options, chance: random.Random) -> tuple[dict[int, str], str]:
+def killed_at_work(options: cluster_lifecycle.RehearsalOptions, chance: random.Random) -> tuple[dict[int, str], str]:
     """Run pods on a node and kill some of its processes; return those that ran, and what was done."""
     info = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
@@ -310,11 +310,11 @@ def killed_at_work(options: cluster_lifecycle.Options, chance: random.Random) ->
     return found, f"killed {kill_some(found, chance, chance.choice([0, 1]))} at work"
 
 
-def killed_at_start(options: cluster_lifecycle.Options, chance: random.Random) -> tuple[dict[int, str], str]:
+def killed_at_start(options: cluster_lifecycle.RehearsalOptions, chance: random.Random) -> tuple[dict[int, str], str]:
     """Kill what starts a cluster, or what it has started, at any moment; return what ran then, and what was done."""
 
     def all_processes() -> dict[int, str]:
-        roots = [one.pid for one in instance_processes.running(options.instance.path)]
+        roots = [one.pid for one in instance_processes.list_running_processes(options.instance.path)]
         return {pid: name for root in roots for pid, name in descendants(root).items()}
 
     starter = support.drive(options)
@@ -340,12 +340,12 @@ def test_nothing_is_left_of_any_round(own_instance) -> None:
     for number in range(1, ROUNDS + 1):
         options = own_instance(f"round-{number}", components=["node", "registry"])
         found, done = (killed_at_start if number % 2 else killed_at_work)(options, chance)
-        ticks = {pid: processes.ticks_of(pid) for pid in found}
+        ticks = {pid: processes.start_ticks_of(pid) for pid in found}
         print("round", number, done, flush=True)
         cluster_lifecycle.absent(options, support.quiet)
-        assert [name for pid, name in found.items() if ticks[pid] and processes.ticks_of(pid) == ticks[pid]] == []
-        assert instance_processes.running(options.instance.path) == []
-        assert instance_dir.control_groups_of(options.instance.path) == [] and not options.instance.path.exists()
+        assert [name for pid, name in found.items() if ticks[pid] and processes.start_ticks_of(pid) == ticks[pid]] == []
+        assert instance_processes.list_running_processes(options.instance.path) == []
+        assert instance_dir.instance_control_groups(options.instance.path) == [] and not options.instance.path.exists()
         assert state_of_the_machine() == before
 
 

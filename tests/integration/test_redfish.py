@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import bmc_machine, machine_fleet
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_machine import Bmc
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_machine import BmcConnection
 from bmc_emulator import Emulator, emulator
 
 NAMES = [f"s01-h{number:02d}" for number in range(1, 7)]
@@ -50,8 +50,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def bring(one: Emulator, state: str, image: str = "", names: list[str] = NAMES, **more: Any) -> Any:
     given = {"ca_path": str(one.ca), "validate_certs": True, "wait_timeout": 240, "timeout": 60, **more}
-    bmcs = [Bmc(**bmc) for bmc in one.bmcs() if bmc["name"] in names]
-    return machine_fleet.bring(bmcs, state, image, given, print)
+    bmcs = [BmcConnection(**bmc) for bmc in one.bmcs() if bmc["name"] in names]
+    return machine_fleet.set_machine_states(bmcs, state, image, given, print)
 
 
 def test_six_machines_boot_from_an_image_once_and_are_given_back_dark(emulated: Emulator, images: str) -> None:
@@ -100,13 +100,13 @@ def test_one_system_of_several_must_be_named(emulated: Emulator) -> None:
     try:
         with pytest.raises(machine_fleet.FleetError, match="has the Systems .*name one as bmc_system in the inventory"):
             bring(emulated, "off", names=NAMES[5:])
-        one = next(Bmc(**bmc) for bmc in emulated.bmcs() if bmc["name"] == NAMES[5])
+        one = next(BmcConnection(**bmc) for bmc in emulated.bmcs() if bmc["name"] == NAMES[5])
         own = "00000000-0000-4000-8000-000000000005"
         given = {"ca_path": str(emulated.ca), "wait_timeout": 240}
-        found = machine_fleet.read([replace(one, system=own)], given, print)
+        found = machine_fleet.read_machine_states([replace(one, system=own)], given, print)
         assert found[0]["power"] == "Off" and found[0]["error"] == ""
         with pytest.raises(machine_fleet.FleetError, match=f"'{own[:-1]}9' is not one of them .did you mean"):
-            machine_fleet.bring([replace(one, system=f"{own[:-1]}9")], "off", "", given, print)
+            machine_fleet.set_machine_states([replace(one, system=f"{own[:-1]}9")], "off", "", given, print)
     finally:
         emulated.steer(faults={NAMES[5]: {"several": False}})
 
@@ -128,10 +128,14 @@ def test_a_dead_bmc_is_named_and_the_others_get_there(emulated: Emulator, images
 def test_a_password_that_is_wrong_and_an_image_that_is_not_there_are_told_at_once(
     emulated: Emulator, images: str, tmp_path: Path
 ) -> None:
-    wrong = [Bmc(name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="not-this-one")]
+    wrong = [
+        BmcConnection(
+            name=NAMES[0], address=emulated.machines[NAMES[0]]["address"], user="quads", password="not-this-one"
+        )
+    ]
     given = {"ca_path": str(emulated.ca), "wait_timeout": 240}
     with pytest.raises(machine_fleet.FleetError, match="401 Unauthorized") as raised:
-        machine_fleet.bring(wrong, "off", "", given, print)
+        machine_fleet.set_machine_states(wrong, "off", "", given, print)
     assert "not-this-one" not in str(raised.value)
     with pytest.raises(machine_fleet.FleetError, match="can't insert media.*(404|400)"):
         bring(emulated, "booted", f"{images}/no-such.iso", NAMES[:1])
@@ -143,6 +147,8 @@ def test_traits_that_a_user_gives_are_checked(emulated: Emulator) -> None:
     with pytest.raises(machine_fleet.FleetError, match="'boot_devise' is an unknown trait .did you mean 'boot_device'"):
         bring(emulated, "off", names=NAMES[:1], vendors={"sushy": {"boot_devise": ["Cd"]}})
     with pytest.raises(InputError):
-        from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.vendor_traits import traits
+        from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.vendor_traits import (
+            traits_of_vendor,
+        )
 
-        traits(["Dell Inc."], {"dell": {"no": 1}})
+        traits_of_vendor(["Dell Inc."], {"dell": {"no": 1}})

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_manifests,
     launch_plan,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, kwok_on_real_cluster
 
@@ -219,7 +219,7 @@ def test_the_audit_log_dates_every_write_and_nothing_else(client: Client, namesp
 
 
 def test_who_takes_part_may_do_what_it_needs_and_no_more(rehearsal) -> None:
-    instance = Instance(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
+    instance = InstancePaths(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
     for user, allowed, refused in (
         ("kwok", ("v1", "Node"), ("v1", "Secret")),
         ("training-operator", ("kubeflow.org/v1", "PyTorchJob"), ("v1", "Secret")),
@@ -238,7 +238,7 @@ def test_the_user_is_queued_like_any_other(client: Client) -> None:
 
 
 def test_the_store_answers_only_the_api_server(rehearsal) -> None:
-    instance = Instance(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
+    instance = InstancePaths(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
     port = launch_plan.read_ports(instance)["etcd.client"]
     for certificate in ("", "admin"):
         context = ssl.create_default_context(cafile=str(instance.pki / "etcd-ca.crt"))

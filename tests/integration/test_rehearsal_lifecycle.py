@@ -30,13 +30,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from playbook import environment, play
 
 
-def pids(options: cluster_lifecycle.Options) -> dict[str, int]:
-    return {one.name: one.pid for one in instance_processes.running(options.instance.path)}
+def pids(options: cluster_lifecycle.RehearsalOptions) -> dict[str, int]:
+    return {one.name: one.pid for one in instance_processes.list_running_processes(options.instance.path)}
 
 
-def assert_gone(options: cluster_lifecycle.Options, used: dict[str, int]) -> None:
+def assert_gone(options: cluster_lifecycle.RehearsalOptions, used: dict[str, int]) -> None:
     """Nothing is left: no process, no port, no file."""
-    assert instance_processes.running(options.instance.path) == []
+    assert instance_processes.list_running_processes(options.instance.path) == []
     for port in used.values():
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -123,7 +123,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
         folder.mkdir(parents=True)
     for one in (one for one in component_spec.load_all(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
-        made = component_binaries.entry_of(one, support.CACHE)
+        made = component_binaries.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)
     build = {"module": "example.invalid/late", "binaries": {"late": "example.invalid/late"}}
     document = {"about": "a test", "version": "1.0.0", "build": build}
@@ -163,7 +163,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
 
     os.kill(before["kwok"], signal.SIGKILL)
     wait_until_ended(before["kwok"])
-    broken = cluster_lifecycle.info(one)
+    broken = cluster_lifecycle.read_instance_state(one)
     assert broken["state"] == "partial"
     assert [row["name"] for row in broken["processes"] if not row["running"]] == ["kwok"]
 
@@ -193,7 +193,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
     assert cluster_lifecycle.absent(one, support.quiet)["changed"]
     assert_gone(one, ports["one"])
     assert not cluster_lifecycle.absent(one, support.quiet)["changed"]
-    assert cluster_lifecycle.info(two)["ready"]
+    assert cluster_lifecycle.read_instance_state(two)["ready"]
 
 
 def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
@@ -202,7 +202,9 @@ def test_started_twice_at_once_it_stands_there_once(own_instance) -> None:
     outputs = [one.communicate(timeout=600)[0].split() for one in starters]
     assert sorted(outputs) == [["go", "False"], ["go", "True"]]
     assert (
-        len(instance_processes.running(options.instance.path)) == len(cluster_lifecycle.info(options)["processes"]) == 5
+        len(instance_processes.list_running_processes(options.instance.path))
+        == len(cluster_lifecycle.read_instance_state(options)["processes"])
+        == 5
     )
 
 
@@ -217,14 +219,14 @@ def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_in
     if seed % 2 == 0:
         # What is half there is completed.
         assert cluster_lifecycle.present(options, support.quiet)["ready"]
-        assert len(instance_processes.running(options.instance.path)) == 5
+        assert len(instance_processes.list_running_processes(options.instance.path)) == 5
     ports = launch_plan.read_ports(options.instance)
     cluster_lifecycle.absent(options, support.quiet)
     assert_gone(options, ports)
 
 
 @pytest.fixture(scope="module")
-def standing(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.Options]:
+def standing(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.RehearsalOptions]:
     """An instance for the tests below, each of which leaves it whole; the last one loses it."""
     options = support.options(rehearsal_folder, "life-standing", components=[])
     cluster_lifecycle.present(options, support.quiet)
@@ -232,7 +234,9 @@ def standing(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.Options]:
     cluster_lifecycle.absent(options, support.quiet)
 
 
-def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(standing: cluster_lifecycle.Options) -> None:
+def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(
+    standing: cluster_lifecycle.RehearsalOptions,
+) -> None:
     before = launch_plan.read_ports(standing.instance)
     os.kill(pids(standing)["kube-scheduler"], signal.SIGKILL)
     with socket.socket() as taken:
@@ -245,7 +249,7 @@ def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(standing:
     assert {name for name in before if before[name] != after[name]} == {"kube-scheduler.https"}
 
 
-def test_a_component_is_added_to_an_instance_that_runs(standing: cluster_lifecycle.Options) -> None:
+def test_a_component_is_added_to_an_instance_that_runs(standing: cluster_lifecycle.RehearsalOptions) -> None:
     before = pids(standing)
     grown = cluster_lifecycle.present(support.options(Path(standing.data_dir), standing.name), support.quiet)
     assert "started training-operator" in grown["changes"]
@@ -256,20 +260,20 @@ def test_a_component_is_added_to_an_instance_that_runs(standing: cluster_lifecyc
 
 
 def test_processes_whose_folder_was_deleted_are_found_and_removed(
-    standing: cluster_lifecycle.Options, tmp_path: Path
+    standing: cluster_lifecycle.RehearsalOptions, tmp_path: Path
 ) -> None:
     ports, count = launch_plan.read_ports(standing.instance), len(pids(standing))
     standing.instance.path.rename(tmp_path / "elsewhere")
     with pytest.raises(OwnershipError, match=f"was deleted, but {count} of its processes still run"):
         cluster_lifecycle.present(standing, support.quiet)
-    assert cluster_lifecycle.info(standing)["state"] == "partial"
+    assert cluster_lifecycle.read_instance_state(standing)["state"] == "partial"
     assert cluster_lifecycle.absent(standing, support.quiet)["changed"]
     assert_gone(standing, ports)
 
 
 def wait_until_ended(pid: int) -> None:
     deadline = time.monotonic() + 120
-    while processes.ticks_of(pid) is not None:
+    while processes.start_ticks_of(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -140,7 +140,7 @@ def compared(tmp_path_factory):
         tops.append(str(write_run(folder / f"run-{number}", [(world, {})], id=f"t1121-abcde{number}")))
     definitions = [str(ROLE / "results" / "files" / "kpis" / "workload.yml")]
     template = str(ROLE / "results" / "templates" / "compare.html.j2")
-    return Path(compare_runs.compare(tops, str(folder / "compare"), definitions, template)["path"])
+    return Path(compare_runs.write_run_comparison(tops, str(folder / "compare"), definitions, template)["path"])
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def files(tmp_path: Path) -> list[tuple[str, Path]]:
 
 def packed(files: list[tuple[str, Path]]) -> Path:
     archive = files[0][1].with_name("results.gz")
-    result_upload.pack(files, OUTCOME, archive)
+    result_upload.pack_result_files(files, OUTCOME, archive)
     return archive
 
 
@@ -94,7 +94,7 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
         one.mkdir()
     (step / "timings.jsonl").write_text("before\n")
     sent = {"kind": result_upload.ARCHIVE, "key": "1", "size": archive.stat().st_size, "sha256": digest(archive)}
-    assert result_store.unpack(of.fetch(sent, tmp_path), point, step) == OUTCOME
+    assert result_store.unpack_result_archive(of.fetch(sent, tmp_path), point, step) == OUTCOME
     for _kind, path in files[:2]:
         assert digest(point / path.name) == digest(path)
     assert (step / "timings.jsonl").read_text() == "before\n" + files[2][1].read_text()
@@ -104,16 +104,16 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
 
 def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, Path]], tmp_path: Path) -> None:
     of, archive = store(address, "002"), packed(files)
-    presigned_upload.put(url(of, 0), archive)
+    presigned_upload.put_file(url(of, 0), archive)
     with pytest.raises(DataError, match=r"s3://results/loads/run-aa/002/0.gz: its checksum is not that of the files"):
         of.fetch({"key": "0", "sha256": "0" * 64}, tmp_path)
     (tmp_path / "ledger.jsonl").write_text("held\n")
     whole = archive.read_bytes()
     for wrong in (whole[: len(whole) // 2], whole[:-200] + bytes(200), b"nothing", whole + whole):
         of_client = {"Bucket": "results", "Key": of.key(0)}
-        s3.client(of.location).put_object(**of_client, Body=wrong)
+        s3.create_s3_client(of.location).put_object(**of_client, Body=wrong)
         with pytest.raises(DataError, match="is damaged"):  # also without a checksum from the pod
-            result_store.unpack(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
+            result_store.unpack_result_archive(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
         assert (tmp_path / "ledger.jsonl").read_text() == "held\n"
     assert of.there() == [0], "a damaged object stays for whoever looks into it"
     assert of.delete()
@@ -123,9 +123,9 @@ def test_the_server_refuses_what_was_changed_on_the_way(
     address: str, files: list[tuple[str, Path]], monkeypatch
 ) -> None:
     of = store(address, "003")
-    monkeypatch.setattr(presigned_upload, "_md5", lambda _path: base64.b64encode(bytes(16)).decode())
-    with pytest.raises(presigned_upload.Refused, match="HTTP 400 BadDigest"):
-        presigned_upload.put(url(of, 0), packed(files))
+    monkeypatch.setattr(presigned_upload, "_file_md5_base64", lambda _path: base64.b64encode(bytes(16)).decode())
+    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 400 BadDigest"):
+        presigned_upload.put_file(url(of, 0), packed(files))
     assert of.there() == []
 
 
@@ -133,13 +133,13 @@ def test_an_expired_or_foreign_url_is_refused_without_being_shown(address: str, 
     of, archive = replace(store(address, "004"), lifetime=1), packed(files)
     expired, other = url(of, 0), url(of, 1)
     time.sleep(2.1)
-    with pytest.raises(presigned_upload.Refused, match="HTTP 403") as caught:
-        presigned_upload.put(expired, archive)
+    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 403") as caught:
+        presigned_upload.put_file(expired, archive)
     assert "Signature" not in str(caught.value) and servers.S3_KEYS[0] not in str(caught.value)
     fresh = url(store(address, "004"), 0)
-    with pytest.raises(presigned_upload.Refused, match="HTTP 403"):  # it is for one object only
-        presigned_upload.put(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
-    presigned_upload.put(fresh, archive)
+    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 403"):  # it is for one object only
+        presigned_upload.put_file(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
+    presigned_upload.put_file(fresh, archive)
     assert of.there() == [0] and fresh != expired != other
 
 
@@ -199,7 +199,7 @@ def test_a_pod_keeps_its_files_until_it_gets_a_url_that_works(
     assert "ConnectionRefusedError" in told[4]
     assert not any("Signature" in one or servers.S3_KEYS[1] in one for one in told)
     (tmp_path / "here").mkdir()
-    assert result_store.unpack(of.fetch(sent, tmp_path), tmp_path / "here", None) == OUTCOME
+    assert result_store.unpack_result_archive(of.fetch(sent, tmp_path), tmp_path / "here", None) == OUTCOME
     assert of.delete()
 
 
@@ -215,8 +215,8 @@ def test_a_pod_that_waits_in_vain_says_what_was_not_collected(
 def test_give_back_fetches_what_was_uploaded(address: str, files: list[tuple[str, Path]], tmp_path: Path) -> None:
     of, point, said = store(address, "009"), tmp_path / "point", []
     point.mkdir()
-    presigned_upload.put(url(of, 1), packed(files))
-    load_in_pods._rescue(of, point, said.append)
+    presigned_upload.put_file(url(of, 1), packed(files))
+    load_in_pods._fetch_uncollected_files(of, point, said.append)
     rows = (point / "ledger.jsonl").read_text().splitlines()
     lost = {"type": "lost", "client": 0, "clients": 2, "reason": "its files were not collected"}
     assert json.loads(rows[0]) == lost

@@ -17,7 +17,7 @@ import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from breakable_cluster import BreakableCluster
@@ -32,7 +32,7 @@ STAGES_OF_JOBS = ("created", "pods_scheduled", "pods_running", "pods_succeeded",
 
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
-    return [workload_kinds.load(kind).definition for kind in kinds]
+    return [workload_kinds.load_kind(kind).definition for kind in kinds]
 
 
 def follow(world: World, *kinds: str, **options: Any) -> Any:
@@ -82,7 +82,7 @@ def end(world: World, process: Any) -> dict[str, Any]:
     return drive_workload.result(process)
 
 
-def check_against_the_audit_log(table: Table, log: Path, namespace: str, least: int) -> dict[str, list[float]]:
+def check_against_the_audit_log(table: TimelineTable, log: Path, namespace: str, least: int) -> dict[str, list[float]]:
     """Require that each interval of each row meets its write; return the widths by stage."""
     truth = audit_truth.stages_of_foreign_jobs(log, namespace)
     widths: dict[str, list[float]] = {}
@@ -130,7 +130,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
         assert found["ended_by"] == "END was written" and found["counts"]["succeeded"] == len(names), found
         gaps = world.rows("observations", "gap")
         assert {row["kind"] for row in gaps if row["reason"].startswith("relisted")} == {"Job", "Pod"}, gaps
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         assert set(table.name) == names and len(table) == len(names)
         assert Counter(table.outcome) == {"succeeded": len(names)} and not table.contradictions
         assert not table.header["notes"] and table.header["sent_is"] == "created"
@@ -159,7 +159,7 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
             row for row in stream if all(one in row for one in (world.namespace, "perfscale.seatrial", "leases"))
         ]
     assert not written
-    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
     assert set(table.outcome) == {"succeeded"} and not table.contradictions
     widths = check_against_the_audit_log(table, log, world.namespace, 20)
     assert "revision clock" not in {source for found in table.header["dated_by"].values() for source in found}
@@ -182,7 +182,7 @@ def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap
     names = loop.finish()
     wait_until_succeeded(world, len(names))
     found = end(world, sampler)
-    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
     assert sorted(table.name) == sorted(names) and found["counts"]["succeeded"] == len(names)
     assert [gap["reason"] for gap in table.header["gaps"]] == ["no sampler was running: an earlier one had ended"]
     assert not table.contradictions
@@ -276,7 +276,7 @@ def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own
                     broken.pop(0)[1]()
             sent = set().union(*(loop.finish() for loop in loops))
             assert process.wait(300) == 0, log.read_text(encoding="utf-8")[-5000:]
-        table = timeline_builder.build(world.point_dir, table_run(folder), "001")
+        table = timeline_builder.build_timeline(world.point_dir, table_run(folder), "001")
         audit = Path(cluster.info["cluster"]["audit_log"])
         widths = check_against_the_audit_log(table, audit, world.namespace, int(0.8 * len(sent)))
         print({stage: (round(median(found), 4), len(found)) for stage, found in widths.items()})

@@ -144,7 +144,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool =
         assert world.rows("observations", "sounding"), "a real API server lets etcd be sounded"
         own = world.rows("observations", "canary", "sounding")
         requests = OwnRequests((row["sent"], row["answered"]) for row in own)
-        table = timeline_builder.build(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
         truth = audit_truth.stages_of_jobs(audit, world.run_id)
         met = within = of = 0
         spans: list[float] = []
@@ -184,7 +184,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool =
         # A width in milliseconds depends on the machine; that an interval uses every request of the sampler does not.
         assert within / of >= EXACT, f"{of - within} of {of} intervals are wider than the sampler's requests permit"
         assert not table.contradictions
-        narrow = timeline_builder.build(world.point_dir, world.run_id, "001", audit_log=audit)
+        narrow = timeline_builder.build_timeline(world.point_dir, world.run_id, "001", audit_log=audit)
         assert not narrow.contradictions and not narrow.header["notes"]
         for stage in STAGES:
             for row, index in enumerate(narrow.index):

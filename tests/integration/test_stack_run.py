@@ -74,11 +74,11 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
             "operand": {"kind": "NodeFeatureDiscovery", "single": True, "ready": {"condition": "Available"}},
         },
     ]
-    install.install(client, specs.read_operators(theirs), COLLEAGUE, 240, Step(None), print)
+    install.install_operators(client, specs.read_operators(theirs), COLLEAGUE, 240, Step(None), print)
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )
-    data_science_cluster.ensure(client, order, "present", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)
     # Where the run's own things would lie.
     for manifest in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-gpu-operator"}},

@@ -51,14 +51,18 @@ def test_a_real_pod_downloads_once_and_nothing_but_the_claim_is_left(own_instanc
 def check_preload(client: Client) -> None:
     """There is no registry here, so that no pull takes any time; the words are those of a real kubelet."""
     tolerations = ({"key": REAL, "operator": "Exists"},)
-    wanted = image_preload.Preload("default", IMAGE, RUN, 60, {REAL: "true"}, tolerations)
+    wanted = image_preload.ImagePreloadSpec("default", IMAGE, RUN, 60, {REAL: "true"}, tolerations)
     (found,) = image_preload.run(client, wanted, support.quiet)
     assert (found["node"], found["there"], found["seconds"], found["simulated"]) == ("real-0", True, 0.0, False)
-    missing = image_preload.Preload("default", "localhost/seatrial/none:1", RUN, 5, {REAL: "true"}, tolerations)
+    missing = image_preload.ImagePreloadSpec(
+        "default", "localhost/seatrial/none:1", RUN, 5, {REAL: "true"}, tolerations
+    )
     with pytest.raises(WaitTimeout, match=r"on 0 of 1 nodes; real-0 \(ErrImage|ImagePullBackOff|ContainerCreating"):
         image_preload.run(client, missing, support.quiet)
     with pytest.raises(InputError, match="has a taint that image_preload_tolerations lacks"):
-        image_preload.run(client, image_preload.Preload("default", IMAGE, RUN, 60, {REAL: "true"}), support.quiet)
+        image_preload.run(
+            client, image_preload.ImagePreloadSpec("default", IMAGE, RUN, 60, {REAL: "true"}), support.quiet
+        )
     assert client.list(client.kind("apps/v1", "DaemonSet"), "default")[0] == [] == left(client)
 
 
@@ -96,7 +100,7 @@ def check(client: Client, tmp_path: Path) -> None:
     assert found["changed"] and (one["sha256"], one["bytes"], one["files"]) == (whole, 3_000_007, 2)
     assert left(client) == []
     held = storage_volume.find_claim(client, "default", "models")
-    assert held and held["metadata"]["labels"][storage_volume.label_of("tiny")] == whole[:32]
+    assert held and held["metadata"]["labels"][storage_volume.source_label_key("tiny")] == whole[:32]
 
     # The second time no job runs: this one could not.
     broken = DownloadSpec("default", "models", RUN, "", SCRIPT, timeout=5)

@@ -42,14 +42,14 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def options(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.Options]:
+def options(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.RehearsalOptions]:
     found = support.options(rehearsal_folder, "unreachable", components=[])
     yield found
     cluster_lifecycle.absent(support.options(rehearsal_folder, "unreachable", force=True), support.quiet)
 
 
 @pytest.fixture
-def cluster(options: cluster_lifecycle.Options) -> dict[str, Any]:
+def cluster(options: cluster_lifecycle.RehearsalOptions) -> dict[str, Any]:
     """A control plane whose API server is up, with two nodes."""
     info = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
@@ -121,11 +121,13 @@ def test_a_cluster_that_is_lost(
     moment: Callable[[Path], bool],
     where: str,
     more: dict[str, Any],
-    options: cluster_lifecycle.Options,
+    options: cluster_lifecycle.RehearsalOptions,
     cluster: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    api_server = next(one for one in cluster_status.info(options)["processes"] if one["name"] == "kube-apiserver")
+    api_server = next(
+        one for one in cluster_status.read_instance_state(options)["processes"] if one["name"] == "kube-apiserver"
+    )
     given = {
         "cluster_provider": "existing",
         "cluster_kubeconfig": cluster["kubeconfig"],

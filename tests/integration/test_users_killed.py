@@ -23,7 +23,7 @@ import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from killed_runs import give_back
 from load_world import final
 from playbook import begin, run_dirs
@@ -32,7 +32,7 @@ LACKING = suite_prerequisites.real_node_lacks()
 #: Image python is made by the first run that uses it.
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
-POD = Kind("v1", "Pod", "pods", True)
+POD = ServedKind("v1", "Pod", "pods", True)
 LEFT = (("v1", "Namespace"), ("v1", "Pod"), ("v1", "ConfigMap"), ("v1", "ServiceAccount"),
         ("coordination.k8s.io/v1", "Lease"), ("rbac.authorization.k8s.io/v1", "Role"),
         ("rbac.authorization.k8s.io/v1", "RoleBinding"))  # fmt: skip
@@ -55,7 +55,7 @@ SETTINGS: dict[str, Any] = {
 class Run:
     """A run of users on a cluster that outlives it."""
 
-    def __init__(self, kubeconfig: str, options: cluster_lifecycle.Options, folder: Path) -> None:
+    def __init__(self, kubeconfig: str, options: cluster_lifecycle.RehearsalOptions, folder: Path) -> None:
         self.kubeconfig, self.folder = kubeconfig, folder
         self.artifacts, self.log = folder / "artifacts", folder / "log"
         self.common = {"rehearsal_data_dir": options.data_dir, "rehearsal_name": options.name}

@@ -99,7 +99,7 @@ class Site:
     def pod(self, index: int, files: Any, phase: str = "Succeeded") -> None:
         """Create the pod of a user with the status that a node would write."""
         name = workload_name(self.spec.run, "001", index)
-        labels = run_labels.of(self.spec.run, "001", index)
+        labels = run_labels.workload_labels(self.spec.run, "001", index)
         spec = {"containers": [{"name": "user", "image": "none"}], "schedulerName": "nobody"}
         meta = {"name": name, "namespace": self.spec.namespace, "labels": labels}
         self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
@@ -181,7 +181,7 @@ def test_a_damaged_object_stays_and_replaces_nothing(site: Site) -> None:
     site.pod(0, site.helper(0, LARGE))
     site.pod(1, None)
     store = site.uploads.store
-    held = s3.client(store.location)
+    held = s3.create_s3_client(store.location)
     whole = held.get_object(Bucket="results", Key=store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):

@@ -281,7 +281,7 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
     content = SUSPENDED.replace("suspend: true", "suspend: false")
     world.submit(count=2, templates=[{"name": "job", "content": content}])
     task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
-    looked = early_end.StalledLoad(kubeconfig.load(world.kubeconfig), task)
+    looked = early_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
     deadline = time.monotonic() + 120
     while not looked.reasons:
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"

@@ -53,7 +53,7 @@ def template(kind: str, world: World, **more: Any) -> dict[str, Any]:
         "metadata": {"namespace": world.namespace, "labels": {"perfscale.seatrial/project": "team"}},
     }
     entry = {"name": "team", "kind": kind, "src": POD, "parameters": {**usual, **more}}
-    return dict(workload_files.templates([entry], lambda _folder, name: name)[0])
+    return dict(workload_files.templates_with_content([entry], lambda _folder, name: name)[0])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def template(kind: str, world: World, **more: Any) -> dict[str, Any]:
 def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str, Any], world: World) -> None:
     done = world.submit(count=2, templates=[template(kind, world, **more)], stages=[])
     assert done["counts"]["created"] == 2, done
-    version = workload_kinds.load(kind).references[0].rpartition("/")[0]
+    version = workload_kinds.load_kind(kind).references[0].rpartition("/")[0]
     found, _version = world.client.list(
         world.client.kind(version, kind), world.namespace, f"perfscale.seatrial/run={world.run_id}"
     )
@@ -114,7 +114,7 @@ def through_runai(world: World, kind: str, parts: list[Any], **more: Any) -> tup
         done = world.submit(
             count=3,
             templates=[template(kind, world, gpus=0)],
-            stages=workload_kinds.definitions(parts, lambda _folder, name: name),
+            stages=workload_kinds.resolve_stage_definitions(parts, lambda _folder, name: name),
             wait=True,
             timeout=240,
             **more,
@@ -133,7 +133,7 @@ def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, run
     job = {"use": "PyTorchJob", "select": "owners"} if distributed else "RunaiJob"
     done, platform = through_runai(runai, kind, [kind, job, "RunaiPodGroup", {"use": "Pod", "select": "owners"}])
     assert done["counts"]["succeeded"] == 3, done
-    table = timeline_builder.build(runai.point_dir, runai.run_id, "001")
+    table = timeline_builder.build_timeline(runai.point_dir, runai.run_id, "001")
     assert not table.contradictions
     assert table.seen("accepted") == table.seen("running") == table.seen("pods_scheduled") == 3
     (anchor,) = {(row["anchor"]["wall"], row["anchor"]["monotonic"]) for row in runai.rows("ledger", "session")}
@@ -147,7 +147,7 @@ def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, run
         # No object came sooner after the previous one than the platform waits.
         assert table.latest[stages["job"]][row] - table.earliest["created"][row] >= DELAYS["job"]
         assert table.latest["podgroup_created"][row] - table.earliest[stages["job"]][row] >= DELAYS["group"]
-    seen = {stamps.sentinels for _row, stamps in runai_export.measured(table)}
+    seen = {stamps.sentinels for _row, stamps in runai_export.fully_measured_workloads(table)}
     assert len(seen) == 1 and seen.pop().isdisjoint({"jobCreatedTimestamp", "podGroupCreatedTimestamp"})
 
 
@@ -190,7 +190,7 @@ def test_kinds_of_runai_that_a_cluster_lacks_are_left_out(world: World) -> None:
         parts = ["TrainingWorkload", {"use": "RunaiJob", "optional": True}, {"use": "RunaiPodGroup", "optional": True}]
         platform = Platform(world.client, world.namespace, "TrainingWorkload", DELAYS, runai_platform.runai_job)
         templates = [template("TrainingWorkload", world, gpus=0)]
-        stages = workload_kinds.definitions(parts, lambda _folder, name: name)
+        stages = workload_kinds.resolve_stage_definitions(parts, lambda _folder, name: name)
         done = world.submit(count=1, templates=templates, stages=stages, wait=False)
     assert not platform.truth and done["counts"]["created"] == 1
     assert any("no PodGroup (scheduling.run.ai/v2alpha2 or" in note for note in done["notes"]), done["notes"]
@@ -204,7 +204,7 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
         count=5,
         seed=3,
         templates=[template("StatefulSet", world, gpus=0, resources={"cpu": "10m"})],
-        stages=workload_kinds.definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
+        stages=workload_kinds.resolve_stage_definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
         wait=True,
         timeout=240,
         lifetime=lifetime,
@@ -220,10 +220,10 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
     stops = {row["index"]: row for row in world.rows("ledger", "stop")}
     assert set(ready) == set(gone) == set(stops) == set(range(5))
     for index, row in stops.items():
-        due = ready[index] + random_draws.drawn(index, lifetime, 3, "lifetime")
+        due = ready[index] + random_draws.draw_number_for_workload(index, lifetime, 3, "lifetime")
         assert row["intended"] == pytest.approx(due, abs=0.002) and row["sent"] >= row["intended"]
         assert row["sent"] <= gone[index] + 0.001
-    table = timeline_builder.build(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
     assert table.outcome == ["succeeded"] * 5
     assert world.names("apps/v1", "StatefulSet") == []
 
@@ -232,7 +232,7 @@ def test_a_resumed_load_stops_what_the_killed_one_left(nodes: World) -> None:
     options: dict[str, Any] = {
         "count": 2,
         "templates": [template("StatefulSet", nodes, gpus=0, resources={"cpu": "10m"})],
-        "stages": workload_kinds.definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
+        "stages": workload_kinds.resolve_stage_definitions(["StatefulSet", "Pod"], lambda _folder, name: name),
         "wait": True,
         "timeout": 110,
     }

@@ -83,8 +83,8 @@ class Otava:
 def by_groups(suite: Array) -> list[float]:
     """Return the p-value of "not higher" of each KPI of a suite by comparing old with new runs."""
     runs = suite.shape[1] // 2
-    scaled = [comparison_scale.scaled(one, comparison_scale.on_log_scale(one)) for one in suite]
-    found = time_dependence.of_suite([(one[:runs], one[runs:]) for one in scaled])
+    scaled = [comparison_scale.convert_to_scale(one, comparison_scale.on_log_scale(one)) for one in suite]
+    found = time_dependence.estimate_suite_dependence([(one[:runs], one[runs:]) for one in scaled])
     return [group_comparison.compare_groups(one[:runs], one[runs:], dependence=found).p_greater for one in suite]
 
 
@@ -139,7 +139,7 @@ def false_alarms(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             suites = synthetic_series.suites(shape, 1, count, KPIS, runs)
             theirs = otava.rises(suites, OTAVA_SUITE, False)
-            ours = alarms(suites, by_groups, readings.holm, False)
+            ours = alarms(suites, by_groups, readings.adjust_by_holm, False)
             promised = LEVEL if shape in INDEPENDENT else None
             yield Row(f"false alarms a suite, {shape}, {runs} + {runs}", ours, count, None, theirs, promised)
 
@@ -150,20 +150,20 @@ def false_alarms_of_one(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             suites = synthetic_series.suites(shape, 2, count, 1, runs)
             theirs = otava.rises(suites, OTAVA, True)
-            ours = alarms(suites, by_groups, readings.uncorrected, True)
+            ours = alarms(suites, by_groups, readings.leave_p_values_uncorrected, True)
             yield Row(f"false alarms of one KPI, {shape}, {runs} + {runs}", ours, count, otava=theirs)
 
 
 def power(count: int, otava: Otava) -> Iterator[Row]:
     """Yield the share of suites in which one KPI that rose is found, and the same of one KPI alone."""
     for name, kpis, correct, level, theirs in (
-        ("one of 20 KPIs", KPIS, readings.holm, LEVEL / KPIS, OTAVA_SUITE),
-        ("one KPI alone", 1, readings.uncorrected, LEVEL, OTAVA),
+        ("one of 20 KPIs", KPIS, readings.adjust_by_holm, LEVEL / KPIS, OTAVA_SUITE),
+        ("one KPI alone", 1, readings.leave_p_values_uncorrected, LEVEL, OTAVA),
     ):
         for runs in RUNS:
             for shift in SHIFTS:
                 suites = synthetic_series.suites("normal", 3, count, kpis, runs, shift)
-                bound = student_t.power(level, 2 * runs - 2, effect(shift, runs, runs))
+                bound = student_t.power_of_t_test(level, 2 * runs - 2, effect(shift, runs, runs))
                 ours = alarms(suites, by_groups, correct, True)
                 label = f"found: +{100 * shift:.0f} % in {name}, {runs} + {runs}"
                 yield Row(label, ours, count, bound, otava.rises(suites, theirs, True))
@@ -175,12 +175,12 @@ def few_new_runs(count: int, otava: Otava) -> Iterator[Row]:
         method = partial(by_few_new_runs, new)
         for shape in INDEPENDENT:
             suites = synthetic_series.suites(shape, 7, count, KPIS, 20)
-            ours = alarms(suites, method, readings.holm, False)
+            ours = alarms(suites, method, readings.adjust_by_holm, False)
             yield Row(f"false alarms a suite, {shape}, 20 + {new}", ours, count, promised=LEVEL)
         for shift in SHIFTS:
             suites = synthetic_series.suites("normal", 8, count, KPIS, 20, shift)
-            bound = student_t.power(LEVEL / KPIS, 18 + new, effect(shift, 20, new))
-            ours = alarms(suites, method, readings.holm, True)
+            bound = student_t.power_of_t_test(LEVEL / KPIS, 18 + new, effect(shift, 20, new))
+            ours = alarms(suites, method, readings.adjust_by_holm, True)
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, 20 + {new}", ours, count, bound)
 
 
@@ -191,7 +191,7 @@ def whole_judgement(count: int, otava: Otava) -> Iterator[Row]:
         found = [by_judgement(suite[:, :25]) for suite in suites]
         hits = [REGRESSION in one[:1] if shift else REGRESSION in one for one in found]
         what = f"found: +{100 * shift:.0f} % in one of 20 KPIs" if shift else f"false alarms a suite, {shape}"
-        bound = student_t.power(LEVEL / KPIS, 23, effect(shift, 20, 5)) if shift else None
+        bound = student_t.power_of_t_test(LEVEL / KPIS, 23, effect(shift, 20, 5)) if shift else None
         promised = None if shift else LEVEL
         yield Row(f"{what}, whole judgement, 20 + 5", sum(hits) / count, count, bound, promised=promised)
 
@@ -201,12 +201,12 @@ def power_with_history(count: int, otava: Otava) -> Iterator[Row]:
     for runs in (1, 3, 5, 10):
         for shift in (0.0, *SHIFTS):
             suites = synthetic_series.suites("normal", 4, count, KPIS, runs, shift)
-            ours = alarms(suites, by_groups_with_history, readings.holm, bool(shift))
+            ours = alarms(suites, by_groups_with_history, readings.adjust_by_holm, bool(shift))
             where = f"noise from 20 earlier runs, {runs} + {runs}"
             if not shift:
                 yield Row(f"false alarms a suite, {where}", ours, count, promised=LEVEL)
                 continue
-            bound = student_t.power(LEVEL / KPIS, 2 * runs - 2 + 19, effect(shift, runs, runs))
+            bound = student_t.power_of_t_test(LEVEL / KPIS, 2 * runs - 2 + 19, effect(shift, runs, runs))
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, {where}", ours, count, bound)
 
 
@@ -217,7 +217,7 @@ def other_methods(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             for shift in (0.0, *SHIFTS):
                 suites = synthetic_series.suites("normal", 5, count, 1, runs, shift)
-                ours = alarms(suites, method, readings.uncorrected, True)
+                ours = alarms(suites, method, readings.leave_p_values_uncorrected, True)
                 theirs = otava.rises(suites, OTAVA, True) if method is by_change_points else None
                 what = f"found: +{100 * shift:.0f} % in one KPI alone" if shift else "false alarms of one KPI"
                 yield Row(f"{what}, {name}, {runs} + {runs}", ours, count, otava=theirs)
@@ -238,10 +238,10 @@ def repetition(count: int, otava: Otava) -> Iterator[Row]:
 def _runs_until_found(one: Array) -> int | None:
     """Return after how many new runs a rise is found; None when it never is."""
     for n in range(1, 31):
-        if group_comparison.unbalanced(10, n) and n < group_comparison.least_runs(10, LEVEL):
+        if group_comparison.needs_permutation_test(10, n) and n < group_comparison.least_runs(10, LEVEL):
             continue
         found = group_comparison.compare_groups(one[:10], one[30 : 30 + n])
-        always = always_valid_interval.anytime(found, 2 * LEVEL)
+        always = always_valid_interval.interval_of_group_difference(found, 2 * LEVEL)
         if always.low > 0:
             return n
         if always.high < 0:

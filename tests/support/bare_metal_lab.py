@@ -65,7 +65,7 @@ class Lab:
             for folder in (self.folder / part).glob("*"):
                 found += [
                     f"{folder} is left",
-                    *(f"process {pid} of {folder}" for pid in installer_process.marked(folder)),
+                    *(f"process {pid} of {folder}" for pid in installer_process.find_processes_of_folder(folder)),
                 ]
         return found
 
@@ -112,5 +112,5 @@ def lab(folder: Path, kubeconfig: str, **settings: Any) -> Iterator[Lab]:
         finally:
             for part in ("installs", "share"):
                 for one in (folder / part).glob("*"):
-                    installer_process.stop(one, 1.0)
+                    installer_process.stop_processes_of_folder(one, 1.0)
             server.stop()

@@ -26,7 +26,7 @@ _ANSWERED = 5.0
 class BreakableCluster:
     """A control plane that a test may break."""
 
-    def __init__(self, options: cluster_lifecycle.Options) -> None:
+    def __init__(self, options: cluster_lifecycle.RehearsalOptions) -> None:
         self.options = options
         self.info = cluster_lifecycle.present(options, support.quiet)
         self.instance = options.instance
@@ -41,7 +41,7 @@ class BreakableCluster:
         pid = self.pid("kube-apiserver")
         os.kill(pid, how)
         deadline = time.monotonic() + _ANSWERED
-        while processes.ticks_of(pid) is not None and time.monotonic() < deadline:
+        while processes.start_ticks_of(pid) is not None and time.monotonic() < deadline:
             time.sleep(0.05)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -50,7 +50,11 @@ class BreakableCluster:
 
     def pid(self, name: str) -> int:
         """Return the process of a component."""
-        return next(int(one["pid"]) for one in cluster_status.info(self.options)["processes"] if one["name"] == name)
+        return next(
+            int(one["pid"])
+            for one in cluster_status.read_instance_state(self.options)["processes"]
+            if one["name"] == name
+        )
 
     def compact(self) -> int:
         """Compact etcd up to its present revision, through its own HTTP interface."""

@@ -17,11 +17,11 @@ from rehearsal import CACHE, COMPONENTS, quiet
 
 def definitions(component: str) -> list[dict[str, Any]]:
     """Return the CRDs of a component of the rehearsal cluster, from the cache that ``make setup`` fills."""
-    part = component_spec.load(COMPONENTS / component)
-    sources = component_binaries.Sources(CACHE)
-    crds = component_binaries.ensure([part], sources, quiet)[0][component].crds
+    part = component_spec.load_component(COMPONENTS / component)
+    sources = component_binaries.ProgramSources(CACHE)
+    crds = component_binaries.ensure_programs([part], sources, quiet)[0][component].crds
     assert crds is not None
-    return component_manifests.documents(crds)
+    return component_manifests.read_yaml_objects(crds)
 
 
 def validator(components: list[str]) -> dict[tuple[str, str], jsonschema.protocols.Validator]:

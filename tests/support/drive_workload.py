@@ -47,16 +47,16 @@ def main(what: str, path: str) -> None:
     """Be the process."""
     sys.path.insert(0, str(COLLECTIONS))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
     filled = defaults(given, getattr(load_spec, what.upper()))
-    step, progress = Step(None), Progress(given.get("progress_file"))
+    step, progress = Step(None), ProgressLog(given.get("progress_file"))
     try:
         if what == "submit":
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import Load
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import LoadRunner
 
             request = LoadSpec.from_params(filled)
             if request.clients > 1 and request.client is None:
@@ -64,11 +64,11 @@ def main(what: str, path: str) -> None:
 
                 found = local_clients.run(filled, request, step, progress)
             else:
-                found = Load(request, step, progress).run()
+                found = LoadRunner(request, step, progress).run()
         else:
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sample_load
 
-            found = sample_load.sample(load_spec.SampleSpec.from_params(filled), step, progress)
+            found = sample_load.run_load_sampling(load_spec.SampleSpec.from_params(filled), step, progress)
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}
     print(json.dumps(found))

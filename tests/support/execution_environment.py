@@ -97,8 +97,8 @@ class Podman:
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
         wanted = component_spec.load_all(rehearsal.COMPONENTS)
-        for one in component_spec.select(wanted, ["training-operator"]):
-            entry = component_binaries.entry_of(one, rehearsal.CACHE)
+        for one in component_spec.select_required_components(wanted, ["training-operator"]):
+            entry = component_binaries.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]
         self("build", *here, "-t", WITH_PROGRAMS, "-f", str(LAYER), str(folder), timeout=900)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
@@ -135,7 +135,7 @@ class HiveSimulator(threading.Thread):
 
     def conditions(self, path: str, reason: str, message: str, running: bool) -> None:
         """Set the claim's conditions."""
-        common = {"lastTransitionTime": stamp(), "lastProbeTime": stamp()}
+        common = {"lastTransitionTime": format_utc_timestamp(), "lastProbeTime": format_utc_timestamp()}
         pending = {"type": "Pending", "status": str(not running), "reason": reason, "message": message, **common}
         state = {"type": "ClusterRunning", "status": str(running), "reason": reason, "message": message, **common}
         self.patch(f"{path}/status", {"status": {"conditions": [pending, state], "lifetime": "2h0m0s"}})

@@ -138,9 +138,11 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
         with open(point / "plan.jsonl", encoding="utf-8") as stream:
             templates = json.loads(stream.readline())["templates"]
         planned = large_run.plan(top, templates)
-        workload_plan.write(point / "plan.jsonl", planned)
+        workload_plan.write_whole_plan(point / "plan.jsonl", planned)
         for number, folder in enumerate(folders if clients > 1 else ()):
-            workload_plan.write(folder / "plan.jsonl", plan_parts.part_of(planned, plan_parts.Part(number, clients)))
+            workload_plan.write_whole_plan(
+                folder / "plan.jsonl", plan_parts.plan_for_client(planned, plan_parts.ClientPart(number, clients))
+            )
         return {"planned": len(planned.workloads)}
 
     def join() -> dict[str, Any]:
@@ -155,7 +157,7 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
         return {**found, "clocks": len(header.get("clocks", ())), "notes": header["notes"]}
 
     def page() -> None:
-        timeline_table.write_csv(timeline_table.read(point / "timeline.jsonl"), point / "timeline.csv")
+        timeline_table.write_csv(timeline_table.read_timeline_jsonl(point / "timeline.jsonl"), point / "timeline.csv")
         write_report.BANDS = False
         write_report.write_report(str(top), template)
 

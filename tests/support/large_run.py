@@ -168,9 +168,11 @@ def client_folders(top: Path, clients: int) -> list[Path]:
     return [top / "points" / "000" / "clients" / f"{number:03d}" for number in range(clients)]
 
 
-def plan(top: Path, templates: list[dict[str, Any]]) -> workload_plan.Plan:
+def plan(top: Path, templates: list[dict[str, Any]]) -> workload_plan.WorkloadPlan:
     """Return the plan of the trace, as a load makes it."""
-    found = arrivals.arrivals({"type": "trace", "content": (top / TRACE).read_text(encoding="utf-8")}, 0, None)
+    found = arrivals.arrivals_from_options(
+        {"type": "trace", "content": (top / TRACE).read_text(encoding="utf-8")}, 0, None
+    )
     chosen = workload_plan.assign_templates(found, [one["name"] for one in templates], [1])
     return workload_plan.make_plan(RUN, "000", found, 32, None, templates, chosen)
 
@@ -187,9 +189,9 @@ def write(count: int, top: Path, clients: int = 1) -> Path:
     folder = top / "points" / "000"
     due = [round(one, 6) for one in due_times(count)]
     (top / TRACE).write_text("offset\n" + "".join(f"{one:.6f}\n" for one in due), encoding="ascii")
-    small = workload_plan.read(folder / "plan.jsonl")
+    small = workload_plan.read_complete_plan(folder / "plan.jsonl")
     planned = plan(top, small.header["templates"])
-    workload_plan.write(folder / "plan.jsonl", planned)
+    workload_plan.write_whole_plan(folder / "plan.jsonl", planned)
     if clients > 1:
         for name in ("ledger", "observations"):
             (folder / f"{name}.jsonl").unlink()

@@ -15,7 +15,7 @@ import drive_workload
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 SUSPENDED = """
@@ -52,7 +52,7 @@ class World:
             "count": 20,
             "arrival": {"type": "closed"},
             "templates": [{"name": "job", "content": SUSPENDED}],
-            "stages": [workload_kinds.load(kind).definition for kind in ("job", "pod")],
+            "stages": [workload_kinds.load_kind(kind).definition for kind in ("job", "pod")],
             "wait": False,
             "settle": 0.2,
         }
@@ -82,7 +82,7 @@ class World:
         return [row for row in files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
 
 
-def delete_all(client: Client, kind: Kind, namespace: str, patience: float = 300.0, **options: Any) -> None:
+def delete_all(client: Client, kind: ServedKind, namespace: str, patience: float = 300.0, **options: Any) -> None:
     """Delete all objects of a kind in parts: the API server ends a request that takes longer than a minute."""
     path = kind.path(namespace)
     deadline = time.monotonic() + patience
@@ -103,7 +103,7 @@ def world_on(kubeconfig: str, folder: Path) -> Iterator[World]:
     for version, kind in (("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap")):
         path = client.kind(version, kind).path(namespace)
         client.request("DELETE", path, {"propagationPolicy": "Background"})
-    client.delete(Kind("v1", "Namespace", "namespaces", False), namespace)
+    client.delete(ServedKind("v1", "Namespace", "namespaces", False), namespace)
     client.close()
 
 

@@ -39,14 +39,14 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         },
         0,
     )
-    lock_session.acquire(wish, Step(None), lambda text: print(text, flush=True))
+    lock_session.acquire_cluster_lock(wish, Step(None), lambda text: print(text, flush=True))
     write("begin")
     time.sleep(float(hold))
     if kill:
         write("killed")
         os.kill(os.getpid(), signal.SIGKILL)
     write("end")
-    lock_session.release(wish)
+    lock_session.release_cluster_lock(wish)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry_access import (
     NAME,
@@ -60,7 +60,7 @@ class MachineConfigSimulator:
     def current(self) -> bool:
         """Return whether the machines have the configuration of what is on the cluster now."""
         pool = self.client.get(self.client.kind(POOL_VERSION, "MachineConfigPool"), POOL)
-        return field_at(pool, "status.configuration.name", "") == f"rendered-{POOL}-{self.content()}"
+        return field_at_path(pool, "status.configuration.name", "") == f"rendered-{POOL}-{self.content()}"
 
     def step(self) -> None:
         """Bring the pool a step on."""

@@ -23,7 +23,7 @@ _CLONE_NEWNET = 0x40000000
 class NodeRelay(CuttingProxy):
     """Forwards connections of pods to ``NODE:port`` to the same port of this machine's loopback."""
 
-    def __init__(self, options: cluster_lifecycle.Options, port: int) -> None:
+    def __init__(self, options: cluster_lifecycle.RehearsalOptions, port: int) -> None:
         super().__init__("127.0.0.1", port)
         self._options = options
         self.port = port
@@ -35,9 +35,13 @@ class NodeRelay(CuttingProxy):
         return self
 
     def _listen(self) -> socket.socket:
-        (node,) = [one.pid for one in instance_processes.running(self._options.instance.path) if one.name == "node"]
+        (node,) = [
+            one.pid
+            for one in instance_processes.list_running_processes(self._options.instance.path)
+            if one.name == "node"
+        ]
         own = os.readlink("/proc/self/ns/net")
-        inside = [f"/proc/{one}/ns/net" for one in processes.pids() if processes.parent_of(one) == node]
+        inside = [f"/proc/{one}/ns/net" for one in processes.list_pids() if processes.parent_pid_of(one) == node]
         (space,) = [one for one in inside if os.readlink(one) != own]
         with open(space, "rb") as stream:
             if ctypes.CDLL(None, use_errno=True).setns(stream.fileno(), _CLONE_NEWNET):

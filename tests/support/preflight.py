@@ -21,17 +21,17 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
     SettingsLayer,
 )
 
-CATALOGUE = settings_catalogue.load(settings_preflight.ROOT)
+CATALOGUE = settings_catalogue.load_catalogue(settings_preflight.ROOT)
 DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
-def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.Preflight:
+def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.PreflightInput:
     """Return the checks of the phases ``chosen``. layers: below ``given``, which -e sets."""
     request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
-    return settings_preflight.Preflight(request, found, CATALOGUE, render, chosen, {})
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
+    return settings_preflight.PreflightInput(request, found, CATALOGUE, render, chosen, {})
 
 
 def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:

@@ -17,9 +17,9 @@ COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seatrial"
 
 
-def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecycle.Options:
+def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecycle.RehearsalOptions:
     """Options of an instance in ``data_dir``."""
-    return cluster_lifecycle.Options(
+    return cluster_lifecycle.RehearsalOptions(
         name=name, data_dir=str(data_dir), cache_dir=str(CACHE), components_dir=str(COMPONENTS), **more
     )
 
@@ -38,7 +38,7 @@ print(cluster_lifecycle.present(options, support.quiet)["changed"], flush=True)
 """
 
 
-def drive(options: cluster_lifecycle.Options) -> subprocess.Popen[str]:
+def drive(options: cluster_lifecycle.RehearsalOptions) -> subprocess.Popen[str]:
     """Start an instance in a process that can be killed. It prints "go" when it begins."""
     path = [one for one in sys.path if one]
     code = DRIVER.format(path=path, folder=options.data_dir, name=options.name, components=options.components)

@@ -19,12 +19,14 @@ RUN = "t1121-abcdef"
 REAL = "real-0"
 EPOCH = 1_795_000_000.0
 #: The shipped definitions, as the sampler writes them into observations.jsonl.
-STAGES = {name: workload_kinds.load(name).definition for name in ("PyTorchJob", "Pod")}
+STAGES = {name: workload_kinds.load_kind(name).definition for name in ("PyTorchJob", "Pod")}
 
 
 def stamp(moment: float) -> str:
     """Return a time in the format of the files."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp as written
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
+        format_utc_timestamp as written,
+    )
 
     return written(moment)
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from math import nan
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
+    MOMENTS,
+    TimelineTable,
+    create_empty_column,
+)
 
 #: 2026-11-21T00:06:23 UTC
 T = 1795219583.0
 
 
-def table_of(*rows: dict[str, float], outcomes: tuple[str, ...] = ()) -> Table:
+def table_of(*rows: dict[str, float], outcomes: tuple[str, ...] = ()) -> TimelineTable:
     """A timeline whose stages are exact."""
     names = ["created", "pods_created_first", "pods_created", "pods_scheduled", "persistentvolumeclaim_created"]
     names += ["persistentvolumeclaim_bound"]
     size = len(rows)
-    table = Table({"start": T, "end": T + 100, "planned": size, "notes": [], "gaps": [], "stages": []})
-    table.moments = {name: column(size) for name in MOMENTS}
-    table.earliest = {name: column(size) for name in names}
-    table.latest = {name: column(size) for name in names}
+    table = TimelineTable({"start": T, "end": T + 100, "planned": size, "notes": [], "gaps": [], "stages": []})
+    table.moments = {name: create_empty_column(size) for name in MOMENTS}
+    table.earliest = {name: create_empty_column(size) for name in names}
+    table.latest = {name: create_empty_column(size) for name in names}
     for row, given_row in enumerate(rows):
         table.index.append(row)
         table.name.append(f"run-{row}")
@@ -42,11 +46,11 @@ WHOLE = {
 PARTS = {"runaijob_created": T + 0.9, "podgroup_created": T + 1.4}
 
 
-def with_parts(*rows: dict[str, float]) -> Table:
+def with_parts(*rows: dict[str, float]) -> TimelineTable:
     """A timeline of workloads of Run:ai."""
     table = table_of(*rows)
     for name, moment in PARTS.items():
-        table.earliest[name], table.latest[name] = column(len(rows)), column(len(rows))
+        table.earliest[name], table.latest[name] = create_empty_column(len(rows)), create_empty_column(len(rows))
         for row in range(len(rows)):
             table.earliest[name][row] = table.latest[name][row] = moment
     return table

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import Entry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import ComparedObject
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
-def take(client: Client) -> set[Entry]:
+def take(client: Client) -> set[ComparedObject]:
     """Return every object, as a run with run_diff does."""
     return set(run_diff.take_snapshot(client).entries)
 
 
-def settled(client: Client, timeout: float = 60) -> set[Entry]:
+def settled(client: Client, timeout: float = 60) -> set[ComparedObject]:
     """Return the same once controllers are idle: two snapshots, two seconds apart, are equal."""
     deadline = time.monotonic() + timeout
     before = take(client)
@@ -27,7 +27,7 @@ def settled(client: Client, timeout: float = 60) -> set[Entry]:
         before = now
 
 
-def left(client: Client, before: set[Entry], timeout: float = 120) -> list[str]:
+def left(client: Client, before: set[ComparedObject], timeout: float = 120) -> list[str]:
     """Return the differences from ``before`` once nothing changes any more, or after ``timeout`` seconds.
 
     OLM takes back some of what it wrote (roles of an OperatorGroup) when it next looks at everything, once a minute.
@@ -38,7 +38,7 @@ def left(client: Client, before: set[Entry], timeout: float = 120) -> list[str]:
     return found
 
 
-def differences(before: set[Entry], after: set[Entry]) -> list[str]:
+def differences(before: set[ComparedObject], after: set[ComparedObject]) -> list[str]:
     """Return deleted and new objects, one line each."""
     gone = [f"- {one}" for one in sorted(before - after)]
     return gone + [f"+ {one}" for one in sorted(after - before)]

@@ -23,15 +23,15 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 LABEL = "perfscale.seatrial/stand-in"
-NODE = Kind("v1", "Node", "nodes", False)
-POD = Kind("v1", "Pod", "pods", True)
-SECRET = Kind("v1", "Secret", "secrets", True)
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
-ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts", True)
+NODE = ServedKind("v1", "Node", "nodes", False)
+POD = ServedKind("v1", "Pod", "pods", True)
+SECRET = ServedKind("v1", "Secret", "secrets", True)
+CONFIG_MAP = ServedKind("v1", "ConfigMap", "configmaps", True)
+LEASE = ServedKind("coordination.k8s.io/v1", "Lease", "leases", True)
+ACCOUNT = ServedKind("v1", "ServiceAccount", "serviceaccounts", True)
 
 
 def now() -> str:
@@ -178,7 +178,7 @@ class Kubelet:
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self.client.request("POST", path, asked)["status"]["token"]).encode()
 
-    def _data(self, kind: Kind, space: str, name: str) -> dict[str, bytes]:
+    def _data(self, kind: ServedKind, space: str, name: str) -> dict[str, bytes]:
         found = self.client.get(kind, name, space)
         if found is None:
             raise LookupError(f"{kind.kind} {space}/{name} is not there")

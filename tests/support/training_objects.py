@@ -40,7 +40,7 @@ def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False)
 
 def resolved(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return a template with the text of its files, as workload_submit gets it."""
-    return dict(workload_files.templates([dict(template)], lambda _folder, name: name)[0])
+    return dict(workload_files.templates_with_content([dict(template)], lambda _folder, name: name)[0])
 
 
 def workloads(
@@ -48,7 +48,7 @@ def workloads(
 ) -> list[dict[str, Any]]:
     """Return the objects of ``count`` trainings, in the namespace of the run; of several models, those of the first."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][0]
-    template = templates.Template(**resolved(given))
+    template = templates.WorkloadTemplate(**resolved(given))
     made = templates.render(template, run_id, "001", run_id, range(count)).workload
     found = [made.manifest(index) for index in range(count)]
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]

@@ -35,7 +35,7 @@ def cost(events: list[tuple[str, bytes]]) -> tuple[float, float, list[str]]:
     tally = WorkloadTally()
     writers = {}
     for name in ("Job", "Pod"):
-        kind = compile_kind(workload_kinds.load(name).definition)
+        kind = compile_kind(workload_kinds.load_kind(name).definition)
         writers[name] = ObservationWriter(kind, name == "Job", tally, rows.append)
     began = time.thread_time()
     for name, line in events:

@@ -31,7 +31,7 @@ def boot_clock() -> float:
 
 
 @dataclass(frozen=True)
-class Clock:
+class MonotonicWallClock:
     """A monotonic clock that reads as wall time. Both anchors in seconds."""
 
     wall: float
@@ -39,12 +39,12 @@ class Clock:
     boot: str = ""
 
     @classmethod
-    def start(cls) -> Clock:
+    def start(cls) -> MonotonicWallClock:
         """Anchor a clock now."""
         return cls(time.time(), time.monotonic(), boot_id())
 
     @classmethod
-    def resume(cls, anchor: dict[str, Any]) -> Clock:
+    def resume(cls, anchor: dict[str, Any]) -> MonotonicWallClock:
         """Continue the clock of an earlier session, or start a new one after a reboot."""
         if anchor.get("boot") and anchor["boot"] == boot_id():
             return cls(float(anchor["wall"]), float(anchor["monotonic"]), anchor["boot"])

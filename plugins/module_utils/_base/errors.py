@@ -83,7 +83,7 @@ class DataError(SeatrialError):
     """A file of a run directory is missing, truncated or of an unknown schema version."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest_similar_name(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the name most similar to ``name``, or an empty string.
 
     Matching follows difflib.get_close_matches (Ratcliff and Obershelp, 1988).

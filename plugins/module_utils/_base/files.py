@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .clock import Clock
-from .errors import DataError, InputError, OwnershipError, nearest
+from .clock import MonotonicWallClock
+from .errors import DataError, InputError, OwnershipError, suggest_similar_name
 
 VALIDATE = "SEATRIAL_VALIDATE"
 
 
-def plain(value: Any) -> Any:
+def to_plain_types(value: Any) -> Any:
     """Return ``value`` rebuilt from plain dict, list, str, int, float, bool and None.
 
     Ansible tags strings, and yaml.safe_dump fails on a tagged string in the middle of a file.
@@ -42,16 +42,16 @@ def check_schema(name: str, value: Any) -> None:
     """
     if not os.environ.get(VALIDATE):
         return
-    value = plain(value)
+    value = to_plain_types(value)
     kind = value.get("type") if isinstance(value, dict) else None
-    error = _best_error(_validator(name, kind if isinstance(kind, str) else ""), value)
+    error = _best_error(_compiled_schema_validator(name, kind if isinstance(kind, str) else ""), value)
     if error is not None:
         place = "/".join(str(part) for part in error.absolute_path) or "(top)"
         raise DataError(f"{name}: {place}: {error.message}")
 
 
 @functools.cache
-def _validator(name: str, kind: str) -> Any:
+def _compiled_schema_validator(name: str, kind: str) -> Any:
     """Return a compiled validator; of a JSON-lines schema, for lines of type ``kind``."""
     import jsonschema
 
@@ -111,7 +111,7 @@ def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> No
     """Write ``value`` as indented JSON, validated against ``schema`` if given."""
     if schema:
         check_schema(schema, value)
-    replace_text(path, json.dumps(plain(value), indent=2, sort_keys=False) + "\n")
+    replace_text(path, json.dumps(to_plain_types(value), indent=2, sort_keys=False) + "\n")
 
 
 def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head: str = "") -> None:
@@ -121,7 +121,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
     if schema:
         check_schema(schema, value)
     comment = "".join(f"# {line}\n" for line in head.splitlines())
-    body = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
+    body = yaml.safe_dump(to_plain_types(value), sort_keys=False, allow_unicode=True, width=120)
     replace_text(path, f"---\n{comment}{body}")
 
 
@@ -131,14 +131,14 @@ def read_yaml(path: str | os.PathLike[str]) -> Any:
 
     try:
         with open(path, encoding="utf-8") as stream:
-            return yaml.load(stream, Loader=_loader(yaml))
+            return yaml.load(stream, Loader=_yaml_loader_class(yaml))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except yaml.YAMLError as error:
         raise DataError(f"{path}: not readable as YAML: {error}") from error
 
 
-def _loader(yaml: Any) -> Any:
+def _yaml_loader_class(yaml: Any) -> Any:
     """Return a safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -176,7 +176,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _encoder() -> Callable[[Any], str]:
+def _json_line_encoder() -> Callable[[Any], str]:
     """Return a function that encodes a value as JSON on one line, without spaces.
 
     One encoder for all records: JSONEncoder creates one per record, which takes longer than the encoding.
@@ -190,7 +190,7 @@ def _encoder() -> Callable[[Any], str]:
     return lambda value: "".join(encoder(value, 0))
 
 
-encode = _encoder()
+encode = _json_line_encoder()
 
 
 def encode_line(record: dict[str, Any], schema: str = "") -> bytes:
@@ -220,7 +220,7 @@ def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]],
     return count
 
 
-def repair(handle: int) -> int:
+def cut_torn_last_line(handle: int) -> int:
     """Cut a torn last line off the file ``handle`` (open for reading and writing); return the number of bytes cut."""
     size = os.fstat(handle).st_size
     end = size
@@ -255,7 +255,7 @@ class JsonlAppender:
             raise OwnershipError(
                 f"{path}: another {who} is writing to it; a point directory permits one at a time"
             ) from error
-        self.repaired = repair(self._handle)
+        self.repaired = cut_torn_last_line(self._handle)
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError if it cannot be written whole."""
@@ -295,7 +295,9 @@ class JsonlAppender:
             self._handle = -1
 
 
-def session_line(schema: str, run: str, point: str, clock: Clock, client: int | None = None) -> dict[str, Any]:
+def session_line(
+    schema: str, run: str, point: str, clock: MonotonicWallClock, client: int | None = None
+) -> dict[str, Any]:
     """Return the first line of a process in a file. ``client``: its number, if the load has several."""
     of = {} if client is None else {"client": client}
     return {
@@ -348,4 +350,4 @@ def _check_definition_keys(
     known = (*required, *optional)
     for key in entry:
         if key not in known:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}")
+            raise InputError(f"{where}: unknown key '{key}'{suggest_similar_name(key, known)}")

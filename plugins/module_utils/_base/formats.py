@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from math import isfinite, isnan
 from typing import Any
 
-from .errors import InputError, nearest
+from .errors import InputError, suggest_similar_name
 
 #: From these seconds on a duration is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
@@ -30,7 +30,7 @@ _QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*(.*)", re.DOTALL)
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*")
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return ``value`` with three significant digits, integers without decimals, thousands with commas."""
     if not isfinite(value):
         return "–"
@@ -50,7 +50,7 @@ def number(value: float) -> str:
     return f"{value:.2g}"
 
 
-def seconds(value: float) -> str:
+def format_duration(value: float) -> str:
     """Return a duration: 3.4 ms, 850 ms, 42.1 s, 3 min 5 s, 2 h 10 min."""
     if not isfinite(value):
         return "–"
@@ -59,35 +59,35 @@ def seconds(value: float) -> str:
     if size == 0:
         return "0 s"
     if size < 0.9995e-3:
-        return f"{sign}{number(round(size * 1e6))} µs"
+        return f"{sign}{format_number(round(size * 1e6))} µs"
     if size < 0.9995:
-        return f"{sign}{number(float(f'{size * 1e3:.3g}'))} ms"
+        return f"{sign}{format_number(float(f'{size * 1e3:.3g}'))} ms"
     if size < _MINUTES:
-        return f"{sign}{number(float(f'{size:.3g}'))} s"
+        return f"{sign}{format_number(float(f'{size:.3g}'))} s"
     if size < _HOURS:
         return f"{sign}{int(round(size)) // 60} min {int(round(size)) % 60} s"
     return f"{sign}{int(round(size / 60)) // 60} h {int(round(size / 60)) % 60} min"
 
 
-def value(amount: float | None, unit: str) -> str:
+def format_with_unit(amount: float | None, unit: str) -> str:
     """Return a figure with its unit: 42.1 s, 0.73/s, 12 workloads; "–" for None."""
     if amount is None:
         return "–"
     if unit == "s":
-        return seconds(amount)
-    return f"{number(amount)}{_behind(_singular(unit) if amount == 1 else unit)}"
+        return format_duration(amount)
+    return f"{format_number(amount)}{_unit_suffix(_singular_unit(unit) if amount == 1 else unit)}"
 
 
-def exact(amount: float, unit: str) -> str:
+def format_exact_figure(amount: float, unit: str) -> str:
     """Return a figure with six significant digits, in its own unit: 10.9142 s."""
-    return f"{amount:.6g}{_behind(unit)}"
+    return f"{amount:.6g}{_unit_suffix(unit)}"
 
 
-def _singular(unit: str) -> str:
+def _singular_unit(unit: str) -> str:
     return unit.removesuffix("s") if len(unit) > 2 and not unit.startswith("1/") else unit
 
 
-def _behind(unit: str) -> str:
+def _unit_suffix(unit: str) -> str:
     if not unit:
         return ""
     return f"/{unit[2:]}" if unit.startswith("1/") else f" {unit}"
@@ -110,7 +110,7 @@ def parse_value(text: object, unit: str, of: str = "") -> float:
     if not match:
         raise InputError(f"{text!r} is no number{f' with or without the unit {unit}' if unit else ''}")
     amount: float | None
-    if not match[3] or match[3] in _spellings(unit):
+    if not match[3] or match[3] in _unit_spellings(unit):
         amount = float(match[2].replace(",", ""))
     else:
         amount = _parse_duration(f"{match[2]} {match[3]}") if unit == "s" else None
@@ -121,9 +121,9 @@ def parse_value(text: object, unit: str, of: str = "") -> float:
     return -amount if match[1] else amount
 
 
-def _spellings(unit: str) -> set[str]:
+def _unit_spellings(unit: str) -> set[str]:
     """Return how value() and people write a unit behind a number."""
-    return {unit, _singular(unit), _behind(unit).strip()}
+    return {unit, _singular_unit(unit), _unit_suffix(unit).strip()}
 
 
 def _parse_duration(text: str) -> float | None:
@@ -139,23 +139,23 @@ def _parse_duration(text: str) -> float | None:
     return total
 
 
-def span(low: float, high: float, unit: str) -> str:
+def format_range(low: float, high: float, unit: str) -> str:
     """Return a range, with the unit once if it is the same: 12.1 – 48 s, 850 ms – 2.3 s."""
-    first, last = value(low, unit), value(high, unit)
+    first, last = format_with_unit(low, unit), format_with_unit(high, unit)
     if first == last:
         return first
     ends = [text.rpartition(" ") for text in (first, last)]
     if unit == "s" and ends[0][2] == ends[1][2] and " " not in ends[0][0] + ends[1][0]:
         return f"{ends[0][0]} – {last}"
-    return f"{first} – {last}" if unit == "s" else f"{number(low)} – {last}"
+    return f"{first} – {last}" if unit == "s" else f"{format_number(low)} – {last}"
 
 
-def interval(low: float, high: float, unit: str) -> str:
+def format_interval_words(low: float, high: float, unit: str) -> str:
     """Return the ends of an interval in words, with the unit once if it is the same: 14 to 19 s, -850 ms to 2.3 s."""
-    return span(low, high, unit).replace(" – ", " to ")
+    return format_range(low, high, unit).replace(" – ", " to ")
 
 
-def count(amount: int, singular: str, many: str = "") -> str:
+def format_count(amount: int, singular: str, many: str = "") -> str:
     """Return "1 workload", "12 workloads"."""
     return f"{amount:,} {singular if amount == 1 else many or singular + 's'}"
 
@@ -167,19 +167,19 @@ def format_list(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(all_[:most]) + more
 
 
-def stage(name: str) -> str:
+def stage_display_name(name: str) -> str:
     """Return the display name of a stage: pods running, first pod running, quota reserved."""
     if name.startswith("pods_") and name.endswith("_first"):
         return f"first pod {name[5:-6].replace('_', ' ')}"
     return name.replace("_", " ")
 
 
-def writer(name: str) -> str:
+def writer_display_name(name: str) -> str:
     """Return the display name of a writer."""
     return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share in percent with at most one decimal, "over 1,000" for one that says nothing."""
     if isnan(share):
         return "?"
@@ -190,7 +190,7 @@ def percent(share: float) -> str:
     return "0" if text == "-0" else text
 
 
-def capitalized(text: str) -> str:
+def capitalize_first_letter(text: str) -> str:
     """Return ``text`` with an upper-case first letter and the rest unchanged."""
     return text[:1].upper() + text[1:]
 
@@ -204,7 +204,7 @@ def join_with_and(names: Iterable[str]) -> str:
 def unknown_value(what: str, choice: object, known: Iterable[str]) -> InputError:
     """Return the error for an unknown value, naming the known ones and the nearest."""
     names = [str(name) for name in known]
-    return InputError(f"{what} '{choice}' is none of {', '.join(names)}{nearest(str(choice), names)}")
+    return InputError(f"{what} '{choice}' is none of {', '.join(names)}{suggest_similar_name(str(choice), names)}")
 
 
 #: Maximum length of a setting's value in a table.

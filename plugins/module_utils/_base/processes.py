@@ -23,12 +23,12 @@ KILLED = 10.0
 EXEC = 1.0
 
 
-def pids() -> list[int]:
+def list_pids() -> list[int]:
     """Return the pids of all processes of this machine."""
     return [int(folder.name) for folder in ROOT.iterdir() if folder.name.isdigit()]
 
 
-def _stat(pid: int) -> list[str] | None:
+def _read_proc_stat(pid: int) -> list[str] | None:
     """Return /proc/<pid>/stat (proc(5)) from field 3 on; None when there is no such process or it is a zombie.
 
     The name in field 2 may hold blanks and parentheses. A process is shown as a zombie as soon as its first thread has
@@ -42,30 +42,30 @@ def _stat(pid: int) -> list[str] | None:
     return None if fields[0] in "ZX" and int(fields[17]) < 2 else fields
 
 
-def ticks_of(pid: int) -> int | None:
+def start_ticks_of(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None when there is none or it is a zombie."""
-    fields = _stat(pid)
+    fields = _read_proc_stat(pid)
     return int(fields[19]) if fields else None
 
 
-def parent_of(pid: int) -> int | None:
+def parent_pid_of(pid: int) -> int | None:
     """Return the parent of a process; None when there is no such process or it is a zombie."""
-    fields = _stat(pid)
+    fields = _read_proc_stat(pid)
     return int(fields[1]) if fields else None
 
 
-def group_of(pid: int) -> int | None:
+def process_group_of(pid: int) -> int | None:
     """Return the process group of a process; None when there is no such process or it is a zombie."""
-    fields = _stat(pid)
+    fields = _read_proc_stat(pid)
     return int(fields[2]) if fields else None
 
 
-def began(pid: int) -> float:
+def start_time_of(pid: int) -> float:
     """Return when a process started, in seconds since boot."""
-    return (ticks_of(pid) or 0) / os.sysconf("SC_CLK_TCK")
+    return (start_ticks_of(pid) or 0) / os.sysconf("SC_CLK_TCK")
 
 
-def program_of(pid: int) -> str | None:
+def executable_of(pid: int) -> str | None:
     """Return the executable of a process; None if it has ended or we may not read it."""
     try:
         # A program that was replaced on disk while it runs is shown as "path (deleted)".
@@ -94,18 +94,18 @@ def _await_exec(pid: int) -> None:
     The kernel sets endcode (field 27 of /proc/<pid>/stat) after the environment; until then it is 0.
     """
     deadline = time.monotonic() + EXEC
-    while (fields := _stat(pid)) and fields[24] == "0" and program_of(pid) and time.monotonic() < deadline:
+    while (fields := _read_proc_stat(pid)) and fields[24] == "0" and executable_of(pid) and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
-def marked(name: str, value: str) -> dict[int, dict[str, str]]:
+def find_by_environment_variable(name: str, value: str) -> dict[int, dict[str, str]]:
     """Return the living processes, except this one, with ``name=value`` in their environment: pid -> environment."""
-    living = (pid for pid in pids() if pid != os.getpid() and ticks_of(pid) is not None)
+    living = (pid for pid in list_pids() if pid != os.getpid() and start_ticks_of(pid) is not None)
     environments = ((pid, environment_of(pid)) for pid in living)
     return {pid: environment for pid, environment in environments if environment.get(name) == value}
 
 
-def memory_of(pid: int) -> int:
+def resident_memory_of(pid: int) -> int:
     """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
         pages = int((ROOT / str(pid) / "statm").read_text(encoding="ascii").split()[1])
@@ -114,13 +114,13 @@ def memory_of(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def environment() -> dict[str, str]:
+def environment_without_ansible() -> dict[str, str]:
     """Return our environment without the settings of the ansible-playbook that runs us, for an independent program."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedProgram:
     """A program that has ended: its exit code and its output as text."""
 
     code: int
@@ -133,9 +133,9 @@ class Completed:
         return ((self.errors.strip() or self.output.strip()).splitlines() or ["no message"])[-1].strip()
 
 
-def completed(
+def run_to_completion(
     command: list[str], timeout: float, folder: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Completed:
+) -> CompletedProgram:
     """Run a program without input to its end; after ``timeout`` seconds it is killed.
 
     folder, environment: ours if None. Raises ProcessError if it can't be started, WaitTimeout.
@@ -159,10 +159,10 @@ def completed(
         raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise WaitTimeout(f"{' '.join(command[:3])} has not ended after {timeout:g} s") from error
-    return Completed(done.returncode, done.stdout, done.stderr)
+    return CompletedProgram(done.returncode, done.stdout, done.stderr)
 
 
-def started(
+def start_in_new_session(
     command: list[str], folder: Path, environment: Mapping[str, str], log: Path, title: str = ""
 ) -> subprocess.Popen[bytes]:
     """Start a program in ``folder`` as leader of a new session; append its output to ``log``, ``title`` first.
@@ -188,30 +188,30 @@ def started(
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessReference:
     """A process, never a later one of the same pid. ``ticks``: when it started, in clock ticks since boot."""
 
     pid: int
     ticks: int
 
     @classmethod
-    def of(cls, pid: int) -> Process:
+    def of(cls, pid: int) -> ProcessReference:
         """Return the process ``pid`` as it is now; ``ticks`` is 0 when there is none."""
-        return cls(pid, ticks_of(pid) or 0)
+        return cls(pid, start_ticks_of(pid) or 0)
 
     def lives(self) -> bool:
         """Return whether this process still runs."""
-        return bool(self.ticks) and ticks_of(self.pid) == self.ticks
+        return bool(self.ticks) and start_ticks_of(self.pid) == self.ticks
 
     def record(self) -> dict[str, int]:
         """Return it as files record it."""
         return {"pid": self.pid, "ticks": self.ticks}
 
 
-class _Handle:
+class _ProcessHandle:
     """A handle of one process, never of a later one of the same pid (pidfd_open(2), Linux 5.3 or later)."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ProcessReference) -> None:
         self.process = process
         try:
             self.descriptor: int | None = os.pidfd_open(process.pid)
@@ -238,7 +238,7 @@ class _Handle:
         """Return whether the process still runs."""
         if self.alive:
             # A child of ours that has ended stays a zombie until it is waited for.
-            reap(self.process.pid)
+            reap_child_process(self.process.pid)
             self.alive = self.process.lives()
         return self.alive
 
@@ -248,7 +248,7 @@ class _Handle:
             os.close(self.descriptor)
 
 
-def reap(pid: int) -> None:
+def reap_child_process(pid: int) -> None:
     """Reap ``pid`` if it is our child and has ended."""
     try:
         os.waitpid(pid, os.WNOHANG)
@@ -256,14 +256,14 @@ def reap(pid: int) -> None:
         pass
 
 
-def end(
-    wanted: Iterable[Process], grace: float, session: bool = False, first: signal.Signals = signal.SIGTERM
-) -> list[Process]:
+def terminate_processes(
+    wanted: Iterable[ProcessReference], grace: float, session: bool = False, first: signal.Signals = signal.SIGTERM
+) -> list[ProcessReference]:
     """End processes: signal ``first`` to all, after up to ``grace`` seconds SIGKILL to the rest; return the survivors.
 
     session: SIGKILL goes to the whole session that each of them leads.
     """
-    handles = [_Handle(process) for process in wanted]
+    handles = [_ProcessHandle(process) for process in wanted]
     try:
         for number, patience in ((first, grace), (signal.SIGKILL, KILLED)):
             for handle in handles:
@@ -275,7 +275,7 @@ def end(
             handle.close()
 
 
-def _await_end(handles: list[_Handle], patience: float) -> None:
+def _await_end(handles: list[_ProcessHandle], patience: float) -> None:
     deadline = time.monotonic() + patience
     while (living := [handle for handle in handles if handle.is_alive()]) and (left := deadline - time.monotonic()) > 0:
         descriptors = [handle.descriptor for handle in living if handle.descriptor is not None]

@@ -18,7 +18,7 @@ def quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def summary(values: Sequence[float]) -> dict[str, float] | None:
+def percentile_summary(values: Sequence[float]) -> dict[str, float] | None:
     """Return P50, P95, P99 and max in seconds, rounded to microseconds; None without values."""
     if not values:
         return None

@@ -26,17 +26,17 @@ CLIENT = "perfscale.seatrial/client"
 PART = "perfscale.seatrial/part"
 
 
-def of(run: str, point: str, index: int | str) -> dict[str, str]:
+def workload_labels(run: str, point: str, index: int | str) -> dict[str, str]:
     """Return the labels of the workload ``index`` of a point."""
     return {RUN: run, POINT: point, INDEX: str(index)}
 
 
-def of_client(client: int | None) -> dict[str, str]:
+def client_label(client: int | None) -> dict[str, str]:
     """Return the label of a client of several, none for the only one."""
     return {} if client is None else {CLIENT: str(client)}
 
 
-def selector(run: str, point: str, client: int | None = None) -> str:
+def workload_label_selector(run: str, point: str, client: int | None = None) -> str:
     """Return the label selector of all workloads of a point, or of one client, and of objects with their labels."""
     mine = "" if client is None else f",{CLIENT}={client}"
     return f"{RUN}={run},{POINT}={point},{INDEX}{mine}"

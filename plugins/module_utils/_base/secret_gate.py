@@ -68,7 +68,7 @@ class SecretFound(SeatrialError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SecretFinding:
     """A secret: its file, line and description."""
 
     file: str
@@ -79,7 +79,7 @@ class Finding:
         return f"{self.file}:{self.line}: {self.what}"
 
 
-def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
+def encodings_of_secrets(secrets: Mapping[str, str]) -> dict[bytes, str]:
     """Return every encoding of known values: encoded -> description. Too short values are ignored."""
     descriptions: dict[bytes, str] = {}
     for name, value in secrets.items():
@@ -91,12 +91,12 @@ def literals(secrets: Mapping[str, str]) -> dict[bytes, str]:
             spelled = [raw, json.dumps(part.strip())[1:-1].encode(), quote(part.strip(), safe="").encode()]
             spelled.append(quote_plus(part.strip()).encode())
             if len(raw) >= WORD:
-                spelled += _base64_of(raw)
+                spelled += _base64_at_alignments(raw)
             descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
     return descriptions
 
 
-def _base64_of(raw: bytes) -> list[bytes]:
+def _base64_at_alignments(raw: bytes) -> list[bytes]:
     """Return the base64 encodings of ``raw`` at each of the three alignments, without the edges."""
     encodings = []
     for offset in range(3):
@@ -105,7 +105,7 @@ def _base64_of(raw: bytes) -> list[bytes]:
     return [text for text in encodings if len(text) >= WORD]
 
 
-def of_kubeconfig(path: str | Path) -> dict[str, str]:
+def read_kubeconfig_credentials(path: str | Path) -> dict[str, str]:
     """Return the credentials in a kubeconfig and the files that it names; empty for a missing kubeconfig."""
     where = Path(path).expanduser()
     try:
@@ -126,11 +126,11 @@ def of_kubeconfig(path: str | Path) -> dict[str, str]:
     return credentials
 
 
-class Gate:
+class SecretScanner:
     """Searches files for the known values in ``secrets`` (name -> value) and for for patterns of secrets."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._literals = literals(secrets)
+        self._literals = encodings_of_secrets(secrets)
         longest_first = sorted(self._literals, key=len, reverse=True)
         words = [
             rb"(?<![\w])" + re.escape(literal) + rb"(?![\w])" if len(literal) < WORD else re.escape(literal)
@@ -138,14 +138,14 @@ class Gate:
         ]
         self._known = re.compile(b"|".join(words)) if words else None
 
-    def search(self, top: Path, files: Iterable[Path]) -> list[Finding]:
+    def search(self, top: Path, files: Iterable[Path]) -> list[SecretFinding]:
         """Return the findings, at most MOST."""
-        findings: list[Finding] = []
+        findings: list[SecretFinding] = []
         for path in files:
             name = str(path.relative_to(top))
             for finding in self._names(name):
                 findings.append(finding)
-            for inside, stream_parts in _contents(path):
+            for inside, stream_parts in _read_unpacked_contents(path):
                 shown = f"{name} ({inside})" if inside else name
                 findings += self._in(shown, stream_parts)
                 if len(findings) >= MOST:
@@ -181,12 +181,12 @@ class Gate:
             data = form.sub(mask, data)
         return data.decode()
 
-    def _names(self, name: str) -> Iterator[Finding]:
+    def _names(self, name: str) -> Iterator[SecretFinding]:
         if self._known and self._known.search(name.encode()):
-            yield Finding("(a file's name)", 0, "a secret value is in the name of a file")
+            yield SecretFinding("(a file's name)", 0, "a secret value is in the name of a file")
 
-    def _in(self, name: str, parts: Iterable[bytes]) -> list[Finding]:
-        findings: list[Finding] = []
+    def _in(self, name: str, parts: Iterable[bytes]) -> list[SecretFinding]:
+        findings: list[SecretFinding] = []
         seen: set[int] = set()
         lines, before, offset = 1, b"", 0
         for part in parts:
@@ -195,7 +195,7 @@ class Gate:
                 absolute = offset + place
                 if absolute not in seen:
                     seen.add(absolute)
-                    findings.append(Finding(name, lines + data.count(b"\n", 0, place), what))
+                    findings.append(SecretFinding(name, lines + data.count(b"\n", 0, place), what))
                 if len(findings) >= MOST:
                     return findings
             kept = min(OVERLAP, len(data))
@@ -226,33 +226,33 @@ def _is_key(text: bytes) -> bool:
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-def _contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
+def _read_unpacked_contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Yield the content of a file and of its packed members. Raises DataError if it cannot be unpacked."""
     name = path.name
-    yield "", _parts(path.open("rb"))
+    yield "", _read_stream_parts(path.open("rb"))
     try:
         if name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
             with tarfile.open(path) as tar:
-                for member in _bounded(path, ((entry, entry.size) for entry in tar)):
+                for member in _limit_unpacked_size(path, ((entry, entry.size) for entry in tar)):
                     stream = tar.extractfile(member) if member.isfile() else None
                     if stream is not None:
-                        yield member.name, _parts(stream)
+                        yield member.name, _read_stream_parts(stream)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as packed:
-                for packed_file in _bounded(path, ((info, info.file_size) for info in packed.infolist())):
+                for packed_file in _limit_unpacked_size(path, ((info, info.file_size) for info in packed.infolist())):
                     if not packed_file.is_dir():
-                        yield packed_file.filename, _parts(packed.open(packed_file))
+                        yield packed_file.filename, _read_stream_parts(packed.open(packed_file))
         else:
             opener = _OPENERS.get(path.suffix)
             if opener is not None:
-                yield "unpacked", _parts(opener(path, "rb"))
+                yield "unpacked", _read_stream_parts(opener(path, "rb"))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
         raise DataError(
             f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
         ) from error
 
 
-def _bounded(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:
+def _limit_unpacked_size(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:
     total = 0
     for member, size in members:
         total += size
@@ -261,13 +261,13 @@ def _bounded(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Memb
         yield member
 
 
-def _parts(stream: IO[bytes]) -> Iterator[bytes]:
+def _read_stream_parts(stream: IO[bytes]) -> Iterator[bytes]:
     with stream:
         while part := stream.read(PART):
             yield part
 
 
-def files_of(top: Path) -> list[Path]:
+def list_exportable_files(top: Path) -> list[Path]:
     """Return the files of a run to export: regular, no links, not hidden; in a fixed order.
 
     Ansible's log is left out: it grows during the export.

@@ -53,7 +53,7 @@ def unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
-class Thread(threading.Thread):
+class SignalBlockingThread(threading.Thread):
     """A thread that blocks the signals that end us."""
 
     def start(self) -> None:
@@ -117,7 +117,7 @@ class SignalEvent:
         return True
 
 
-class Interrupted(SeatrialError):
+class CallInterruptedError(SeatrialError):
     """The call was interrupted; everything it did is recorded."""
 
 
@@ -140,10 +140,10 @@ class Interrupt:
     def check(self) -> None:
         """Raise Interrupted after a signal, or if the guard returns a reason."""
         if self.name:
-            raise Interrupted(f"interrupted by {self.name}")
+            raise CallInterruptedError(f"interrupted by {self.name}")
         reason = self.guard() if self.guard is not None else ""
         if reason:
-            raise Interrupted(f"stopped, because {reason}")
+            raise CallInterruptedError(f"stopped, because {reason}")
 
 
 @contextmanager
@@ -173,11 +173,11 @@ def exit_with_parent(interval: float = INTERVAL) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(interval):
-            if os.getppid() != parent or not lives(leader):
+            if os.getppid() != parent or not is_process_alive(leader):
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
-    watcher = Thread(target=watch, name="caller", daemon=True)
+    watcher = SignalBlockingThread(target=watch, name="caller", daemon=True)
     watcher.start()
     try:
         yield
@@ -187,7 +187,7 @@ def exit_with_parent(interval: float = INTERVAL) -> Iterator[None]:
             watcher.join()
 
 
-def lives(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Return whether a process with this id exists, of any owner."""
     try:
         os.kill(pid, 0)

@@ -22,7 +22,7 @@ from . import files
 ANSIBLE_LOG = "ansible.log"
 
 
-def stamp(moment: float | None = None) -> str:
+def format_utc_timestamp(moment: float | None = None) -> str:
     """Format a moment (seconds since the epoch; now if None) in UTC: 2026-11-21T04:41:18.123Z."""
     at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
@@ -38,7 +38,7 @@ class Step:
         """Append a line to ``log``."""
         if self.path is not None:
             with open(self.path / "log", "a", encoding="utf-8") as stream:
-                stream.write(f"{stamp()} {text}\n")
+                stream.write(f"{format_utc_timestamp()} {text}\n")
 
     def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
         """Return a function that logs a line and appends it to the file that the action plugin follows."""
@@ -77,7 +77,7 @@ class Step:
 
             source = self.path / "src"
             source.mkdir(exist_ok=True)
-            text = yaml.safe_dump_all([files.plain(manifest) for manifest in objects], sort_keys=False)
+            text = yaml.safe_dump_all([files.to_plain_types(manifest) for manifest in objects], sort_keys=False)
             files.replace_text(source / f"{name}.yml", "---\n" + text)
 
 
@@ -95,7 +95,7 @@ SOON = 1.0
 LATEST = 10.0
 
 
-class Progress:
+class ProgressLog:
     """Appends lines to ``path`` (None: nowhere), and fewer of them to the log of the step."""
 
     def __init__(self, path: str | None, step: Step | None = None) -> None:

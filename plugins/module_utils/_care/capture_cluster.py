@@ -27,11 +27,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import what_ran
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at_path
 
 from . import captured_state, dynamic_objects
 from .capture_files import CaptureFiles
@@ -63,19 +63,19 @@ class CaptureSpec:
     kubeconfigs: Sequence[str] = ()
 
 
-def capture(spec: CaptureSpec) -> dict[str, Any]:
+def capture_cluster_state(spec: CaptureSpec) -> dict[str, Any]:
     """Capture, and return the module's result; ``warnings``: what could not be captured.
 
     A server that cannot be reached is a warning. Raises InputError if the run has no such point, and DataError if the
     files cannot be written.
     """
     try:
-        return _capture(spec)
+        return _write_capture(spec)
     except OSError as error:
         raise DataError(f"{error.filename or spec.run_dir} cannot be written: {error.strerror}") from error
 
 
-def _capture(spec: CaptureSpec) -> dict[str, Any]:
+def _write_capture(spec: CaptureSpec) -> dict[str, Any]:
     top = Path(spec.run_dir)
     point = what_ran.point_folder(spec.run_dir, spec.point) if spec.point else None
     began = time.monotonic()
@@ -84,16 +84,16 @@ def _capture(spec: CaptureSpec) -> dict[str, Any]:
     with _new_folder(top / FOLDER, name) as folder:
         known = dict(spec.secrets)
         for path in {spec.kubeconfig, *spec.kubeconfigs}:
-            known.update(secret_gate.of_kubeconfig(path))
-        files = CaptureFiles(folder, secret_gate.Gate(known), spec.limit_bytes)
-        work = _Reading(spec, files, began + spec.seconds)
+            known.update(secret_gate.read_kubeconfig_credentials(path))
+        files = CaptureFiles(folder, secret_gate.SecretScanner(known), spec.limit_bytes)
+        work = _ClusterReader(spec, files, began + spec.seconds)
         result = work.run(point)
         entry = {
             "folder": folder.name,
             "why": spec.why,
             **({"point": spec.point} if spec.point else {}),
             **apart,
-            "at": stamp(),
+            "at": format_utc_timestamp(),
             "seconds": round(time.monotonic() - began, 3),
             "bytes": sum(file["bytes"] for file in files.written),
             "files": files.written,
@@ -101,12 +101,12 @@ def _capture(spec: CaptureSpec) -> dict[str, Any]:
         }
         _add_to_index(top / FOLDER, spec.run_id, entry)
     warnings = [f"{spec.why}: not captured: {note}" for note in work.notes]
-    summary = f"captured {formats.count(len(files.written), 'file')} in {folder.name}, {entry['bytes']} bytes"
+    summary = f"captured {formats.format_count(len(files.written), 'file')} in {folder.name}, {entry['bytes']} bytes"
     ran = f"{result.pop('summary')}; " if "summary" in result else ""
     return {"changed": True, "path": str(folder), **result, "warnings": warnings, "summary": ran + summary}
 
 
-class _Reading:
+class _ClusterReader:
     """One capture."""
 
     def __init__(self, spec: CaptureSpec, files: CaptureFiles, deadline: float) -> None:
@@ -121,18 +121,22 @@ class _Reading:
         try:
             with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=min(REQUEST, spec.seconds)) as client:
                 namespaces = self._namespaces(client)
-                seen = what_ran.look(client, spec.run_id, {*namespaces, *_existing(client, _CONTROL_PLANE)})
+                seen = what_ran.read_cluster_snapshot(
+                    client, spec.run_id, {*namespaces, *_existing_namespaces(client, _CONTROL_PLANE)}
+                )
                 self.notes += seen.notes
                 result: dict[str, Any] = {"ran": seen.parts()}
                 if point is not None:
-                    result["summary"] = what_ran.write(point, spec.run_id, seen.parts())[1]
+                    result["summary"] = what_ran.write_ran_json(point, spec.run_id, seen.parts())[1]
                 self._state(client, seen, namespaces, point)
                 return result
         except SeatrialError as error:
             self.notes.append(self._reason(error))
             return {"ran": {}, "cause": error.cause, "reason": self._reason(error)}
 
-    def _state(self, client: Client, seen: what_ran.Seen, namespaces: Sequence[str], point: Path | None) -> None:
+    def _state(
+        self, client: Client, seen: what_ran.ClusterSnapshot, namespaces: Sequence[str], point: Path | None
+    ) -> None:
         """Write state.json and the files of objects and logs."""
         stack = self._part("stack", lambda: self._dynamic(client, point)) or []
         parts = seen.parts()
@@ -140,24 +144,24 @@ class _Reading:
         state = {
             "schema": "captured_state/1",
             "run": self.spec.run_id,
-            "at": stamp(),
-            "versions": self._part("versions", lambda: _versions(client, stack)) or {},
+            "at": format_utc_timestamp(),
+            "versions": self._part("versions", lambda: _platform_versions(client, stack)) or {},
             "operators": parts.get("operators", {}),
             "images": parts.get("images", {}),
-            "nodes": captured_state.nodes(seen.nodes or ()),
-            "restarts": captured_state.pods(pods.values()),
-            "stack": captured_state.stack(stack),
+            "nodes": captured_state.summarize_nodes(seen.nodes or ()),
+            "restarts": captured_state.pod_restart_counts(pods.values()),
+            "stack": captured_state.summarize_tested_components(stack),
         }
         self.files.document(STATE, state, "captured_state/1")
         self.files.objects("stack.jsonl", stack)
         ours = [pod for name in ("", *namespaces) for pod in seen.pods.get(name, ())]
-        self.files.objects("pods.jsonl", {pod["metadata"]["uid"]: _status(pod) for pod in ours}.values())
+        self.files.objects("pods.jsonl", {pod["metadata"]["uid"]: _reduce_to_pod_status(pod) for pod in ours}.values())
         for name in namespaces:
             self._part(f"events of {name}", partial(self._events, client, name))
         self._logs(client, [pod for pod in pods.values() if _failed_containers(pod)], _failed_containers)
         if not all(component["ready"] for component in state["stack"].values()):
             places = seen.operators.namespaces if seen.operators is not None else ()
-            self._logs(client, [pod for name in places for pod in seen.pods.get(name, ())], _containers)
+            self._logs(client, [pod for name in places for pod in seen.pods.get(name, ())], _pod_containers)
 
     def _part(self, what: str, work: Callable[[], Any]) -> Any:
         """Return what ``work`` returns; None, and a note, if it fails or the time is over."""
@@ -186,7 +190,7 @@ class _Reading:
         kind = client.kind("v1", "Namespace")
         labelled = self._part("namespaces", lambda: client.list(kind, label_selector=selector, metadata_only=True)[0])
         namespaces = {namespace["metadata"]["name"] for namespace in labelled or ()} | set(
-            _existing(client, sorted(wanted))
+            _existing_namespaces(client, sorted(wanted))
         )
         if len(namespaces) > NAMESPACES:
             self.notes.append(f"namespaces: {NAMESPACES} of {len(namespaces)} are captured")
@@ -200,10 +204,10 @@ class _Reading:
         if not kinds and not workloads:
             return []
         stack: list[dict[str, Any]] = []
-        with dynamic_objects.opened(self.spec.kubeconfig, self.spec.context, self.deadline) as dynamic:
+        with dynamic_objects.open_dynamic_client(self.spec.kubeconfig, self.spec.context, self.deadline) as dynamic:
             for kind in kinds:
                 selector = "!olm.copiedFrom" if kind.kind == "ClusterServiceVersion" else ""
-                objects = self._part(kind.kind, partial(_all, dynamic, kind, selector))
+                objects = self._part(kind.kind, partial(_list_all_objects, dynamic, kind, selector))
                 stack += objects or []
             for each in workloads or []:
                 self._workloads(dynamic, each, served)
@@ -213,7 +217,7 @@ class _Reading:
         self,
         dynamic: dynamic_objects.DynamicObjects,
         stages: captured_state.KindStages,
-        served: Mapping[tuple[str, str], Kind],
+        served: Mapping[tuple[str, str], ServedKind],
     ) -> None:
         groups = [api_version.rpartition("/")[0] for api_version in stages.api_versions]
         kind = next((served[group, stages.kind] for group in groups if (group, stages.kind) in served), None)
@@ -250,16 +254,18 @@ class _Reading:
             self.notes.append(f"logs: {LOGS} of {len(wanted)} are captured")
         for meta, name, previous in wanted[:LOGS]:
             what = f"{meta['namespace']}_{meta['name']}_{name}.log"
-            text = self._part(f"log {what}", partial(_log, client, meta["namespace"], meta["name"], name, previous))
+            text = self._part(
+                f"log {what}", partial(_read_container_log, client, meta["namespace"], meta["name"], name, previous)
+            )
             if text:
                 self.files.text(f"logs/{what}", text)
 
 
-def _all(dynamic: dynamic_objects.DynamicObjects, kind: Kind, selector: str) -> list[dict[str, Any]]:
+def _list_all_objects(dynamic: dynamic_objects.DynamicObjects, kind: ServedKind, selector: str) -> list[dict[str, Any]]:
     return [item for page in dynamic.pages(kind.api_version, kind.kind, selector) for item in page]
 
 
-def _existing(client: Client, names: Iterable[str]) -> list[str]:
+def _existing_namespaces(client: Client, names: Iterable[str]) -> list[str]:
     kind = client.kind("v1", "Namespace")
     existing = []
     for name in names:
@@ -273,39 +279,39 @@ def _existing(client: Client, names: Iterable[str]) -> list[str]:
     return existing
 
 
-def _versions(client: Client, stack: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _platform_versions(client: Client, stack: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     versions = {"kubernetes": str(client.request("GET", "/version")["gitVersion"])}
     for component in stack:
         if component["kind"] == "ClusterVersion":
-            versions["openshift"] = str(field_at(component, "status.desired.version", ""))
+            versions["openshift"] = str(field_at_path(component, "status.desired.version", ""))
     return versions
 
 
-def _status(pod: Mapping[str, Any]) -> dict[str, Any]:
+def _reduce_to_pod_status(pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a pod that did not fail: the rest of its object is that of its workload."""
     meta = pod["metadata"]
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp", "labels") if name in meta}
     status = {name: value for name, value in (pod.get("status") or {}).items() if name not in ("podIPs", "hostIPs")}
-    return {"kind": "Pod", "metadata": kept, "node": field_at(pod, "spec.nodeName", ""), "status": status}
+    return {"kind": "Pod", "metadata": kept, "node": field_at_path(pod, "spec.nodeName", ""), "status": status}
 
 
 def _failed_containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """Return the containers of a pod that failed, each with whether the failed one is the previous."""
     failed = []
     for place in ("initContainerStatuses", "containerStatuses"):
-        for status in field_at(pod, f"status.{place}", []):
-            ended = field_at(status, "state.terminated.exitCode", 0)
-            before = field_at(status, "lastState.terminated.exitCode", 0)
+        for status in field_at_path(pod, f"status.{place}", []):
+            ended = field_at_path(status, "state.terminated.exitCode", 0)
+            before = field_at_path(status, "lastState.terminated.exitCode", 0)
             if ended or before:
                 failed.append((str(status["name"]), not ended))
     return failed
 
 
-def _containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    return [(str(container["name"]), False) for container in field_at(pod, "spec.containers", [])]
+def _pod_containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    return [(str(container["name"]), False) for container in field_at_path(pod, "spec.containers", [])]
 
 
-def _log(client: Client, namespace: str, name: str, container: str, previous: bool) -> str:
+def _read_container_log(client: Client, namespace: str, name: str, container: str, previous: bool) -> str:
     # The last lines, whose number is a guess: a limit in bytes would give the first ones.
     query = {"container": container, "tailLines": 500, "previous": "true" if previous else None}
     return client.text(client.kind("v1", "Pod").path(namespace, name, "log"), query)[-LOG_BYTES:]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, Gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, SecretScanner
 
 #: Names of environment variables whose values are secrets, whatever they look like.
 _SECRET_NAME = re.compile(r"TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|PRIVATE|(?:API|ACCESS|AUTH)_?KEY", re.IGNORECASE)
@@ -22,7 +22,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 class CaptureFiles:
     """Writes the files of one capture; ``written`` describes them as schema capture/1 does."""
 
-    def __init__(self, folder: Path, gate: Gate, limit: int) -> None:
+    def __init__(self, folder: Path, gate: SecretScanner, limit: int) -> None:
         """limit: bytes of all files together."""
         self.folder = folder
         self.left = limit
@@ -37,7 +37,7 @@ class CaptureFiles:
             count += 1
             if item.get("kind") == "Secret":
                 continue
-            line = self._gate.masked(files.encode(cleaned(item))) + "\n"
+            line = self._gate.masked(files.encode(mask_object_secrets(item))) + "\n"
             if size + len(line.encode()) <= self.left:
                 lines.append(line)
                 size += len(line.encode())
@@ -65,13 +65,13 @@ class CaptureFiles:
         self.written.append({"file": name, "bytes": len(data), **facts})
 
 
-def cleaned(value: Any) -> Any:
+def mask_object_secrets(value: Any) -> Any:
     """Return an object without managed fields and with masked values of environment variables that name a secret."""
     if isinstance(value, list):
-        return [cleaned(entry) for entry in value]
+        return [mask_object_secrets(entry) for entry in value]
     if not isinstance(value, Mapping):
         return value
-    result = {key: cleaned(entry) for key, entry in value.items() if key not in ("managedFields", _APPLIED)}
+    result = {key: mask_object_secrets(entry) for key, entry in value.items() if key not in ("managedFields", _APPLIED)}
     if isinstance(result.get("value"), str) and _SECRET_NAME.search(str(result.get("name") or "")):
         result["value"] = MASK
     return result

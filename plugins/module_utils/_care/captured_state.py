@@ -14,10 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
-    conditions,
-    field_at,
+    conditions_by_type,
+    field_at_path,
+    format_object_title,
     is_condition_true,
-    title,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import KindStages
@@ -43,9 +43,9 @@ def kinds_of_point(folder: Path) -> list[KindStages]:
     return [kind for kind in kinds if kind.kind in names]
 
 
-def outcome(workload: dict[str, Any], kind: KindStages) -> str:
+def workload_outcome(workload: dict[str, Any], kind: KindStages) -> str:
     """Return how a workload ended, by the stages of its kind that end one."""
-    values = kind.values(workload, conditions(workload))
+    values = kind.values(workload, conditions_by_type(workload))
     ended = {end for number, end in kind.ends.items() if values[number]}
     return FAILED if FAILED in ended else SUCCEEDED if SUCCEEDED in ended else UNFINISHED
 
@@ -62,13 +62,13 @@ class ChosenWorkloads:
     def add(self, objects: Iterable[dict[str, Any]]) -> None:
         """Look at further objects."""
         for workload in objects:
-            how = outcome(workload, self.kind)
+            how = workload_outcome(workload, self.kind)
             self.counts[how] = self.counts.get(how, 0) + 1
             if how != SUCCEEDED:
                 if len(self._bad[how]) < MOST:
                     self._bad[how].append(workload)
             else:
-                ordered = sorted([*self._ends, workload], key=_order)
+                ordered = sorted([*self._ends, workload], key=_creation_sort_key)
                 self._ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
 
     @property
@@ -77,7 +77,7 @@ class ChosenWorkloads:
         return [*self._bad[FAILED], *self._bad[UNFINISHED], *self._ends]
 
 
-def _order(workload: Mapping[str, Any]) -> tuple[str, str]:
+def _creation_sort_key(workload: Mapping[str, Any]) -> tuple[str, str]:
     meta = workload["metadata"]
     return str(meta.get("creationTimestamp") or ""), str(meta["name"])
 
@@ -99,75 +99,83 @@ _READY = frozenset(("ready", "succeeded", "atlatestknown", "complete"))
 _CONDITIONS = ("Ready", "Available")
 
 
-def nodes(node_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def summarize_nodes(node_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return each node: whether it is ready, its other true conditions, what can be allocated, its GPUs."""
     return {
-        node["metadata"]["name"]: _node(node)
+        node["metadata"]["name"]: _summarize_node(node)
         for node in sorted(node_objects, key=lambda item: item["metadata"]["name"])
     }
 
 
-def _node(node: Mapping[str, Any]) -> dict[str, Any]:
-    allocatable = {name: str(value) for name, value in field_at(node, "status.allocatable", {}).items()}
+def _summarize_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    allocatable = {name: str(value) for name, value in field_at_path(node, "status.allocatable", {}).items()}
     gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in describe_cluster.GPU_RESOURCES)
     return {
         "ready": is_condition_true(node, "Ready"),
-        "schedulable": not field_at(node, "spec.unschedulable", False),
+        "schedulable": not field_at_path(node, "spec.unschedulable", False),
         "conditions": sorted(
-            name for name, each in conditions(node).items() if name != "Ready" and each.get("status") == "True"
+            name for name, each in conditions_by_type(node).items() if name != "Ready" and each.get("status") == "True"
         ),
-        "kubelet": str(field_at(node, "status.nodeInfo.kubeletVersion", "")),
-        "system": str(field_at(node, "status.nodeInfo.osImage", "")),
-        "runtime": str(field_at(node, "status.nodeInfo.containerRuntimeVersion", "")),
+        "kubelet": str(field_at_path(node, "status.nodeInfo.kubeletVersion", "")),
+        "system": str(field_at_path(node, "status.nodeInfo.osImage", "")),
+        "runtime": str(field_at_path(node, "status.nodeInfo.containerRuntimeVersion", "")),
         "gpus": int(gpus) if gpus > 0 else 0,
         "allocatable": allocatable,
     }
 
 
-def pods(pod_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def pod_restart_counts(pod_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the restarts of each pod that has restarted, as namespace/name -> number."""
-    restarts = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": _restarts(pod) for pod in pod_objects}
+    restarts = {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": _count_pod_restarts(pod) for pod in pod_objects
+    }
     return {name: number for name, number in sorted(restarts.items()) if number}
 
 
-def _restarts(pod: Mapping[str, Any]) -> int:
+def _count_pod_restarts(pod: Mapping[str, Any]) -> int:
     return sum(
         int(status.get("restartCount") or 0)
         for place in ("containerStatuses", "initContainerStatuses")
-        for status in field_at(pod, f"status.{place}", [])
+        for status in field_at_path(pod, f"status.{place}", [])
     )
 
 
-def stack(components: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def summarize_tested_components(components: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the objects of the software under test by title: their state in one word, and whether they are ready."""
     return {
-        title(component): {"ready": is_ready(component), "state": _state(component), "version": _version(component)}
+        format_object_title(component): {
+            "ready": is_ready(component),
+            "state": _component_state(component),
+            "version": _component_version(component),
+        }
         for component in components
     }
 
 
 def is_ready(component: Mapping[str, Any]) -> bool:
     """Return whether an object says that it is ready. One that says nothing is ready."""
-    said = conditions(component)
+    said = conditions_by_type(component)
     if component.get("kind") == "ClusterOperator":
         return is_condition_true(component, "Available") and not is_condition_true(component, "Degraded")
-    word = field_at(component, "status.phase") or field_at(component, "status.state")
+    word = field_at_path(component, "status.phase") or field_at_path(component, "status.state")
     if isinstance(word, str):
         return word.lower() in _READY
     return next((said[name].get("status") == "True" for name in _CONDITIONS if name in said), True)
 
 
-def _state(component: Mapping[str, Any]) -> str:
-    word = field_at(component, "status.phase") or field_at(component, "status.state")
+def _component_state(component: Mapping[str, Any]) -> str:
+    word = field_at_path(component, "status.phase") or field_at_path(component, "status.state")
     if isinstance(word, str):
         return word
-    return ", ".join(sorted(name for name, each in conditions(component).items() if each.get("status") == "True"))
+    return ", ".join(
+        sorted(name for name, each in conditions_by_type(component).items() if each.get("status") == "True")
+    )
 
 
-def _version(component: Mapping[str, Any]) -> str:
+def _component_version(component: Mapping[str, Any]) -> str:
     version = (
-        field_at(component, "status.desired.version")
-        or field_at(component, "spec.version")
-        or field_at(component, "status.installedCSV")
+        field_at_path(component, "status.desired.version")
+        or field_at_path(component, "spec.version")
+        or field_at_path(component, "status.installedCSV")
     )
     return version if isinstance(version, str) else ""

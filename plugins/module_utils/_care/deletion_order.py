@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 
@@ -47,7 +47,7 @@ _CONTROLLER = re.compile(
 class LabelledObject:
     """One object with the label."""
 
-    kind: Kind
+    kind: ServedKind
     namespace: str
     name: str
     uid: str
@@ -63,7 +63,7 @@ class LabelledObject:
         return f"{self.kind.kind} {place}{held}"
 
 
-def labelled_object(kind: Kind, item: dict[str, Any]) -> LabelledObject:
+def labelled_object(kind: ServedKind, item: dict[str, Any]) -> LabelledObject:
     """Read an object's metadata."""
     meta = item["metadata"]
     return LabelledObject(
@@ -77,7 +77,7 @@ def labelled_object(kind: Kind, item: dict[str, Any]) -> LabelledObject:
     )
 
 
-def selector(run_id: str, extra: str = "") -> str:
+def run_label_selector(run_id: str, extra: str = "") -> str:
     """Return the label selector of a run.
 
     Raises InputError for an invalid run id: an empty one would select all objects.
@@ -87,7 +87,7 @@ def selector(run_id: str, extra: str = "") -> str:
     return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
 
 
-def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
+def filter_deletable_kinds(kinds: Iterable[ServedKind], only: Sequence[str] = ()) -> list[ServedKind]:
     """Return the kinds that can be listed and deleted, restricted to ``only`` if it is not empty.
 
     ``only``: kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for a kind that
@@ -100,19 +100,21 @@ def deletable(kinds: Iterable[Kind], only: Sequence[str] = ()) -> list[Kind]:
     ]
     if not only:
         return can
-    names = {name for kind in can for name in (kind.kind, _full(kind))}
+    names = {name for kind in can for name in (kind.kind, _full_kind_name(kind))}
     for name in only:
         if name not in names:
-            raise InputError(f"kinds: the server has no kind '{name}' that can be deleted{nearest(name, names)}")
-    return [kind for kind in can if kind.kind in only or _full(kind) in only]
+            raise InputError(
+                f"kinds: the server has no kind '{name}' that can be deleted{suggest_similar_name(name, names)}"
+            )
+    return [kind for kind in can if kind.kind in only or _full_kind_name(kind) in only]
 
 
-def _full(kind: Kind) -> str:
+def _full_kind_name(kind: ServedKind) -> str:
     group = kind.api_version.rpartition("/")[0]
     return f"{kind.kind}.{group}" if group else kind.kind
 
 
-def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
+def remove_duplicate_objects(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
     """Return each object once: two API groups may serve the same objects."""
     seen: dict[str, LabelledObject] = {}
     for item in objects:
@@ -120,7 +122,7 @@ def distinct(objects: Iterable[LabelledObject]) -> list[LabelledObject]:
     return list(seen.values())
 
 
-def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
+def split_into_deletion_waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
     """Return the objects in waves; the deletion of a wave starts when the previous wave is deleted.
 
     The order is: namespaced objects, cluster-scoped objects, namespaces, nodes (which must exist while their pods
@@ -128,23 +130,23 @@ def waves(objects: Sequence[LabelledObject]) -> list[list[LabelledObject]]:
     """
     ranks: dict[int, list[LabelledObject]] = {}
     for item in objects:
-        ranks.setdefault(_rank(item.kind), []).append(item)
+        ranks.setdefault(_kind_deletion_rank(item.kind), []).append(item)
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-def _rank(kind: Kind) -> int:
+def _kind_deletion_rank(kind: ServedKind) -> int:
     if kind.namespaced:
         return 0
     return {"Namespace": 2, "Node": 3, "CustomResourceDefinition": 4}.get(kind.kind, 1)
 
 
-def roots(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
+def objects_without_owners(objects: Sequence[LabelledObject]) -> list[LabelledObject]:
     """Return the objects that none of the others owns. The garbage collector deletes the rest after them."""
     uids = {item.uid for item in objects}
     return [item for item in objects if not uids.intersection(item.owners)]
 
 
-def counts(objects: Iterable[LabelledObject]) -> dict[str, int]:
+def count_by_kind(objects: Iterable[LabelledObject]) -> dict[str, int]:
     """Return kind -> number, the most frequent first."""
     return dict(Counter(item.kind.kind for item in objects).most_common())
 
@@ -154,11 +156,11 @@ def format_counts(numbers: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
 
 
-def format_left(objects: Sequence[LabelledObject], some: int = 5) -> str:
+def format_remaining_objects(objects: Sequence[LabelledObject], some: int = 5) -> str:
     """Return what is left as text: the number of each kind, and a few objects, those with finalizers first."""
     held = sorted(objects, key=lambda item: (not (item.deleting and item.finalizers), item.title))
     more = f" and {len(held) - some} more" if len(held) > some else ""
-    return f"{format_counts(counts(objects))}: {'; '.join(entry.title for entry in held[:some])}{more}"
+    return f"{format_counts(count_by_kind(objects))}: {'; '.join(entry.title for entry in held[:some])}{more}"
 
 
 def is_foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:

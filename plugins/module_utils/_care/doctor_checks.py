@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
 from . import load_estimate
 
@@ -47,7 +47,7 @@ class ExaminationSpec:
 
 
 @dataclass
-class Findings:
+class CheckResults:
     """The checks so far: result, name and detail of each."""
 
     checks: list[dict[str, str]] = field(default_factory=list)
@@ -62,9 +62,9 @@ class Findings:
         return sum(1 for check in self.checks if check["result"] == MISSING)
 
 
-def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
+def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     """Run all checks; change nothing. Raises AccessError if the API server can't be reached."""
-    findings = Findings()
+    findings = CheckResults()
     version = client.request("GET", "/version")
     number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
     oldest = ".".join(map(str, OLDEST))
@@ -72,22 +72,22 @@ def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
         version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"
     )
     findings.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
-    nodes = _may(findings, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
-    has_nodes = nodes is not None and _nodes(nodes, spec, findings)
-    _kinds(client, spec, findings)
-    there = {name: _there(client, name, spec.run_id) for name in spec.namespaces}
+    nodes = _request_if_permitted(findings, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
+    has_nodes = nodes is not None and _check_nodes(nodes, spec, findings)
+    _check_kinds(client, spec, findings)
+    there = {name: _does_namespace_exist(client, name, spec.run_id) for name in spec.namespaces}
     needed = rbac.required_rights(spec.permissions, spec.phases, there)
     lacking = rbac.missing_rights(client, needed)
     for text in rbac.format_rights(lacking):
         findings.add(MISSING, "permission", text)
     if not lacking:
         findings.add(OK, "permissions", f"all {len(needed)} that phases {', '.join(spec.phases)} need")
-    _storage(client, spec, findings)
-    estimates = _room(client, spec, nodes if has_nodes else None, findings)
+    _check_storage_classes(client, spec, findings)
+    estimates = _check_capacity(client, spec, nodes if has_nodes else None, findings)
     for name in (name for name, is_there in there.items() if is_there):
-        _quotas(client, name, estimates, findings)
+        _check_quotas(client, name, estimates, findings)
     if spec.others:
-        _others(client, spec, findings)
+        _check_other_gpu_users(client, spec, findings)
     return {
         "checks": findings.checks,
         "missing": findings.missing,
@@ -96,19 +96,19 @@ def examine(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     }
 
 
-def foresee(spec: ExaminationSpec) -> dict[str, Any]:
+def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
     """Return what is known without a cluster: the load of each point, if everything fits, and the least RBAC."""
-    findings = Findings()
+    findings = CheckResults()
     findings.add(
         NOTE, "cluster", "none is named (cluster_kubeconfig): nothing is checked, and each load is assumed to fit"
     )
     estimates = []
     for point, load in spec.points.items():
         plan = load_estimate.point_load(point, load)
-        point_estimate = load_estimate.estimate(plan, plan.gpus * plan.workloads, real=True)
+        point_estimate = load_estimate.estimate_by_scheduling(plan, plan.gpus * plan.workloads, real=True)
         if point_estimate is not None:
             estimates.append(point_estimate)
-    _plan(estimates, findings, some=len(estimates))
+    _add_load_estimates(estimates, findings, some=len(estimates))
     needed = rbac.required_rights(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
     return {
         "checks": findings.checks,
@@ -118,7 +118,7 @@ def foresee(spec: ExaminationSpec) -> dict[str, Any]:
     }
 
 
-def _may(findings: Findings, what: str, ask: Callable[[], Any]) -> Any:
+def _request_if_permitted(findings: CheckResults, what: str, ask: Callable[[], Any]) -> Any:
     """Return the result of ``ask``; None and a note if the server refuses the request."""
     try:
         return ask()
@@ -127,7 +127,7 @@ def _may(findings: Findings, what: str, ask: Callable[[], Any]) -> Any:
         return None
 
 
-def _nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, findings: Findings) -> bool:
+def _check_nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, findings: CheckResults) -> bool:
     """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
     ready = sum(is_condition_true(node, "Ready") for node in nodes)
     gpus = sum(describe_cluster.gpu_products(nodes).values())
@@ -150,7 +150,7 @@ def _created_nodes(entry: Mapping[str, Any]) -> str:
     return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
 
 
-def _kinds(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
+def _check_kinds(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
     there = []
     for text in spec.kinds:
         missing = ""
@@ -176,7 +176,7 @@ def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[s
     return NOTE, check, f"{detail}; phase prepare installs {spec.installs} before it is needed"
 
 
-def _there(client: Client, name: str, run_id: str) -> bool:
+def _does_namespace_exist(client: Client, name: str, run_id: str) -> bool:
     """Return whether a namespace exists; if reading it is forbidden, whether its name lacks the run id."""
     try:
         return client.get(client.kind("v1", "Namespace"), name, metadata_only=True) is not None
@@ -184,10 +184,10 @@ def _there(client: Client, name: str, run_id: str) -> bool:
         return not run_id or run_id not in name
 
 
-def _storage(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
+def _check_storage_classes(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
     if not spec.storage_classes:
         return
-    classes = _may(
+    classes = _request_if_permitted(
         findings, "storage classes", lambda: client.list(client.kind("storage.k8s.io/v1", "StorageClass"))[0]
     )
     if classes is None:
@@ -205,13 +205,13 @@ def _storage(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
             findings.add(MISSING, "storage class", f"{detail}; there are: {', '.join(sorted(known)) or 'none'}")
 
 
-def _room(
-    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, findings: Findings
+def _check_capacity(
+    client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, findings: CheckResults
 ) -> list[load_estimate.LoadEstimate]:
     """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
     estimates: list[load_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
-    real = nodes is None or any(not label(node, run_labels.SIMULATED) for node in nodes)
+    real = nodes is None or any(not label_value(node, run_labels.SIMULATED) for node in nodes)
     for point, load in spec.points.items():
         plan = load_estimate.point_load(point, load)
         has = [*nodes, *load_estimate.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
@@ -219,43 +219,47 @@ def _room(
         if short:
             lacking.setdefault(short, []).append(point)
             continue
-        gpus = load_estimate.gpus(plan, has) if has else plan.gpus * plan.workloads
-        point_estimate = load_estimate.estimate(plan, gpus, real)
+        gpus = load_estimate.count_node_gpus(plan, has) if has else plan.gpus * plan.workloads
+        point_estimate = load_estimate.estimate_by_scheduling(plan, gpus, real)
         if point_estimate is not None:
             estimates.append(point_estimate)
     for short, points in lacking.items():
-        detail = f"{_points(points)}: {short}"
-        later = _later(client, spec)
+        detail = f"{_format_point_names(points)}: {short}"
+        later = _future_capacity_reason(client, spec)
         findings.add(NOTE if later else MISSING, "room", f"{detail}; {later}" if later else detail)
-    _plan(estimates, findings)
+    _add_load_estimates(estimates, findings)
     return estimates
 
 
-def _later(client: Client, spec: ExaminationSpec) -> str:
+def _future_capacity_reason(client: Client, spec: ExaminationSpec) -> str:
     """Return why missing capacity may exist when it is needed, else an empty string."""
     if spec.installs:
         return f"phase prepare installs {spec.installs} before it is needed"
     if any(not entry.get("allocatable") for entry in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
-    scaler = pods.autoscaler(client)
+    scaler = pods.find_node_autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
 
 
-def _points(names: Sequence[str]) -> str:
+def _format_point_names(names: Sequence[str]) -> str:
     return f"point{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _plan(estimates: Sequence[load_estimate.LoadEstimate], findings: Findings, some: int = _SOME_POINTS) -> None:
+def _add_load_estimates(
+    estimates: Sequence[load_estimate.LoadEstimate], findings: CheckResults, some: int = _SOME_POINTS
+) -> None:
     for estimate in estimates if len(estimates) <= some else ():
         findings.add(OK, "plan", f"point {estimate.point}: {estimate.text()}")
     if len(estimates) > 1:
         findings.add(OK, "plan", load_estimate.format_total(estimates))
 
 
-def _quotas(
-    client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], findings: Findings
+def _check_quotas(
+    client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], findings: CheckResults
 ) -> None:
-    quotas = _may(findings, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0])
+    quotas = _request_if_permitted(
+        findings, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0]
+    )
     most = {
         "pods": max((estimate.pods_at_once for estimate in estimates), default=0),
         "requests.nvidia.com/gpu": max((estimate.gpus_at_once for estimate in estimates), default=0),
@@ -272,19 +276,23 @@ def _quotas(
                 findings.add(OK if left >= wanted else MISSING, "quota", detail)
 
 
-def _others(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
+def _check_other_gpu_users(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
     """Check who else uses GPUs now: their load would affect the measurement."""
-    pods = _may(
+    pods = _request_if_permitted(
         findings,
         "other users",
         lambda: client.list(client.kind("v1", "Pod"), field_selector="status.phase=Running")[0],
     )
     if pods is None:
         return
-    having = [pod for pod in pods if run_labels.RUN not in (pod["metadata"].get("labels") or {}) and _gpus(pod)]
+    having = [
+        pod for pod in pods if run_labels.RUN not in (pod["metadata"].get("labels") or {}) and _count_pod_gpus(pod)
+    ]
     places = sorted({pod["metadata"]["namespace"] for pod in having})
     if having:
-        detail = f"{len(having)} pods of others have {sum(map(_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        detail = (
+            f"{len(having)} pods of others have {sum(map(_count_pod_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
+        )
         findings.add(NOTE, "other users", detail)
     else:
         findings.add(OK, "other users", "no pod of others has a GPU")
@@ -293,6 +301,6 @@ def _others(client: Client, spec: ExaminationSpec, findings: Findings) -> None:
         findings.add(MISSING, "exclusive use", detail)
 
 
-def _gpus(pod: Mapping[str, Any]) -> float:
+def _count_pod_gpus(pod: Mapping[str, Any]) -> float:
     limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
     return sum(parse_kube_quantity(limit.get(name, 0)) for limit in limits for name in describe_cluster.GPU_RESOURCES)

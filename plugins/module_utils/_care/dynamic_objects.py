@@ -40,7 +40,7 @@ class DynamicObjects:
         except ImportError as error:
             raise InputError(f"objects of arbitrary kinds need the Python package {error.name}") from error
         except Exception as error:  # the package raises errors of its parts
-            raise _ours(error, kubeconfig) from error
+            raise _convert_client_error(error, kubeconfig) from error
 
     def pages(self, api_version: str, kind: str, selector: str = "", namespace: str = "") -> Iterator[list[Any]]:
         """Yield the objects of a kind, page by page; [] if the server does not have the kind."""
@@ -71,11 +71,11 @@ class DynamicObjects:
             if type(error).__name__ == "ResourceNotFoundError":
                 yield []
                 return
-            raise _ours(error, what) from error
+            raise _convert_client_error(error, what) from error
 
 
 @contextmanager
-def opened(kubeconfig: str, context: str, deadline: float) -> Iterator[DynamicObjects]:
+def open_dynamic_client(kubeconfig: str, context: str, deadline: float) -> Iterator[DynamicObjects]:
     """Yield the client. What it discovers is not kept: another cluster may soon have the same address."""
     with tempfile.TemporaryDirectory(prefix="seatrial-dynamic-") as folder:
         yield DynamicObjects(kubeconfig, context, str(Path(folder) / "discovery.json"), deadline)
@@ -89,7 +89,7 @@ def _client_class() -> Any:
     return DynamicClient
 
 
-def _ours(error: Exception, what: str) -> SeatrialError:
+def _convert_client_error(error: Exception, what: str) -> SeatrialError:
     """Return an error of the package as one of ours."""
     status = getattr(error, "status", None)
     if status == 401:

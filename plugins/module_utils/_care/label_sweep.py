@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 from . import deletion_order
 from .deletion_order import LabelledObject
@@ -59,7 +59,7 @@ class CleanupOutcome:
     unlisted: list[str] = field(default_factory=list)
 
 
-class Sweep:
+class RunCleanup:
     """One cleanup of one run on one cluster."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Sweep:
         self.created = created or {}
         self.client = client
         self.run_id = run_id
-        self.selector = deletion_order.selector(run_id, extra_selector)
+        self.selector = deletion_order.run_label_selector(run_id, extra_selector)
         self.only = list(kinds)
         self.keep_nodes = keep_nodes
         self.say = say
@@ -87,16 +87,16 @@ class Sweep:
 
     def find(self) -> list[LabelledObject]:
         """Return all objects with the run's label, except nodes to keep. The kinds are listed again each time."""
-        kinds = deletion_order.deletable(self.client.kinds(), self.only)
+        kinds = deletion_order.filter_deletable_kinds(self.client.kinds(), self.only)
         self.outcome.unlisted = []
-        everything = deletion_order.distinct(self._listed(kinds))
+        everything = deletion_order.remove_duplicate_objects(self._listed(kinds))
         nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
-        self.outcome.kept = deletion_order.counts(nodes)
+        self.outcome.kept = deletion_order.count_by_kind(nodes)
         here = [labelled for labelled in everything if labelled not in nodes]
-        self.outcome.left = deletion_order.counts(here)
+        self.outcome.left = deletion_order.count_by_kind(here)
         return here
 
-    def _listed(self, kinds: Iterable[Kind], namespace: str = "") -> list[LabelledObject]:
+    def _listed(self, kinds: Iterable[ServedKind], namespace: str = "") -> list[LabelledObject]:
         with ThreadPool(_PARALLEL) as pool:
             lists = list(pool.map(lambda kind: self._list(kind, namespace, self.selector), kinds))
         return [
@@ -105,7 +105,7 @@ class Sweep:
             for item in items
         ]
 
-    def _list(self, kind: Kind, namespace: str, selector: str) -> list[dict[str, Any]]:
+    def _list(self, kind: ServedKind, namespace: str, selector: str) -> list[dict[str, Any]]:
         """Return the metadata of a kind's objects; empty for a kind that was just deleted.
 
         Without permission to list a kind in all namespaces, lists it where the run has created objects of it. A kind of
@@ -133,8 +133,8 @@ class Sweep:
         """
         deadline = time.monotonic() + timeout
         while here := self.find():
-            self.say(f"deleting {deletion_order.format_counts(deletion_order.counts(here))}")
-            first, *others = deletion_order.waves(here)
+            self.say(f"deleting {deletion_order.format_counts(deletion_order.count_by_kind(here))}")
+            first, *others = deletion_order.split_into_deletion_waves(here)
             self._delete_wave(first)
             early = []
             if len(first) <= _FEW:
@@ -147,7 +147,7 @@ class Sweep:
                 self._delete_wave([labelled for labelled in wave if labelled not in early])
                 self._wait_gone(wave, deadline, timeout)
         self._wait_dependents(deadline, timeout)
-        self.outcome.deleted = deletion_order.counts(self._deleted.values())
+        self.outcome.deleted = deletion_order.count_by_kind(self._deleted.values())
         return self.outcome
 
     def _delete_wave(self, wave: Sequence[LabelledObject]) -> None:
@@ -157,7 +157,7 @@ class Sweep:
             [labelled for labelled in wave if labelled.kind.kind == "CustomResourceDefinition"]
         )
         deleted = [labelled for labelled in wave if labelled not in keep]
-        self._delete([labelled for labelled in deletion_order.roots(deleted) if not labelled.deleting])
+        self._delete([labelled for labelled in deletion_order.objects_without_owners(deleted) if not labelled.deleting])
         self._deleted.update({labelled.uid: labelled for labelled in deleted})
 
     def _delete(self, objects: Sequence[LabelledObject]) -> None:
@@ -187,7 +187,7 @@ class Sweep:
             listing_began = time.monotonic()
             left = [
                 labelled
-                for labelled in deletion_order.distinct(self._listed(kinds))
+                for labelled in deletion_order.remove_duplicate_objects(self._listed(kinds))
                 if not (self.keep_nodes and labelled.kind.kind == "Node")
             ]
             took = time.monotonic() - listing_began
@@ -196,13 +196,13 @@ class Sweep:
             if time.monotonic() >= deadline:
                 raise CleanupTimeout(
                     f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
-                    f"{deletion_order.format_left(left)}",
-                    deletion_order.counts(
+                    f"{deletion_order.format_remaining_objects(left)}",
+                    deletion_order.count_by_kind(
                         labelled
                         for labelled in self._deleted.values()
                         if labelled.uid not in {kept.uid for kept in left}
                     ),
-                    deletion_order.counts(left),
+                    deletion_order.count_by_kind(left),
                 )
             new = [labelled for labelled in left if not labelled.deleting]
             late = time.monotonic() - began > _GRACE
@@ -212,7 +212,7 @@ class Sweep:
             self._deleted.update({labelled.uid: labelled for labelled in new})
             if time.monotonic() - reported >= _REPORT_INTERVAL:
                 reported = time.monotonic()
-                self.say(f"waiting for {deletion_order.format_left(left, 2)}")
+                self.say(f"waiting for {deletion_order.format_remaining_objects(left, 2)}")
             # Listing many objects costs the server more than deleting a few.
             time.sleep(max(pause, took))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
@@ -224,7 +224,11 @@ class Sweep:
         """
         deleted = {labelled.name for labelled in self._deleted.values() if labelled.kind.kind == "Namespace"}
         places = {labelled.namespace for labelled in self._deleted.values()} - deleted - {""}
-        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced] if places else []
+        kinds = (
+            [kind for kind in deletion_order.filter_deletable_kinds(self.client.kinds()) if kind.namespaced]
+            if places
+            else []
+        )
         todo = [(kind, place) for place in sorted(places) for kind in kinds]
         while todo:
             with ThreadPool(_PARALLEL) as pool:
@@ -242,10 +246,10 @@ class Sweep:
             if left and time.monotonic() >= deadline:
                 raise CleanupTimeout(
                     f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
-                    f"{deletion_order.format_left(left)}, "
+                    f"{deletion_order.format_remaining_objects(left)}, "
                     "whose owners were deleted",
-                    deletion_order.counts(self._deleted.values()),
-                    deletion_order.counts(left),
+                    deletion_order.count_by_kind(self._deleted.values()),
+                    deletion_order.count_by_kind(left),
                 )
             if todo:
                 time.sleep(_LONGEST_PAUSE)
@@ -256,7 +260,7 @@ class Sweep:
         """Keep namespaces that have objects of others: remove our label from them, and report it."""
         if not namespaces:
             return []
-        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced]
+        kinds = [kind for kind in deletion_order.filter_deletable_kinds(self.client.kinds()) if kind.namespaced]
         kept: list[LabelledObject] = []
         for namespace in namespaces:
             with ThreadPool(_PARALLEL) as pool:
@@ -300,9 +304,9 @@ class Sweep:
         self.say(f"{labelled.title} is kept without our label, because {why}")
 
 
-def verify(sweep: Sweep) -> CleanupOutcome:
+def verify_nothing_left(sweep: RunCleanup) -> CleanupOutcome:
     """Raise SeatrialError naming the objects of any kind that still have the run's label."""
     left = sweep.find()
     if left:
-        raise SeatrialError(f"run {sweep.run_id} still has {deletion_order.format_left(left)}")
+        raise SeatrialError(f"run {sweep.run_id} still has {deletion_order.format_remaining_objects(left)}")
     return sweep.outcome

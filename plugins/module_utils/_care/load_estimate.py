@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class LoadEstimate:
     def text(self) -> str:
         """Return the estimate as text."""
         return (
-            f"{formats.count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
-            f"{self.gpu_hours:.2f} GPU hours, at most {formats.value(self.gpus_at_once, 'GPUs')} "
-            f"and {formats.count(self.pods_at_once, 'pod')} at once{_assuming(self.assumed)}"
+            f"{formats.format_count(self.workloads, 'workload')} in about {self.seconds:.0f} s, "
+            f"{self.gpu_hours:.2f} GPU hours, at most {formats.format_with_unit(self.gpus_at_once, 'GPUs')} "
+            f"and {formats.format_count(self.pods_at_once, 'pod')} at once{_assumption_text(self.assumed)}"
         )
 
 
@@ -70,12 +70,12 @@ def format_total(estimates: Sequence[LoadEstimate]) -> str:
     seconds, hours = sum(point.seconds for point in estimates), sum(point.gpu_hours for point in estimates)
     most = max(point.gpus_at_once for point in estimates)
     return (
-        f"all {formats.count(len(estimates), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
-        f"at most {formats.value(most, 'GPUs')} at once{_assuming(estimates[0].assumed)}"
+        f"all {formats.format_count(len(estimates), 'point')}: about {seconds:.0f} s, {hours:.2f} GPU hours, "
+        f"at most {formats.format_with_unit(most, 'GPUs')} at once{_assumption_text(estimates[0].assumed)}"
     )
 
 
-def _assuming(what: str) -> str:
+def _assumption_text(what: str) -> str:
     return f", if they take {what}" if what else ""
 
 
@@ -89,7 +89,7 @@ def first_problem(plan: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
     for name in _TIMES:
         try:
-            drawn(0, plan.get(name) or {"mean": 0})
+            draw_number_for_workload(0, plan.get(name) or {"mean": 0})
         except InputError as error:
             return name, f"{name}: {error}"
     try:
@@ -109,12 +109,14 @@ def _check_release(plan: Mapping[str, Any]) -> None:
     """Raise InputError if the workloads of a plan cannot be released as it says."""
     release = dict(plan.get("release") or {})
     if release and not release.get("src"):  # a trace is read later
-        arrivals.arrivals(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
+        arrivals.arrivals_from_options(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
 
 
 def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
-    schedule = arrivals.arrivals(dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1))
+    schedule = arrivals.arrivals_from_options(
+        dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1)
+    )
     # A closed loop has no times; with a delay between batches it has earliest ones.
     batch, delay = schedule.header.get("batch") or 1, schedule.header.get("delay") or 0.0
     offsets = tuple(
@@ -134,7 +136,7 @@ def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     )
 
 
-def estimate(plan: PointLoad, gpus: float, real: bool = False) -> LoadEstimate | None:
+def estimate_by_scheduling(plan: PointLoad, gpus: float, real: bool = False) -> LoadEstimate | None:
     """Schedule the plan on ``gpus`` GPUs: first come, first served, all or nothing, no time lost between two workloads.
 
     real: whether any of the nodes is not simulated, so that the assumption of the plan is no fact.
@@ -178,10 +180,10 @@ def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, s
     ]
 
 
-def gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
+def count_node_gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(pods.allocatable(node, name) for node in nodes for name in names)
+    return sum(pods.node_allocatable_amount(node, name) for node in nodes for name in names)
 
 
 def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
@@ -189,5 +191,5 @@ def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
     reason = pods.why_unschedulable(plan.requests, plan.selector, nodes)
     if reason:
         return reason.replace("it asks", "a pod asks", 1)
-    there = gpus(plan, nodes)
+    there = count_node_gpus(plan, nodes)
     return f"one workload wants {plan.gpus:g} GPUs, there are {there:g}" if plan.gpus > there else ""

@@ -76,7 +76,7 @@ class LoggedPod:
         )
 
 
-def choose(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[LoggedPod], int]:
+def choose_pods(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[list[LoggedPod], int]:
     """Return the pods whose logs are fetched, by index, and the number of pods beyond ``maximum``.
 
     ``which``: ``all``, ``failed`` or ``none``. With ``all`` and a maximum, failed pods take precedence.
@@ -121,7 +121,7 @@ class LogCollection:
             return {"changed": False, "pods": [], "found": 0, "collected": 0, "left_out": 0, "unread": []}
         listed = self.client.list(self.client.kind("v1", "Pod"), spec.namespace, spec.selector)[0]
         pods = [LoggedPod.of(item) for item in listed]
-        chosen, left_out = choose(pods, spec.which, spec.maximum)
+        chosen, left_out = choose_pods(pods, spec.which, spec.maximum)
         folder = Path(spec.dest)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ class LogCollection:
                 self.say(f"{self._done} of {of} logs")
 
 
-def text(result: Mapping[str, Any]) -> str:
+def format_collection_result(result: Mapping[str, Any]) -> str:
     """Return the result in one sentence."""
     parts = [f"{result['collected']} of {result['found']} pods' logs collected"]
     if result["left_out"]:

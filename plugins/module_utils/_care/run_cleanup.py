@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import deletion_order
-from .label_sweep import CleanupOutcome, Sweep, verify
+from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
 
 
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
@@ -39,7 +39,7 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
             raise DataError(f"{path}: {error}") from error
         for document in documents:
             if isinstance(document, dict) and document.get("kind"):
-                namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_namespace(document))
+                namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         for header in itertools.islice(files.read_lines(path), 1):
             for template in header.get("templates") or ():
@@ -47,7 +47,7 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     return namespaces_by_kind
 
 
-def _namespace(manifest: dict[str, Any]) -> str:
+def _manifest_namespace(manifest: dict[str, Any]) -> str:
     return str((manifest.get("metadata") or {}).get("namespace") or "")
 
 
@@ -56,10 +56,10 @@ _FILES = ("ledger.jsonl", "observations.jsonl")
 
 def files_in_use(run_dir: Path) -> list[Path]:
     """Return the files of the run's points that a process is writing to."""
-    return [path for name in _FILES for path in sorted(run_dir.glob(f"points/*/{name}")) if _locked(path)]
+    return [path for name in _FILES for path in sorted(run_dir.glob(f"points/*/{name}")) if _is_file_locked(path)]
 
 
-def _locked(path: Path) -> bool:
+def _is_file_locked(path: Path) -> bool:
     with open(path, "rb") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -122,7 +122,7 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
 
     Raises CleanupTimeout, and AccessError for an unreachable server unless it may be skipped.
     """
-    deletion_order.selector(spec.run_id, spec.selector)
+    deletion_order.run_label_selector(spec.run_id, spec.selector)
     say = step.reporter(spec.progress_file, "cleanup")
     if spec.run_dir and not spec.verify:
         wait_for_load_end(Path(spec.run_dir), _LOAD_END, say)
@@ -131,27 +131,27 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
         say(text)
         return {"changed": False, "reachable": False, "summary": text, **asdict(CleanupOutcome())}
     if spec.unreachable == "skip" and not Path(spec.kubeconfig).expanduser().exists():
-        return _unreached(spec, say, f"{spec.kubeconfig} does not exist")
+        return _unreachable_cluster_result(spec, say, f"{spec.kubeconfig} does not exist")
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=_REQUEST) as client:
         try:
             client.request("GET", "/version")
         except AccessError as error:
             if spec.unreachable == "fail":
                 raise
-            return _unreached(spec, say, str(error))
+            return _unreachable_cluster_result(spec, say, str(error))
         known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
-        sweep = Sweep(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
+        sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
         with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):
-            return _swept(spec, sweep, say)
+            return _clean_reachable_cluster(spec, sweep, say)
 
 
-def _swept(spec: CleanupSpec, sweep: Sweep, say: Callable[[str], None]) -> dict[str, Any]:
+def _clean_reachable_cluster(spec: CleanupSpec, sweep: RunCleanup, say: Callable[[str], None]) -> dict[str, Any]:
     if spec.verify:
-        outcome = verify(sweep)
+        outcome = verify_nothing_left(sweep)
         text = f"0 objects of run {spec.run_id} on {sweep.client.access.server}"
     elif spec.dry:
         outcome = CleanupOutcome(
-            deletion_order.counts(sweep.find()), kept=sweep.outcome.kept, unlisted=sweep.outcome.unlisted
+            deletion_order.count_by_kind(sweep.find()), kept=sweep.outcome.kept, unlisted=sweep.outcome.unlisted
         )
         text = f"would delete {deletion_order.format_counts(outcome.deleted)} of run {spec.run_id}"
     else:
@@ -166,7 +166,7 @@ def _swept(spec: CleanupSpec, sweep: Sweep, say: Callable[[str], None]) -> dict[
     return {"changed": changed, "reachable": True, "summary": text, **asdict(outcome)}
 
 
-def _unreached(spec: CleanupSpec, say: Callable[[str], None], why: str) -> dict[str, Any]:
+def _unreachable_cluster_result(spec: CleanupSpec, say: Callable[[str], None], why: str) -> dict[str, Any]:
     fate = "are deleted with the cluster when it is released" if spec.owned else "remain"
     text = f"nothing was deleted: {why}; objects of run {spec.run_id}, if any, {fate}"
     say(text)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
 #: What comes and goes by itself on every cluster, and says nothing of what a run left.
 EXCLUDED = {
@@ -35,7 +35,7 @@ EXCLUDED = {
 _PARALLEL = 8
 
 
-class Entry(NamedTuple):
+class ComparedObject(NamedTuple):
     """One object, reduced to the compared parts."""
 
     group: str
@@ -51,33 +51,37 @@ class Entry(NamedTuple):
         return self[:4]
 
 
-class Snapshot(NamedTuple):
+class ClusterSnapshot(NamedTuple):
     """entries: object -> whether it is the run's. unlisted: kinds that may not be listed."""
 
-    entries: dict[Entry, bool]
+    entries: dict[ComparedObject, bool]
     unlisted: list[str]
 
 
-def take_snapshot(client: Client, run: str = "") -> Snapshot:
+def take_snapshot(client: Client, run: str = "") -> ClusterSnapshot:
     """Return every object of every kind that can be listed, except those of EXCLUDED kinds. Raises AccessError.
 
     run: whose objects are marked: with its label, and those in its namespaces.
     """
     kinds = [kind for kind in client.kinds() if "list" in kind.verbs and kind.kind not in EXCLUDED]
-    entries: dict[Entry, bool] = {}
+    entries: dict[ComparedObject, bool] = {}
     unlisted = []
     with ThreadPool(_PARALLEL) as pool:
-        for kind, listed in zip(kinds, pool.map(lambda kind: _listed(client, kind, run), kinds), strict=True):
+        for kind, listed in zip(
+            kinds, pool.map(lambda kind: _list_kind_entries(client, kind, run), kinds), strict=True
+        ):
             if listed is None:
                 unlisted.append(kind.kind)
             entries.update(listed or {})
     spaces = {entry.name for entry, ours in entries.items() if ours and (entry.group, entry.kind) == ("", "Namespace")}
-    return Snapshot({entry: ours or entry.namespace in spaces for entry, ours in entries.items()}, sorted(unlisted))
+    return ClusterSnapshot(
+        {entry: ours or entry.namespace in spaces for entry, ours in entries.items()}, sorted(unlisted)
+    )
 
 
-def _listed(client: Client, kind: Kind, run: str) -> dict[Entry, bool] | None:
+def _list_kind_entries(client: Client, kind: ServedKind, run: str) -> dict[ComparedObject, bool] | None:
     try:
-        return {entry_of(kind, item): _is_ours(item, run) for item in client.list(kind)[0]}
+        return {reduce_to_compared_parts(kind, item): _is_ours(item, run) for item in client.list(kind)[0]}
     except ApiError as error:
         # A definition that was removed between discovery and now.
         if error.status in (404, 405):
@@ -88,10 +92,10 @@ def _listed(client: Client, kind: Kind, run: str) -> dict[Entry, bool] | None:
 
 
 def _is_ours(item: Mapping[str, Any], run: str) -> bool:
-    return bool(run) and label(item, run_labels.RUN) == run
+    return bool(run) and label_value(item, run_labels.RUN) == run
 
 
-def entry_of(kind: Kind, item: Mapping[str, Any]) -> Entry:
+def reduce_to_compared_parts(kind: ServedKind, item: Mapping[str, Any]) -> ComparedObject:
     """Return an object as an entry."""
     meta = item["metadata"]
     # Where a role gathers the rules of others, what it gathers is theirs.
@@ -103,10 +107,10 @@ def entry_of(kind: Kind, item: Mapping[str, Any]) -> Entry:
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     group = kind.api_version.rpartition("/")[0]
     length = 4 if kind.kind == "Secret" else 12  # of a Secret too few digits to confirm a guess of its content
-    return Entry(group, kind.kind, meta.get("namespace") or "", meta["name"], meta["uid"], digest[:length])
+    return ComparedObject(group, kind.kind, meta.get("namespace") or "", meta["name"], meta["uid"], digest[:length])
 
 
-def compare_snapshots(before: Snapshot, after: Snapshot) -> dict[str, list[dict[str, Any]]]:
+def compare_snapshots(before: ClusterSnapshot, after: ClusterSnapshot) -> dict[str, list[dict[str, Any]]]:
     """Return the objects that are left (new), gone, and changed (another content, or created again).
 
     Each with kind, namespace, name and whether it is the run's.
@@ -115,43 +119,48 @@ def compare_snapshots(before: Snapshot, after: Snapshot) -> dict[str, list[dict[
     new = {entry.place: entry for entry in after.entries}
     both = old.keys() & new.keys()
     return {
-        "left": [_row(new[place], after.entries[new[place]]) for place in sorted(new.keys() - old.keys())],
-        "gone": [_row(old[place], before.entries[old[place]]) for place in sorted(old.keys() - new.keys())],
+        "left": [_difference_row(new[place], after.entries[new[place]]) for place in sorted(new.keys() - old.keys())],
+        "gone": [_difference_row(old[place], before.entries[old[place]]) for place in sorted(old.keys() - new.keys())],
         "changed": [
-            {**_row(new[place], _either(place, before, after, old, new)), "again": old[place].uid != new[place].uid}
+            {
+                **_difference_row(new[place], _was_ever_of_run(place, before, after, old, new)),
+                "again": old[place].uid != new[place].uid,
+            }
             for place in sorted(both)
             if old[place] != new[place]
         ],
     }
 
 
-Places = Mapping[tuple[str, str, str, str], Entry]
+Places = Mapping[tuple[str, str, str, str], ComparedObject]
 
 
-def _either(place: tuple[str, str, str, str], before: Snapshot, after: Snapshot, old: Places, new: Places) -> bool:
+def _was_ever_of_run(
+    place: tuple[str, str, str, str], before: ClusterSnapshot, after: ClusterSnapshot, old: Places, new: Places
+) -> bool:
     return before.entries[old[place]] or after.entries[new[place]]
 
 
-def _row(entry: Entry, ours: bool) -> dict[str, Any]:
+def _difference_row(entry: ComparedObject, ours: bool) -> dict[str, Any]:
     kind = f"{entry.kind}.{entry.group}" if entry.group else entry.kind
     return {"kind": kind, "namespace": entry.namespace, "name": entry.name, "ours": ours}
 
 
-def snapshot_lines(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
+def snapshot_lines(snapshot: ClusterSnapshot) -> Iterable[dict[str, Any]]:
     """Yield a snapshot as records of schema objects/1."""
     yield {"type": "unlisted", "kinds": snapshot.unlisted}
     for entry, ours in sorted(snapshot.entries.items()):
         yield {"type": "object", **entry._asdict(), "ours": ours}
 
 
-def read_snapshot(records: Iterable[Mapping[str, Any]]) -> Snapshot:
+def read_snapshot(records: Iterable[Mapping[str, Any]]) -> ClusterSnapshot:
     """Return the snapshot that lines() wrote."""
-    snapshot = Snapshot({}, [])
+    snapshot = ClusterSnapshot({}, [])
     for record in records:
         if record["type"] == "unlisted":
             snapshot.unlisted.extend(record["kinds"])
         else:
-            snapshot.entries[Entry(*(record[name] for name in Entry._fields))] = record["ours"]
+            snapshot.entries[ComparedObject(*(record[name] for name in ComparedObject._fields))] = record["ours"]
     return snapshot
 
 
@@ -168,7 +177,7 @@ def record_before(client: Client, run_dir: str, run: str) -> dict[str, Any]:
         return {"changed": False, "summary": "there is a snapshot of an earlier session"}
     snapshot = take_snapshot(client, run)
     files.write_lines(path, snapshot_lines(snapshot), "objects/1")
-    return {"changed": True, "summary": f"{formats.count(len(snapshot.entries), 'object')} before the run"}
+    return {"changed": True, "summary": f"{formats.format_count(len(snapshot.entries), 'object')} before the run"}
 
 
 def compare_after(
@@ -190,14 +199,14 @@ def compare_after(
         count = sum(map(len, differences.values()))
         if not count or time.monotonic() + _PAUSE > deadline:
             break
-        say(f"{formats.count(count, 'difference')} from before the run")
+        say(f"{formats.format_count(count, 'difference')} from before the run")
         time.sleep(_PAUSE)
     files.write_lines(top / AFTER, snapshot_lines(after), "objects/1")
     unlisted = sorted({*before.unlisted, *after.unlisted})
     document = {
         "schema": "run_diff/1",
         "run": run,
-        "at": stamp(),
+        "at": format_utc_timestamp(),
         "objects": len(after.entries),
         "unlisted": unlisted,
         **differences,
@@ -213,5 +222,5 @@ def format_difference(document: dict[str, Any]) -> str:
         ours = sum(entry["ours"] for entry in document[name])
         if document[name]:
             parts.append(f"{len(document[name])} {name} ({ours} of the run)")
-    compared = formats.count(document["objects"], "object")
+    compared = formats.format_count(document["objects"], "object")
     return f"{compared} after the run: {', '.join(parts) if parts else 'as before it'}"

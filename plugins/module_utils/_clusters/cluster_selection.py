@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from .provider import ClusterTarget
-from .providers import PROVIDERS, provider_of
+from .providers import PROVIDERS, provider_by_name
 
 #: The hosts of an inventory that represent clusters, the system under test first.
 HOSTS = ("sutest", "driver")
 
 
 @functools.cache
-def of_clusters(name: str) -> bool:
+def is_cluster_setting(name: str) -> bool:
     """Return whether a setting is about a cluster, so that each of the hosts may have its own value."""
     return name == "cluster_provider" or any(provider.uses(name) for provider in PROVIDERS.values())
 
@@ -35,52 +35,54 @@ def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str
     return {
         name: value
         for name, value in host.items()
-        if of_clusters(name) and value not in (None, "") and value != everyone.get(name)
+        if is_cluster_setting(name) and value not in (None, "") and value != everyone.get(name)
     }
 
 
-def targets(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[ClusterTarget]:
+def clusters_to_acquire(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[ClusterTarget]:
     """Return the clusters to acquire, one or two.
 
     settings: the run's effective settings. own: host -> own_choice() of it; a host that is not in the inventory is
     absent. The driver is the system under test unless it has settings that differ. Raises InputError for an unknown
     provider.
     """
-    common = {name: value for name, value in settings.items() if of_clusters(name) and value not in (None, "")}
+    common = {name: value for name, value in settings.items() if is_cluster_setting(name) and value not in (None, "")}
     of_driver = own.get("driver", {})
     differs = any(value != common.get(name) for name, value in of_driver.items())
-    measured = _of_host(common, own.get("sutest", {}), "sutest")
-    driving = _of_host(common if differs else measured, of_driver, "driver")
+    measured = _merge_host_settings(common, own.get("sutest", {}), "sutest")
+    driving = _merge_host_settings(common if differs else measured, of_driver, "driver")
     if driving == measured:
         return [ClusterTarget(HOSTS, measured)]
     return [ClusterTarget(("sutest",), measured), ClusterTarget(("driver",), driving)]
 
 
-def _of_host(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> dict[str, Any]:
+def _merge_host_settings(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> dict[str, Any]:
     """Override the common settings by the host's. Another kubeconfig means another context and host too."""
     base = dict(common)
     if any(own.get(name, common.get(name)) != common.get(name) for name in ("cluster_kubeconfig", "cluster_provider")):
         base.pop("cluster_context", None)
         base.pop("cluster_expected_host", None)
     chosen = {**base, **own}
-    provider = provider_of(chosen["cluster_provider"], f"cluster for {host}")
+    provider = provider_by_name(chosen["cluster_provider"], f"cluster for {host}")
     return {name: value for name, value in chosen.items() if name == "cluster_provider" or provider.uses(name)}
 
 
-def names(cluster_targets: Sequence[ClusterTarget], run_id: str) -> list[str]:
+def assign_cluster_names(cluster_targets: Sequence[ClusterTarget], run_id: str) -> list[str]:
     """Return the name of each target's cluster; the second of two that a provider creates gets a suffix."""
-    cluster_names = [provider_of(target.provider).cluster_name(target, run_id) for target in cluster_targets]
+    cluster_names = [provider_by_name(target.provider).cluster_name(target, run_id) for target in cluster_targets]
     return [
-        f"{name}-{target.hosts[0]}" if name in cluster_names[:at] and provider_of(target.provider).creates else name
+        f"{name}-{target.hosts[0]}"
+        if name in cluster_names[:at] and provider_by_name(target.provider).creates
+        else name
         for at, (target, name) in enumerate(zip(cluster_targets, cluster_names, strict=True))
     ]
 
 
-def steps_of(folder: Path, provider: str) -> list[str]:
+def provider_steps(folder: Path, provider: str) -> list[str]:
     """Return the steps of a provider by its files: acquire, release, and finish and bundle if it has them."""
     return sorted(path.stem for path in (folder / provider).glob("*.yml"))
 
 
-def describe(cluster_targets: Sequence[ClusterTarget]) -> str:
+def format_cluster_targets(cluster_targets: Sequence[ClusterTarget]) -> str:
     """Return the targets as one line of a log."""
     return "; ".join(f"{' and '.join(target.hosts)}: provider {target.provider}" for target in cluster_targets)

@@ -21,8 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, is_condition_true, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    field_at_path,
+    is_condition_true,
+    label_value,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 
 _V1ALPHA1 = "operators.coreos.com/v1alpha1"
 #: OLM copies each ClusterServiceVersion to the namespaces that its operator serves; copies have this label.
@@ -52,23 +56,25 @@ def operator_versions(client: Client) -> OperatorVersions | None:
         if error.status in (403, 404):
             return None
         raise
-    return operators_of(csvs)
+    return operators_from_csvs(csvs)
 
 
-def operators_of(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
+def operators_from_csvs(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
     """Return the operators of ClusterServiceVersions, without versions that are being replaced."""
     versions: dict[str, set[str]] = {}
     namespaces = set()
     for csv in csvs:
-        if field_at(csv, "status.phase") in _OUTGOING:
+        if field_at_path(csv, "status.phase") in _OUTGOING:
             continue
-        versions.setdefault(_package(csv), set()).add(str(field_at(csv, "spec.version", "")) or csv["metadata"]["name"])
+        versions.setdefault(_operator_package_name(csv), set()).add(
+            str(field_at_path(csv, "spec.version", "")) or csv["metadata"]["name"]
+        )
         namespaces.add(csv["metadata"]["namespace"])
     joined = {package: ", ".join(sorted(numbers)) for package, numbers in sorted(versions.items())}
     return OperatorVersions(joined, tuple(sorted(namespaces)))
 
 
-def _package(csv: Mapping[str, Any]) -> str:
+def _operator_package_name(csv: Mapping[str, Any]) -> str:
     """Return the package: from OLM's label, else the name before its version."""
     namespace = csv["metadata"]["namespace"]
     for key in csv["metadata"].get("labels") or {}:
@@ -104,7 +110,7 @@ _REPORT_INTERVAL = 5.0
 
 
 @dataclass
-class Identity:
+class ClusterIdentity:
     """The identity of a cluster; field names as in schema cluster/2."""
 
     api_host: str
@@ -137,14 +143,14 @@ class Identity:
         return values
 
 
-def gather(client: Client, run: str = "") -> Identity:
+def read_cluster_identity(client: Client, run: str = "") -> ClusterIdentity:
     """Read the version, the nodes and, on OpenShift, its version and platform. Raises AccessError, ApiError.
 
     run: do not count nodes with the label of another run; empty counts all nodes.
     """
     access = client.access
-    identity = Identity(api_host(access), client.request("GET", "/version")["gitVersion"])
-    nodes = nodes_of(client, run)
+    identity = ClusterIdentity(api_host(access), client.request("GET", "/version")["gitVersion"])
+    nodes = list_nodes_of_run(client, run)
     totals = node_totals(nodes)
     identity.nodes, identity.cpus, identity.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
     identity.gpus, identity.gpu_products = totals["gpus"], totals["gpu_products"]
@@ -154,24 +160,26 @@ def gather(client: Client, run: str = "") -> Identity:
     identity.real_nodes = sorted(node["metadata"]["name"] for node in nodes if not _is_simulated(node))
     operators = operator_versions(client)
     identity.operators = operators.versions if operators is not None else None
-    identity.openshift = _optional(
+    identity.openshift = _read_optional_value(
         client, "/apis/config.openshift.io/v1/clusterversions/version", "status", "desired", "version"
     )
     platform = None
     if identity.openshift:
-        platform = _optional(client, "/apis/config.openshift.io/v1/infrastructures/cluster", "status", "platform")
-    identity.rehearsal = _optional(client, REHEARSAL, "data", "simulated") is not None
-    identity.kind = "light" if identity.rehearsal else kind_of(nodes, platform)
+        platform = _read_optional_value(
+            client, "/apis/config.openshift.io/v1/infrastructures/cluster", "status", "platform"
+        )
+    identity.rehearsal = _read_optional_value(client, REHEARSAL, "data", "simulated") is not None
+    identity.kind = "light" if identity.rehearsal else cluster_kind_from_nodes(nodes, platform)
     return identity
 
 
-def api_host(access: Access) -> str:
+def api_host(access: ApiServerAccess) -> str:
     """Return the API server's host, with its port unless that is 443 or 6443."""
     host = f"[{access.host}]" if ":" in access.host else access.host
     return host if access.port in (443, 6443) else f"{host}:{access.port}"
 
 
-def nodes_of(client: Client, run: str = "") -> list[dict[str, Any]]:
+def list_nodes_of_run(client: Client, run: str = "") -> list[dict[str, Any]]:
     """Return the nodes, without those with the label of another run than ``run``, if given. Raises ApiError."""
     try:
         nodes = client.list(client.kind("v1", "Node"))[0]
@@ -183,7 +191,7 @@ def nodes_of(client: Client, run: str = "") -> list[dict[str, Any]]:
                 error.reason,
             ) from error
         raise
-    return [node for node in nodes if not run or label(node, run_labels.RUN) in ("", run)]
+    return [node for node in nodes if not run or label_value(node, run_labels.RUN) in ("", run)]
 
 
 def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
@@ -194,19 +202,19 @@ def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     products = gpu_products(nodes)
     return {
         "count": len(nodes),
-        "cpus": round(sum(_allocatable(node, "cpu") for node in nodes), 3),
-        "memory_gib": sum(round(_allocatable(node, "memory") / 2**30) for node in nodes),
+        "cpus": round(sum(_allocatable_quantity(node, "cpu") for node in nodes), 3),
+        "memory_gib": sum(round(_allocatable_quantity(node, "memory") / 2**30) for node in nodes),
         "gpus": sum(products.values()),
         "gpu_products": products,
     }
 
 
-def _allocatable(node: Mapping[str, Any], resource: str) -> float:
+def _allocatable_quantity(node: Mapping[str, Any], resource: str) -> float:
     quantity = parse_kube_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
     return 0.0 if isnan(quantity) else quantity
 
 
-def _optional(client: Client, path: str, *keys: str) -> str | None:
+def _read_optional_value(client: Client, path: str, *keys: str) -> str | None:
     """Return a value of an object; None if the object does not exist or may not be read."""
     try:
         value: Any = client.request("GET", path)
@@ -219,7 +227,7 @@ def _optional(client: Client, path: str, *keys: str) -> str | None:
     return value or None
 
 
-def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
+def check_kinds_exist(client: Client, names: Iterable[str]) -> dict[str, bool]:
     """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for an invalid name."""
     served: dict[str, bool] = {}
     for name in names:
@@ -234,13 +242,13 @@ def kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
     return served
 
 
-def namespaces(client: Client, names: Iterable[str]) -> dict[str, str | None]:
+def read_namespace_runs(client: Client, names: Iterable[str]) -> dict[str, str | None]:
     """Return for each namespace the run in its label (empty without a label); None if it does not exist."""
     kind = client.kind("v1", "Namespace")
     runs: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        runs[name] = None if item is None else label(item, run_labels.RUN)
+        runs[name] = None if item is None else label_value(item, run_labels.RUN)
     return runs
 
 
@@ -267,7 +275,7 @@ def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return dict(products.most_common())
 
 
-def kind_of(nodes: Iterable[dict[str, Any]], platform: str | None = None) -> str | None:
+def cluster_kind_from_nodes(nodes: Iterable[dict[str, Any]], platform: str | None = None) -> str | None:
     """Return the kind of a cluster, one of KINDS, if its nodes determine it, else None.
 
     metal: all nodes of a known type are bare metal. light: all nodes are simulated, or run on this host (kind,
@@ -290,13 +298,13 @@ def _node_kind(node: dict[str, Any]) -> str | None:
     return None if not instance and not provider else "virtual"
 
 
-def wait(
+def wait_for_ready_cluster(
     client: Client,
     timeout: float,
     nodes_ready: int = 0,
     say: Callable[[str], None] = lambda text: None,
     run: str = "",
-) -> Identity:
+) -> ClusterIdentity:
     """Wait until the API server responds and ``nodes_ready`` nodes are Ready; return the identity as gather() does.
 
     ``timeout`` in seconds; 0 means one attempt. Permanent errors (an untrusted certificate, refused credentials, an
@@ -306,7 +314,7 @@ def wait(
     reported = 0.0
     while True:
         try:
-            identity = gather(client, run)
+            identity = read_cluster_identity(client, run)
         except (AccessError, ApiError) as error:
             if error.permanent or time.monotonic() >= deadline:
                 raise
@@ -323,7 +331,7 @@ def wait(
         time.sleep(_PAUSE)
 
 
-def line(record: dict[str, Any], hosts: Iterable[str]) -> str:
+def format_cluster_record(record: dict[str, Any], hosts: Iterable[str]) -> str:
     """Return a cluster's record as one line of text."""
     simulated = " (simulated)" if record.get("simulated") else ""
     real = len(record.get("real_nodes") or ())

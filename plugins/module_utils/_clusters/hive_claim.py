@@ -27,12 +27,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
     WaitTimeout,
-    nearest,
+    suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions_by_type,
+    is_condition_true,
+)
 
 VERSION = "hive.openshift.io/v1"
 
@@ -67,7 +70,7 @@ class ClaimSpec:
         }
 
 
-def claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+def create_cluster_claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
     """Create the claim; return whether it is new. An existing claim of this name and run is reused.
 
     Raises InputError naming the existing pools, OwnershipError for the claim of another run.
@@ -98,7 +101,7 @@ def _check_pool(client: Client, spec: ClaimSpec) -> None:
         known = f"there are {', '.join(names)}" if names else "there is none"
         raise InputError(
             f"cluster_hive_pool: namespace {spec.namespace} of {client.access.server} has no ClusterPool "
-            f"'{spec.pool}'{nearest(spec.pool, names)}; {known}"
+            f"'{spec.pool}'{suggest_similar_name(spec.pool, names)}; {known}"
         )
 
 
@@ -111,7 +114,9 @@ def _check_ours(existing: Mapping[str, Any] | None, spec: ClaimSpec, client: Cli
         )
 
 
-def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def wait_for_claimed_cluster(
+    client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
     """Wait until the claimed cluster runs, write its administrator's kubeconfig, return the values for its record.
 
     Raises WaitTimeout with the conditions of the claim, DataError if Hive has deleted the claim or the cluster.
@@ -122,31 +127,36 @@ def wait(client: Client, spec: ClaimSpec, kubeconfig: Path, say: Callable[[str],
         claim_object = client.get(kind, spec.name, spec.namespace)
         if claim_object is None:
             raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
-        state = conditions(claim_object)
+        state = conditions_by_type(claim_object)
         if is_condition_true(claim_object, "ClusterDeleted"):
-            raise DataError(f"Hive has deleted the cluster of claim {spec.name}: {_reason(state['ClusterDeleted'])}")
+            raise DataError(
+                f"Hive has deleted the cluster of claim {spec.name}: {_condition_reason(state['ClusterDeleted'])}"
+            )
         if is_condition_true(claim_object, "ClusterRunning") and claim_object["spec"].get("namespace"):
-            return _taken(client, spec, claim_object, kubeconfig), ""
-        return None, _waiting(spec, state)
+            return _save_claimed_cluster(client, spec, claim_object, kubeconfig), ""
+        return None, _waiting_message(spec, state)
 
     return wait_until(poll, spec.timeout, say, lambda state: f"after {spec.timeout:g} s {state}")
 
 
-def _reason(condition: Mapping[str, Any]) -> str:
+def _condition_reason(condition: Mapping[str, Any]) -> str:
     parts = (str(condition.get(name) or "") for name in ("reason", "message"))
     return ": ".join(part for part in parts if part) or "no reason given"
 
 
-def _waiting(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
+def _waiting_message(spec: ClaimSpec, state: Mapping[str, Mapping[str, Any]]) -> str:
     which = state.get("Pending", {})
     if which.get("status") != "True":
         which = state.get("ClusterRunning", {})
     return (
-        f"claim {spec.name} of pool {spec.pool} waits for a cluster ({_reason(which) if which else 'no condition yet'})"
+        f"claim {spec.name} of pool {spec.pool} waits for a cluster"
+        f" ({_condition_reason(which) if which else 'no condition yet'})"
     )
 
 
-def _taken(client: Client, spec: ClaimSpec, claim_object: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
+def _save_claimed_cluster(
+    client: Client, spec: ClaimSpec, claim_object: Mapping[str, Any], kubeconfig: Path
+) -> dict[str, Any]:
     name = claim_object["spec"]["namespace"]
     deployment = client.get(client.kind(VERSION, "ClusterDeployment"), name, name)
     if deployment is None:
@@ -164,13 +174,13 @@ def _taken(client: Client, spec: ClaimSpec, claim_object: Mapping[str, Any], kub
     result: dict[str, Any] = {"kubeconfig": str(kubeconfig), "deployment": name}
     if status.get("webConsoleURL"):
         result["console"] = status["webConsoleURL"]
-    until = _expires(claim_object)
+    until = _claim_expiry_time(claim_object)
     if until is not None:
-        result["expires"] = stamp(until)
+        result["expires"] = format_utc_timestamp(until)
     return result
 
 
-def _expires(claim_object: Mapping[str, Any]) -> float | None:
+def _claim_expiry_time(claim_object: Mapping[str, Any]) -> float | None:
     """Return when Hive deletes the claim, in seconds since the epoch.
 
     That is the effective lifetime, which the pool may limit, after the claim received a cluster.
@@ -178,16 +188,16 @@ def _expires(claim_object: Mapping[str, Any]) -> float | None:
     lifetime = formats.parse_go_duration(
         (claim_object.get("status") or {}).get("lifetime") or claim_object["spec"].get("lifetime") or ""
     )
-    since = conditions(claim_object).get("Pending", {}).get("lastTransitionTime") or claim_object["metadata"].get(
-        "creationTimestamp"
-    )
+    since = conditions_by_type(claim_object).get("Pending", {}).get("lastTransitionTime") or claim_object[
+        "metadata"
+    ].get("creationTimestamp")
     try:
         return datetime.fromisoformat(str(since)).timestamp() + lifetime if lifetime else None
     except ValueError:
         return None
 
 
-def release(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
+def delete_cluster_claim(client: Client, spec: ClaimSpec, check: bool = False) -> bool:
     """Delete the claim and wait until it no longer exists; return whether it existed. Safe to repeat.
 
     Raises OwnershipError for the claim of another run, WaitTimeout.

@@ -34,7 +34,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def identify(params: Mapping[str, Any], show: Say, check: bool = False) -> tuple[dict[str, dict[str, Any]], bool]:
+def record_cluster_identities(
+    params: Mapping[str, Any], show: Say, check: bool = False
+) -> tuple[dict[str, dict[str, Any]], bool]:
     """Query each cluster of the run and record its identity; return all records, and whether they changed.
 
     A cluster that the run owns gets the annotations of its owner before its state becomes ``acquired``.
@@ -54,30 +56,32 @@ def identify(params: Mapping[str, Any], show: Say, check: bool = False) -> tuple
         step.log(text)
         show(f"cluster: {text}")
 
-    clusters, changed = run_cluster_records.read(params["run_dir"]), False
-    for cluster in run_cluster_records.distinct(clusters):
+    clusters, changed = run_cluster_records.read_cluster_records(params["run_dir"]), False
+    for cluster in run_cluster_records.distinct_clusters_with_hosts(clusters):
         if cluster["record"]["state"] == "released":
             continue
         try:
-            values = _identity(cluster["record"], params, step, say, check)
+            values = _query_cluster_identity(cluster["record"], params, step, say, check)
         except SeatrialError as error:
             step.log(f"failed: {error}")
             raise
         if not check:
-            clusters, wrote = run_cluster_records.update(params["run_dir"], cluster["hosts"], values)
+            clusters, wrote = run_cluster_records.update_host_records(params["run_dir"], cluster["hosts"], values)
             changed = changed or wrote
     return clusters, changed
 
 
-def _identity(
+def _query_cluster_identity(
     record: Mapping[str, Any], params: Mapping[str, Any], step: Step, say: Say, check: bool
 ) -> dict[str, Any]:
     access = (record["kubeconfig"], record.get("context") or "")
     with Client.from_kubeconfig(*access, timeout=30) as client, step.timed("cluster", "identity"):
-        identity = describe_cluster.wait(client, params["timeout"], params["nodes_ready"], say, params["run_id"])
+        identity = describe_cluster.wait_for_ready_cluster(
+            client, params["timeout"], params["nodes_ready"], say, params["run_id"]
+        )
         step.log(f"{client.access.server} is {identity.version}, {identity.nodes} nodes, {identity.gpus} GPUs")
         if record["owned"] and record["state"] != "acquired":
-            annotate(client, {**record, "run": params["run_id"]}, check)
+            write_cluster_annotations(client, {**record, "run": params["run_id"]}, check)
     return {**identity.record(), "state": "acquired"}
 
 
@@ -93,7 +97,7 @@ def read_annotations(client: Client) -> dict[str, str]:
     return {key: annotations[PREFIX + key] for key in KEYS if annotations.get(PREFIX + key)}
 
 
-def annotate(client: Client, values: Mapping[str, Any], check: bool = False) -> None:
+def write_cluster_annotations(client: Client, values: Mapping[str, Any], check: bool = False) -> None:
     """Write the annotations that differ from the existing ones."""
     wanted = {key: str(values[key]) for key in KEYS if values.get(key)}
     if read_annotations(client) != wanted and not check:

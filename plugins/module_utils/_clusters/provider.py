@@ -68,7 +68,7 @@ class AccessSettings:
     extra: Mapping[str, str]
 
 
-class Provider:
+class ClusterProvider:
     """A source of clusters."""
 
     #: The value of cluster_provider.
@@ -118,7 +118,7 @@ class Provider:
         return None
 
 
-class CreatingProvider(Provider):
+class CreatingProvider(ClusterProvider):
     """A provider that creates a cluster for the run."""
 
     creates = True

@@ -20,14 +20,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
     SeatrialError,
-    nearest,
     nearest_file,
+    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER, Access, load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import (
+    IN_CLUSTER,
+    ApiServerAccess,
+    load_context_access,
+)
 
 from .describe_cluster import api_host
-from .provider import CREATED, OPENSHIFT, AccessSettings, ClusterTarget, CreatingProvider, Provider
+from .provider import CREATED, OPENSHIFT, AccessSettings, ClusterProvider, ClusterTarget, CreatingProvider
 
 
 def is_unreadable(path: str) -> bool:
@@ -45,7 +49,7 @@ def usable_access(record: Mapping[str, Any], paths: Iterable[str], context: str 
     for path in dict.fromkeys(absolute_path(candidate) for candidate in paths if candidate):
         for chosen in [*filter(None, (context, record.get("context"))), ""]:
             try:
-                host = api_host(load(path, chosen))
+                host = api_host(load_context_access(path, chosen))
             except SeatrialError:
                 continue
             if host == record.get("api_host", host):
@@ -55,7 +59,7 @@ def usable_access(record: Mapping[str, Any], paths: Iterable[str], context: str 
 
 def refuse_another(record: Mapping[str, Any], path: str, context: str = "") -> None:
     """Raise InputError: the kubeconfig of this session does not lead to the recorded cluster."""
-    access = load(absolute_path(path), context)
+    access = load_context_access(absolute_path(path), context)
     raise InputError(
         f"cluster_kubeconfig '{path}' leads to {access.server}, and the cluster of this run is at "
         f"{record.get('api_host')}: nothing was touched"
@@ -66,7 +70,7 @@ def refuse_another(record: Mapping[str, Any], path: str, context: str = "") -> N
 REACH_TIMEOUT = 5.0
 
 
-class ExistingProvider(Provider):
+class ExistingProvider(ClusterProvider):
     """Provider ``existing``."""
 
     name = "existing"
@@ -109,7 +113,7 @@ class ExistingProvider(Provider):
         return access
 
 
-def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], where: str) -> str:
+def existing_cluster_kubeconfig(chosen: Mapping[str, str], environment: Mapping[str, str], where: str) -> str:
     """Return the absolute path of the kubeconfig that names an existing cluster.
 
     This is cluster_kubeconfig, else KUBECONFIG of the environment; never ~/.kube/config, which leads to the cluster
@@ -118,7 +122,7 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
     kubeconfig_path = chosen.get("cluster_kubeconfig", "")
     origin = "cluster_kubeconfig"
     if not kubeconfig_path:
-        kubeconfig_path, origin = _from_environment(environment.get("KUBECONFIG", ""))
+        kubeconfig_path, origin = _kubeconfig_from_environment(environment.get("KUBECONFIG", ""))
     if not kubeconfig_path:
         raise InputError(
             f"{where}: cluster_provider=existing requires a kubeconfig: set "
@@ -139,7 +143,7 @@ def kubeconfig_of(chosen: Mapping[str, str], environment: Mapping[str, str], whe
     return str(path)
 
 
-def _from_environment(value: str) -> tuple[str, str]:
+def _kubeconfig_from_environment(value: str) -> tuple[str, str]:
     names = [name for name in value.split(os.pathsep) if name]
     there = [name for name in names if Path(name).expanduser().is_file()]
     if len(there) > 1:
@@ -149,7 +153,7 @@ def _from_environment(value: str) -> tuple[str, str]:
     return (there or names or [""])[0], "the environment variable KUBECONFIG"
 
 
-def check_host(access: Access, expected: str, where: str = "") -> None:
+def check_host(access: ApiServerAccess, expected: str, where: str = "") -> None:
     """Raise InputError unless ``access`` goes to ``expected``: a host, host:port, or an address with https://."""
     wanted = expected.strip().rstrip("/").lower()
     here = access.host.lower()
@@ -183,9 +187,9 @@ def check_reachable(kubeconfig: str, context: str, where: str) -> None:
 
 def check_existing(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:
     """Return kubeconfig, context and API host of an existing cluster, refused when it is not the expected one."""
-    path = kubeconfig_of(target.chosen, environment, target.where)
+    path = existing_cluster_kubeconfig(target.chosen, environment, target.where)
     context = target.chosen.get("cluster_context", "")
-    access = load(path, context)
+    access = load_context_access(path, context)
     if target.chosen.get("cluster_expected_host"):
         check_host(access, target.chosen["cluster_expected_host"], target.where)
     return {"kubeconfig": path, "context": context, "api_host": api_host(access)}
@@ -241,7 +245,7 @@ class AgentProvider(CreatingProvider):
             )
 
 
-class RehearsalProvider(Provider):
+class RehearsalProvider(ClusterProvider):
     """Provider ``rehearsal``."""
 
     name = "rehearsal"
@@ -258,7 +262,7 @@ class RehearsalProvider(Provider):
 
 
 #: Each provider, by its name.
-PROVIDERS: dict[str, Provider] = {
+PROVIDERS: dict[str, ClusterProvider] = {
     provider.name: provider
     for provider in (
         RehearsalProvider(),
@@ -272,11 +276,12 @@ PROVIDERS: dict[str, Provider] = {
 DEFAULT = RehearsalProvider.name
 
 
-def provider_of(name: str, where: str = "cluster.yml") -> Provider:
+def provider_by_name(name: str, where: str = "cluster.yml") -> ClusterProvider:
     """Return the provider of this name. Raises InputError with the nearest name."""
     if name not in PROVIDERS:
         known = sorted(PROVIDERS)
         raise InputError(
-            f"{where}: cluster_provider '{name}' is unknown{nearest(name, known)}; known: {', '.join(known)}"
+            f"{where}: cluster_provider '{name}' is unknown{suggest_similar_name(name, known)}; known:"
+            f" {', '.join(known)}"
         )
     return PROVIDERS[name]

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
 from .provider import AccessSettings
-from .providers import provider_of
+from .providers import provider_by_name
 
 FILE = "cluster.yml"
 
@@ -21,24 +21,24 @@ FILE = "cluster.yml"
 _INITIAL: dict[str, Any] = {"owned": False, "simulated": False, "simulated_writers": []}
 
 
-def read(run_dir: str | Path) -> dict[str, dict[str, Any]]:
+def read_cluster_records(run_dir: str | Path) -> dict[str, dict[str, Any]]:
     """Return host -> record of the clusters of a run; empty if none was ever requested."""
     path = Path(run_dir) / FILE
     return dict(files.read_yaml(path)["clusters"]) if path.exists() else {}
 
 
-def update(
+def update_host_records(
     run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Merge ``values`` into the records of ``hosts``; return all records and whether they changed."""
-    before = read(run_dir)
+    before = read_cluster_records(run_dir)
     after = {**before, **{host: {**_INITIAL, **before.get(host, {}), **values} for host in hosts}}
     if after != before:
         files.write_yaml(Path(run_dir) / FILE, {"schema": "cluster/2", "clusters": after}, "cluster/2")
     return after, after != before
 
 
-def begin(
+def record_cluster_being_acquired(
     run_dir: str | Path, hosts: Iterable[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Record the cluster to acquire for ``hosts``, in state ``acquiring``, in place of a released one.
@@ -47,13 +47,13 @@ def begin(
     another cluster for a host: without its record it would never be released.
     """
     wanted = list(hosts)
-    before = read(run_dir)
+    before = read_cluster_records(run_dir)
     kept = dict(before)
     for host in wanted:
         record = kept.get(host)
         if not record or record["state"] == "released":
             kept.pop(host, None)
-        elif _other(record, values):
+        elif _is_different_cluster(record, values):
             which = record.get("name") or record.get("api_host") or record.get("kubeconfig") or ""
             raise OwnershipError(
                 f"this run already holds {record['provider']} cluster {which} for {host}: "
@@ -80,28 +80,34 @@ def take_over(run_dir: str | Path, entry: Mapping[str, Any]) -> tuple[dict[str, 
     data = dict(entry.get("provider_data") or {})
     if entry.get("metadata"):
         data["metadata"] = entry["metadata"]
-    return begin(run_dir, entry.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data})
+    return record_cluster_being_acquired(
+        run_dir, entry.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data}
+    )
 
 
-def _other(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+def _is_different_cluster(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     return any(
         record.get(name, "") != values.get(name, "") for name in ("provider", "name", "kubeconfig") if values.get(name)
     )
 
 
-def held(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def clusters_to_release(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the records of the clusters that the run must release, each once: those that it owns or may own."""
-    return [cluster["record"] for cluster in distinct(records) if _may_own(cluster["record"])]
+    return [
+        cluster["record"]
+        for cluster in distinct_clusters_with_hosts(records)
+        if _may_run_own_cluster(cluster["record"])
+    ]
 
 
-def _may_own(record: Mapping[str, Any]) -> bool:
+def _may_run_own_cluster(record: Mapping[str, Any]) -> bool:
     if record["state"] == "released":
         return False
-    unknown = provider_of(record["provider"]).may_own and record["state"] in ("acquiring", "failed")
+    unknown = provider_by_name(record["provider"]).may_own and record["state"] in ("acquiring", "failed")
     return bool(record["owned"]) or unknown
 
 
-def name_of(record: Mapping[str, Any]) -> str:
+def cluster_display_name(record: Mapping[str, Any]) -> str:
     """Return the name of a cluster, the host of its API server if it has no name, else its provider."""
     return str(record.get("name") or record.get("api_host") or record["provider"])
 
@@ -114,11 +120,11 @@ def replace_access(
     settings_of: returns the settings for a host. Returns all records and whether they changed. Raises InputError.
     """
     changed = False
-    clusters = read(run_dir)
+    clusters = read_cluster_records(run_dir)
     for host, record in list(clusters.items()):
-        values = provider_of(record["provider"]).replaced_access(record, settings_of(host), warn)
+        values = provider_by_name(record["provider"]).replaced_access(record, settings_of(host), warn)
         if values:
-            clusters, wrote = update(run_dir, [host], values)
+            clusters, wrote = update_host_records(run_dir, [host], values)
             changed = changed or wrote
     return clusters, changed
 
@@ -132,7 +138,7 @@ def installs_operators(run_dir: str | Path) -> bool:
     return any([*steps.glob("*__*__install"), *steps.glob("*__rhoai__components")])
 
 
-def distinct(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def distinct_clusters_with_hosts(records: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each cluster once: ``{"hosts": [...], "record": {...}}``, in the order of their first host."""
     clusters: list[dict[str, Any]] = []
     for host, record in records.items():

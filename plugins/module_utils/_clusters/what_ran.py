@@ -18,10 +18,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import node_allocatable_amount
 
 from . import describe_cluster
 from .describe_cluster import OperatorVersions, operator_versions
@@ -30,7 +30,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass
-class Seen:
+class ClusterSnapshot:
     """Objects of a cluster at one moment. None: they may not be read, see ``notes``; pods: of each place."""
 
     nodes: list[dict[str, Any]] | None = None
@@ -45,40 +45,42 @@ class Seen:
             ran_parts["nodes"] = describe_cluster.node_totals(self.nodes)
         if self.operators is not None:
             ran_parts["operators"] = self.operators.versions
-        if held := gpus(self.nodes or (), self.pods.get("") or ()):
+        if held := gpu_usage_by_node(self.nodes or (), self.pods.get("") or ()):
             ran_parts["gpus"] = held
         if self.pods:
-            ran_parts["images"] = images(pod for each in self.pods.values() for pod in each)
+            ran_parts["images"] = image_digests_by_tag(pod for each in self.pods.values() for pod in each)
         return {**ran_parts, **({"notes": self.notes} if self.notes else {})}
 
 
-def look(client: Client, run: str, namespaces: Iterable[str] = ()) -> Seen:
+def read_cluster_snapshot(client: Client, run: str, namespaces: Iterable[str] = ()) -> ClusterSnapshot:
     """Read nodes, operators and pods: those of the run (under the key "") and of operators and ``namespaces``.
 
     What may not be read is absent. Raises AccessError if the server cannot be reached.
     """
-    seen = Seen()
-    seen.nodes = _allowed("nodes", seen.notes, lambda: describe_cluster.nodes_of(client, run))
-    seen.operators = _allowed("operators", seen.notes, lambda: operator_versions(client))
+    seen = ClusterSnapshot()
+    seen.nodes = _read_unless_refused("nodes", seen.notes, lambda: describe_cluster.list_nodes_of_run(client, run))
+    seen.operators = _read_unless_refused("operators", seen.notes, lambda: operator_versions(client))
     elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
     kind = client.kind("v1", "Pod")
     selector = f"{run_labels.RUN}={run}"
-    labelled = _allowed("pods of the run", seen.notes, partial(client.list, kind, label_selector=selector))
+    labelled = _read_unless_refused("pods of the run", seen.notes, partial(client.list, kind, label_selector=selector))
     if labelled is not None:
         seen.pods[""] = labelled[0]
     for namespace in sorted(elsewhere):
-        listed = _allowed(f"pods of namespace {namespace}", seen.notes, partial(client.list, kind, namespace))
+        listed = _read_unless_refused(
+            f"pods of namespace {namespace}", seen.notes, partial(client.list, kind, namespace)
+        )
         if listed is not None:
             seen.pods[namespace] = listed[0]
     return seen
 
 
-def gather(client: Client, run: str, namespaces: Iterable[str] = ()) -> dict[str, Any]:
+def gather_cluster_facts(client: Client, run: str, namespaces: Iterable[str] = ()) -> dict[str, Any]:
     """Return what look() finds as the parts of schema ran/1. Raises AccessError if the server cannot be reached."""
-    return look(client, run, namespaces).parts()
+    return read_cluster_snapshot(client, run, namespaces).parts()
 
 
-def _allowed(what: str, notes: list[str], read: Callable[[], Any]) -> Any:
+def _read_unless_refused(what: str, notes: list[str], read: Callable[[], Any]) -> Any:
     """Return what ``read`` returns; None, and a note, if the server refuses it."""
     try:
         return read()
@@ -87,7 +89,9 @@ def _allowed(what: str, notes: list[str], read: Callable[[], Any]) -> Any:
         return None
 
 
-def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def gpu_usage_by_node(
+    nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Return node -> product and number of its GPUs, and how many pods have held how many of them, without other nodes.
 
     Pods that ended count too, so that a GPU that several held one after the other counts several times.
@@ -95,17 +99,20 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     known = {str(node["metadata"]["name"]): node for node in nodes}
     gpus_by_node: dict[str, dict[str, Any]] = {}
     for pod in pods:
-        node = known.get(str(field_at(pod, "spec.nodeName", "")))
+        node = known.get(str(field_at_path(pod, "spec.nodeName", "")))
         for resource, product in describe_cluster.GPU_RESOURCES.items():
-            limits = (field_at(container, "resources.limits", {}) for container in field_at(pod, "spec.containers", []))
+            limits = (
+                field_at_path(container, "resources.limits", {})
+                for container in field_at_path(pod, "spec.containers", [])
+            )
             held = int(sum(parse_kube_quantity(limit.get(resource, "0")) for limit in limits))
             if node is None or not held:
                 continue
             row = gpus_by_node.setdefault(
                 str(node["metadata"]["name"]),
                 {
-                    "product": label(node, product) or resource,
-                    "allocatable": int(allocatable(node, resource)),
+                    "product": label_value(node, product) or resource,
+                    "allocatable": int(node_allocatable_amount(node, resource)),
                     "held": 0,
                     "pods": 0,
                 },
@@ -114,12 +121,12 @@ def gpus(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     return dict(sorted(gpus_by_node.items()))
 
 
-def images(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def image_digests_by_tag(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return repository and tag -> digest of the containers whose digest is known; several digests are joined."""
     digests_by_name: dict[str, set[str]] = {}
     for pod in pods:
-        asked = {container["name"]: container.get("image") for container in field_at(pod, "spec.containers", [])}
-        for status in field_at(pod, "status.containerStatuses", []):
+        asked = {container["name"]: container.get("image") for container in field_at_path(pod, "spec.containers", [])}
+        for status in field_at_path(pod, "status.containerStatuses", []):
             digest = _DIGEST.search(str(status.get("imageID") or ""))
             name = asked.get(status.get("name")) or status.get("image")
             if digest and name:
@@ -145,22 +152,22 @@ def point_folder(run_dir: str, point: str) -> Path:
     return folder
 
 
-def write(folder: Path, run: str, ran_parts: dict[str, Any]) -> tuple[bool, str]:
+def write_ran_json(folder: Path, run: str, ran_parts: dict[str, Any]) -> tuple[bool, str]:
     """Write ran.json with the parts ``ran_parts``; return whether it changed, and a sentence. Equal content stays."""
     point, path = folder.name, folder / FILE
-    record = {"schema": "ran/1", "run": run, "point": point, "at": stamp(), **ran_parts}
-    changed = _without_time(record) != _without_time(_earlier(path))
+    record = {"schema": "ran/1", "run": run, "point": point, "at": format_utc_timestamp(), **ran_parts}
+    changed = _without_time(record) != _without_time(_read_earlier_record(path))
     if changed:
         files.write_json(path, record, "ran/1")
     parts = [
-        formats.count(ran_parts["nodes"]["count"], "node") if "nodes" in ran_parts else "",
-        formats.count(len(ran_parts["operators"]), "operator") if "operators" in ran_parts else "",
-        formats.count(len(ran_parts["images"]), "image") if "images" in ran_parts else "",
+        formats.format_count(ran_parts["nodes"]["count"], "node") if "nodes" in ran_parts else "",
+        formats.format_count(len(ran_parts["operators"]), "operator") if "operators" in ran_parts else "",
+        formats.format_count(len(ran_parts["images"]), "image") if "images" in ran_parts else "",
     ]
     return changed, f"point {point} ran with {', '.join(filter(None, parts)) or 'unknown parts'}"
 
 
-def _earlier(path: Path) -> dict[str, Any]:
+def _read_earlier_record(path: Path) -> dict[str, Any]:
     try:
         record = files.read_json(path)
     except DataError:

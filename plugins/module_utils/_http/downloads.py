@@ -17,7 +17,7 @@ from .http_client import HttpClient, HttpPolicy
 TOTAL, MOST_BYTES = 3600.0, 4 << 30
 
 
-def download(url: str, path: Path, timeout: float = HttpPolicy.timeout, total: float = TOTAL) -> str:
+def download_url_to_file(url: str, path: Path, timeout: float = HttpPolicy.timeout, total: float = TOTAL) -> str:
     """Write the content of ``url`` to ``path``; return its SHA-256 in hexadecimal.
 
     Args:
@@ -35,7 +35,7 @@ def download(url: str, path: Path, timeout: float = HttpPolicy.timeout, total: f
         raise ProcessError(str(error)) from error
 
 
-def unpack(archive: Path, program: str, path: Path, url: str) -> None:
+def extract_program_from_archive(archive: Path, program: str, path: Path, url: str) -> None:
     """Write a program of an archive to ``path``. url: where the archive is from. Raises ProcessError."""
     try:
         with tarfile.open(archive) as members:

@@ -35,11 +35,11 @@ from .http_transport import (
     HttpTransport,
     NoAnswer,
     check_address,
+    error_for_refused_request,
     http_date,
-    origin,
     read_reply,
-    refusal,
     tls_context,
+    url_origin,
     without_secrets,
 )
 
@@ -194,7 +194,7 @@ class HttpClient:
                 self._contacted = True
                 if reply.status < 300 or reply.status in accept:
                     return reply
-                problem = refusal(what, reply)
+                problem = error_for_refused_request(what, reply)
                 pause, asked = self._pause_after(reply, pause, repeat)
             except NoAnswer as error:
                 again = not error.permanent and (repeat == "always" or not error.sent)
@@ -210,7 +210,7 @@ class HttpClient:
             if self.clock.monotonic() + pause >= end:
                 raise self._given_up(problem, pause if asked else 0.0, spent, end - began)
             if tries == 0:
-                self.report(f"{problem}; retrying for up to {formats.seconds(end - began)}")
+                self.report(f"{problem}; retrying for up to {formats.format_duration(end - began)}")
             self.clock.sleep(pause)
         raise AssertionError("not reached")
 
@@ -233,14 +233,14 @@ class HttpClient:
         try:
             with self._transport.open(request) as answer:
                 if answer.status >= 300:
-                    raise refusal(what, read_reply(answer, ERROR_BYTES))
+                    raise error_for_refused_request(what, read_reply(answer, ERROR_BYTES))
                 with open(file, "wb") as stream:
                     while chunk := answer.read1(CHUNK):
                         size += len(chunk)
                         if size > self.policy.max_bytes:
                             raise NoAnswer(f"it has more than {self.policy.max_bytes} bytes", permanent=True)
                         digest.update(chunk)
-                        _write(stream, chunk)
+                        _write_chunk_to_file(stream, chunk)
                 if answer.length:
                     raise NoAnswer(f"it ended {answer.length} bytes early")
         except NoAnswer as error:
@@ -259,10 +259,10 @@ class HttpClient:
         whole = path.startswith(("http://", "https://"))
         url = path if whole else self.url + path
         secret = self.authorization if authorization is None else authorization
-        if whole and self.url and origin(url) != origin(self.url):
+        if whole and self.url and url_origin(url) != url_origin(self.url):
             secret = ""
         check_address(self.name, url, https_only=bool(secret) and not self._insecure)
-        if not whole and origin(url) != origin(self.url):
+        if not whole and url_origin(url) != url_origin(self.url):
             raise AccessError(f"{self.name}: {method} {path}: the path leads to another server")
         sent = {"User-Agent": "perfscale.seatrial", **self.headers, **headers}
         if body is not None and not isinstance(body, bytes):
@@ -301,7 +301,7 @@ class HttpClient:
         if asked and limit > 0:
             text = f"{problem}; rate-limited for {asked:.0f} s, which exceeds the {limit:.0f} s budget"
         elif spent > 0.1 and limit > 0:
-            text = f"{problem}; it was tried for {formats.seconds(spent)}"
+            text = f"{problem}; it was tried for {formats.format_duration(spent)}"
         else:
             return problem
         if isinstance(problem, HttpRefused):
@@ -309,7 +309,7 @@ class HttpClient:
         return NoAnswer(text, getattr(problem, "sent", True))
 
 
-def _write(stream: Any, chunk: bytes) -> None:
+def _write_chunk_to_file(stream: Any, chunk: bytes) -> None:
     try:
         stream.write(chunk)
     except OSError as error:

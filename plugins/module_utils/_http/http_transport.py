@@ -123,7 +123,7 @@ def http_date(text: str) -> float | None:
         return None
 
 
-def basic(user: str, password: str) -> str:
+def basic_authorization_header(user: str, password: str) -> str:
     """Return the value of the header Authorization for a user and a password."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
 
@@ -200,13 +200,13 @@ class HttpTransport:
         end = time.monotonic() + request.total
         try:
             for _hop in range(MOST_REDIRECTS + 1):
-                with self._opener(end).open(_of_urllib(request), timeout=request.timeout) as answer:
+                with self._opener(end).open(_to_urllib_request(request), timeout=request.timeout) as answer:
                     target = answer.headers.get("Location") or ""
                     if answer.status not in (301, 302, 303, 307, 308) or not target or request.method != "GET":
                         self.contacted = True
                         yield answer
                         return
-                request = _redirected(request, urljoin(request.url, target))
+                request = _request_to_redirect_target(request, urljoin(request.url, target))
             raise NoAnswer(f"more than {MOST_REDIRECTS} redirects", permanent=True)
         except NoAnswer:
             raise
@@ -216,7 +216,11 @@ class HttpTransport:
     def _opener(self, end: float) -> urllib.request.OpenerDirector:
         """Return an opener without urllib's own redirects, error handling and other schemes than http and https."""
         opener = urllib.request.OpenerDirector()
-        for handler in (urllib.request.ProxyHandler(), _Http(end), _Https(end, self._context)):
+        for handler in (
+            urllib.request.ProxyHandler(),
+            _HttpHandlerWithDeadline(end),
+            _HttpsHandlerWithDeadline(end, self._context),
+        ):
             opener.add_handler(handler)
         return opener
 
@@ -225,7 +229,7 @@ class HttpTransport:
         if isinstance(reason, ssl.SSLCertVerificationError):
             return NoAnswer(f"{reason}; configure the CA that signed its certificate", sent=False, permanent=True)
         if isinstance(reason, TimeoutError):
-            return NoAnswer(f"timed out{f': not complete after {formats.seconds(total)}' if late else ''}")
+            return NoAnswer(f"timed out{f': not complete after {formats.format_duration(total)}' if late else ''}")
         unknown = isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
         unsent = isinstance(reason, (ConnectionRefusedError, socket.gaierror, ssl.SSLError))
         text = str(getattr(reason, "strerror", "") or reason or type(reason).__name__)
@@ -233,7 +237,7 @@ class HttpTransport:
         return NoAnswer(text, sent=not unsent, permanent=unknown and not self.contacted)
 
 
-def refusal(what: str, reply: HttpReply, explanation: str = "") -> HttpRefused:
+def error_for_refused_request(what: str, reply: HttpReply, explanation: str = "") -> HttpRefused:
     """Return the error for an answer that refuses a request. explanation: instead of that of the reply."""
     try:
         phrase = f" {HTTPStatus(reply.status).phrase}"
@@ -254,19 +258,19 @@ def read_reply(answer: HTTPResponse, most: int) -> HttpReply:
     return HttpReply(answer.status, content[:limit], {name.lower(): value for name, value in answer.headers.items()})
 
 
-def _of_urllib(request: HttpRequest) -> urllib.request.Request:
+def _to_urllib_request(request: HttpRequest) -> urllib.request.Request:
     return urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)
 
 
-def origin(url: str) -> tuple[str, str, int]:
+def url_origin(url: str) -> tuple[str, str, int]:
     """Return the server of an address: its scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _redirected(request: HttpRequest, url: str) -> HttpRequest:
+def _request_to_redirect_target(request: HttpRequest, url: str) -> HttpRequest:
     """Return the request to the address of a redirect: without credentials if it is another server's."""
-    before, after = origin(request.url), origin(url)
+    before, after = url_origin(request.url), url_origin(url)
     if after[0] not in ("http", "https") or not after[1] or (before[0] == "https" and after[0] == "http"):
         raise NoAnswer(f"it redirects to {without_secrets(url)}, which is not https", permanent=True)
     headers = {name: value for name, value in request.headers.items() if before == after or name != "Authorization"}
@@ -302,25 +306,29 @@ class _DeadlineResponse(HTTPResponse):
         self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, end))
 
 
-def _until(end: float, connection: type[HTTPConnection], *arguments: Any, **named: Any) -> HTTPConnection:
+def _create_connection_with_deadline(
+    end: float, connection: type[HTTPConnection], *arguments: Any, **named: Any
+) -> HTTPConnection:
     made = connection(*arguments, **named)
     made.response_class = partial(_DeadlineResponse, end)  # type: ignore[assignment]  # it is called only
     return made
 
 
-class _Http(urllib.request.HTTPHandler):
+class _HttpHandlerWithDeadline(urllib.request.HTTPHandler):
     def __init__(self, end: float) -> None:
         super().__init__()
         self._end = end
 
-    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_until, self._end, HTTPConnection), request)
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_create_connection_with_deadline, self._end, HTTPConnection), req)
 
 
-class _Https(urllib.request.HTTPSHandler):
+class _HttpsHandlerWithDeadline(urllib.request.HTTPSHandler):
     def __init__(self, end: float, context: ssl.SSLContext) -> None:
         super().__init__(context=context)
         self._end, self._tls = end, context
 
-    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_until, self._end, HTTPSConnection), request, context=self._tls)
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(
+            partial(_create_connection_with_deadline, self._end, HTTPSConnection), req, context=self._tls
+        )

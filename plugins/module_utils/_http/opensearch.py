@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
 from .http_client import HttpClient, HttpPolicy
-from .http_transport import HttpRefused, basic, check_address, without_secrets
+from .http_transport import HttpRefused, basic_authorization_header, check_address, without_secrets
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class OpenSearchClient:
 
     def __init__(self, server: OpenSearchServer, timeout: float = HttpPolicy.timeout) -> None:
         self.server = server
-        secret = basic(server.user, server.password) if server.user else ""
+        secret = basic_authorization_header(server.user, server.password) if server.user else ""
         self._name = f"OpenSearch {server.url}"
         self._http = HttpClient(
             self._name,

@@ -56,7 +56,7 @@ class S3Location:
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
 
-def split(url: str) -> tuple[str, str]:
+def parse_s3_url(url: str) -> tuple[str, str]:
     """Return bucket and key of s3://bucket/key. Raises InputError."""
     scheme, _colon, rest = url.partition("://")
     bucket, _slash, key = rest.partition("/")
@@ -65,7 +65,7 @@ def split(url: str) -> tuple[str, str]:
     return bucket, key.strip("/")
 
 
-def client(location: S3Location, timeout: float = 60.0, attempts: int = 5, presign: bool = False) -> Any:
+def create_s3_client(location: S3Location, timeout: float = 60.0, attempts: int = 5, presign: bool = False) -> Any:
     """Return a boto3 client. Raises InputError if boto3 is missing or a setting is invalid.
 
     timeout: of each request, in seconds. attempts: at each request. presign: for URLs that others use.
@@ -106,13 +106,15 @@ def client(location: S3Location, timeout: float = 60.0, attempts: int = 5, presi
         raise InputError(f"endpoint '{location.endpoint}': {error}") from error
 
 
-def upload(location: S3Location, files: Mapping[str, Path], say: Callable[[str], None]) -> dict[str, Any]:
+def upload_and_verify_files(
+    location: S3Location, files: Mapping[str, Path], say: Callable[[str], None]
+) -> dict[str, Any]:
     """Upload files (name below the prefix -> path) and verify each; the manifest last, as the mark of completeness.
 
     Return the numbers of files sent, of unchanged files ("there"), and of resumed parts. Raises AccessError, DataError.
     """
     with s3_errors(location):
-        target = S3Prefix(location, client(location), say)
+        target = S3Prefix(location, create_s3_client(location), say)
         names = [name for name in files if name != MANIFEST]
         with ThreadPool(location.parallel) as pool:
             outcomes = list(pool.map(lambda name: target.put(name, files[name]), names))
@@ -164,7 +166,11 @@ class S3Prefix:
     def put(self, name: str, path: Path) -> str:
         """Upload a file unless it is there; return "sent" or "there". Raises DataError if the object differs."""
         size = path.stat().st_size
-        digest = checksum(path, self._part(size)) if size > self.location.part_size else checksum(path)
+        digest = (
+            file_checksum_for_s3(path, self._part(size))
+            if size > self.location.part_size
+            else file_checksum_for_s3(path)
+        )
         if self._verified(name, path, size, digest):
             return "there"
         if size > self.location.part_size:
@@ -222,7 +228,7 @@ class S3Prefix:
         if sha256:
             return sha256 == digest
         body = self.s3.get_object(Bucket=self.location.bucket, Key=self.key(name))["Body"]
-        return _digest_of(iter(lambda: body.read(2**20), b"")) == _digest_of(_read(path))
+        return _sha256_of_parts(iter(lambda: body.read(2**20), b"")) == _sha256_of_parts(_read_file_in_parts(path))
 
     def _in_parts(self, name: str, path: Path, size: int) -> None:
         part_size = self._part(size)
@@ -234,7 +240,7 @@ class S3Prefix:
             upload_id = created["UploadId"]
         common = {"Bucket": self.location.bucket, "Key": self.key(name), "UploadId": upload_id}
         parts = []
-        for number, data in enumerate(_read(path, part_size), start=1):
+        for number, data in enumerate(_read_file_in_parts(path, part_size), start=1):
             digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
             known = there.get(number)
             if known and known["Size"] == len(data) and known.get("ChecksumSHA256") == digest:
@@ -256,7 +262,7 @@ class S3Prefix:
             Bucket=self.location.bucket, Key=self.key(name), UploadId=newest["UploadId"]
         )
         parts = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
-        self.say(f"{name}: resuming an upload with {formats.count(len(parts), 'part')}")
+        self.say(f"{name}: resuming an upload with {formats.format_count(len(parts), 'part')}")
         return newest["UploadId"], parts
 
 
@@ -266,31 +272,31 @@ def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterat
     return limited_pages(f"s3://{bucket}/{prefix}", pages)
 
 
-def checksum(path: Path, part_size: int = 0) -> str:
+def file_checksum_for_s3(path: Path, part_size: int = 0) -> str:
     """Return the SHA-256 of a file in S3's format; with parts, that of their checksums, and their number."""
     if not part_size:
-        return base64.b64encode(_digest_of(_read(path))).decode()
-    digests = [hashlib.sha256(part).digest() for part in _read(path, part_size)]
+        return base64.b64encode(_sha256_of_parts(_read_file_in_parts(path))).decode()
+    digests = [hashlib.sha256(part).digest() for part in _read_file_in_parts(path, part_size)]
     return f"{base64.b64encode(hashlib.sha256(b''.join(digests)).digest()).decode()}-{len(digests)}"
 
 
-def _digest_of(parts: Iterator[bytes]) -> bytes:
+def _sha256_of_parts(parts: Iterator[bytes]) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
     return digest.digest()
 
 
-def _read(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
+def _read_file_in_parts(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
     with open(path, "rb") as stream:
         while part := stream.read(part_size):
             yield part
 
 
-def download(location: S3Location, folder: Path) -> int:
+def download_objects_to_folder(location: S3Location, folder: Path) -> int:
     """Download the objects below the prefix to ``folder``; return their number. Raises AccessError, DataError."""
     with s3_errors(location):
-        connection = client(location)
+        connection = create_s3_client(location)
         pages = list_pages(connection, location.bucket, location.prefix)
         keys = [(content["Key"], content["Size"]) for page in pages for content in page.get("Contents") or []]
         under = f"{location.prefix}/" if location.prefix else ""

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 
 from .client import Client
-from .fields import merged, title
+from .fields import apply_json_merge_patch, format_object_title
 
 #: In place of the content of a Secret, before and after a change.
 HIDDEN, CHANGED = "(hidden)", "(hidden, changed)"
@@ -26,32 +26,32 @@ class ObjectDiff:
 
     def created(self, manifest: Mapping[str, Any]) -> None:
         """Record an object that is created from a manifest."""
-        self.after[title(manifest)] = without_secrets(manifest, manifest, HIDDEN)
+        self.after[format_object_title(manifest)] = without_secrets(manifest, manifest, HIDDEN)
 
     def patched(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         """Record a merge patch of an object: the fields that it names."""
-        name, fields = title(manifest), _named(manifest, patch)
+        name, fields = format_object_title(manifest), _fields_named_in_patch(manifest, patch)
         if name not in self.after:
             self.before[name] = self.after[name] = without_secrets(manifest, fields, HIDDEN)
         elif name in self.before:
-            self.before[name] = merged(without_secrets(manifest, fields, HIDDEN), self.before[name])
-        self.after[name] = merged(self.after[name], without_secrets(manifest, patch, CHANGED))
+            self.before[name] = apply_json_merge_patch(without_secrets(manifest, fields, HIDDEN), self.before[name])
+        self.after[name] = apply_json_merge_patch(self.after[name], without_secrets(manifest, patch, CHANGED))
 
     def deleted(self, manifest: Mapping[str, Any]) -> None:
         """Record that an object is deleted, by its title alone, since definitions and operators are long."""
-        self.after.pop(title(manifest), None)
-        self.before[title(manifest)] = {}
+        self.after.pop(format_object_title(manifest), None)
+        self.before[format_object_title(manifest)] = {}
 
     def shown(self) -> dict[str, Any]:
         """Return the value of ``diff``."""
         return {"before": self.before, "after": self.after}
 
 
-def _named(manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_named_in_patch(manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an object that a patch names."""
     both = {name: (manifest[name], value) for name, value in patch.items() if name in manifest}
     return {
-        name: _named(old, new) if isinstance(old, Mapping) and isinstance(new, Mapping) else old
+        name: _fields_named_in_patch(old, new) if isinstance(old, Mapping) and isinstance(new, Mapping) else old
         for name, (old, new) in both.items()
     }
 
@@ -77,18 +77,18 @@ def apply_all(client: Client, manifests: Sequence[dict[str, Any]], check: bool =
     for manifest in manifests:
         meta = manifest["metadata"]
         before = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
-        after = _applied(client, manifest, before is None and check, check)
+        after = _apply_manifest(client, manifest, before is None and check, check)
         if before is None:
             diff.created(manifest)
-        elif _content(before) != _content(after):
+        elif _object_without_server_fields(before) != _object_without_server_fields(after):
             diff.patched(before, manifest)
         else:
             continue
-        applied.append(title(manifest))
+        applied.append(format_object_title(manifest))
     return {"changed": bool(applied), "applied": applied, "diff": diff.shown()}
 
 
-def _applied(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:
+def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:
     try:
         return client.apply(manifest, check=check)
     except ApiError as error:
@@ -97,6 +97,6 @@ def _applied(client: Client, manifest: dict[str, Any], new: bool, check: bool) -
         raise
 
 
-def _content(item: dict[str, Any]) -> dict[str, Any]:
+def _object_without_server_fields(item: dict[str, Any]) -> dict[str, Any]:
     meta = {name: value for name, value in item["metadata"].items() if name not in _OF_THE_SERVER}
     return {**item, "metadata": meta}

@@ -17,14 +17,23 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     ApiError,
     InputError,
-    nearest,
+    suggest_similar_name,
 )
 
 from . import discovery
-from .connection import JSON, METADATA, METADATA_LIST, Broken, Connection, Reply, request_bytes, request_head
-from .discovery import Kind
-from .kubeconfig import load
-from .server import Access
+from .connection import (
+    JSON,
+    METADATA,
+    METADATA_LIST,
+    ApiServerConnection,
+    ConnectionBrokenError,
+    HttpReply,
+    request_bytes,
+    request_head,
+)
+from .discovery import ServedKind
+from .kubeconfig import load_context_access
+from .server import ApiServerAccess
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -37,17 +46,17 @@ _LONGEST_PAUSE = 5.0
 class Client:
     """Requests to the API server of one kubeconfig, and to no other host."""
 
-    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+    def __init__(self, access: ApiServerAccess, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
-        self._idle: list[Connection] = []
-        self._kinds: dict[str, list[Kind]] = {}
+        self._idle: list[ApiServerConnection] = []
+        self._kinds: dict[str, list[ServedKind]] = {}
         self._lock = threading.Lock()
 
     @classmethod
     def from_kubeconfig(cls, path: str | Path, context: str = "", timeout: float = 60.0) -> Client:
         """Read a kubeconfig; nothing is sent yet. Raises InputError."""
-        return cls(load(path, context), timeout)
+        return cls(load_context_access(path, context), timeout)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -72,13 +81,13 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         query: dict[str, Any] | None = None,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send one request and return its reply, whatever its status.
 
         A GET request whose connection broke is sent again; others are not, because their outcome is unknown.
         Refused credentials (401) are read again once. Raises Broken, AccessError.
         """
-        head = request_head(self.access, method, with_query(path, query), accept)
+        head = request_head(self.access, method, append_query_to_path(path, query), accept)
         connection = self._take()
         try:
             shown = self.access.authorization
@@ -93,15 +102,17 @@ class Client:
             self._idle.append(connection)
         return reply
 
-    def _take(self) -> Connection:
+    def _take(self) -> ApiServerConnection:
         with self._lock:
-            return self._idle.pop() if self._idle else Connection(self.access, self.timeout)
+            return self._idle.pop() if self._idle else ApiServerConnection(self.access, self.timeout)
 
-    def _once(self, connection: Connection, head: bytes, body: bytes, content_type: str, again: bool) -> Reply:
+    def _once(
+        self, connection: ApiServerConnection, head: bytes, body: bytes, content_type: str, again: bool
+    ) -> HttpReply:
         request = request_bytes(self.access, head, body, content_type)
         try:
             return connection.exchange(request)
-        except Broken as error:
+        except ConnectionBrokenError as error:
             if not error.sent or not again:
                 raise
             return connection.exchange(request)
@@ -135,7 +146,7 @@ class Client:
             time.sleep(min(float(wait) if wait.isdigit() else 1.0, _LONGEST_PAUSE))
         return self.parsed(reply, f"{method} {path}")
 
-    def parsed(self, reply: Reply, what: str) -> Any:
+    def parsed(self, reply: HttpReply, what: str) -> Any:
         """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 400 and above."""
         if reply.status >= 400:
             raise api_error(reply, what, self.access)
@@ -157,7 +168,7 @@ class Client:
 
     # Kinds
 
-    def kind(self, api_version: str, kind: str) -> Kind:
+    def kind(self, api_version: str, kind: str) -> ServedKind:
         """Return a kind and its path, discovered once per API version.
 
         An unknown kind is looked up each time, because its CRD may just have been created.
@@ -169,16 +180,16 @@ class Client:
             if matching is not None:
                 return matching
         names = [candidate.kind for candidate in kinds]
-        raise InputError(f"{self.access.server} has no kind {kind} in {api_version}{nearest(kind, names)}")
+        raise InputError(f"{self.access.server} has no kind {kind} in {api_version}{suggest_similar_name(kind, names)}")
 
-    def kind_of(self, manifest: dict[str, Any]) -> Kind:
+    def kind_of(self, manifest: dict[str, Any]) -> ServedKind:
         """Return the kind of an object."""
         return self.kind(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
 
-    def _discover(self, api_version: str) -> list[Kind]:
+    def _discover(self, api_version: str) -> list[ServedKind]:
         base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            kinds = discovery.kinds_of(api_version, self.request("GET", base)["resources"])
+            kinds = discovery.kinds_in_resource_list(api_version, self.request("GET", base)["resources"])
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -188,9 +199,9 @@ class Client:
         self._kinds[api_version] = kinds
         return kinds
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ServedKind]:
         """Return every kind that the server has, each in its group's preferred version."""
-        kinds: list[Kind] = []
+        kinds: list[ServedKind] = []
         for base in ("/api", "/apis"):
             document = self.request("GET", base, accept=discovery.AGGREGATED)
             if document.get("kind") == "APIGroupDiscoveryList":
@@ -227,7 +238,9 @@ class Client:
         query = {"fieldManager": manager, "force": "true", "dryRun": "All" if check else None}
         return self.request("PATCH", path, manifest, query, APPLY_PATCH)
 
-    def get(self, kind: Kind, name: str, namespace: str = "", metadata_only: bool = False) -> dict[str, Any] | None:
+    def get(
+        self, kind: ServedKind, name: str, namespace: str = "", metadata_only: bool = False
+    ) -> dict[str, Any] | None:
         """Return an object, None if there is none of that name."""
         try:
             return self.request("GET", kind.path(namespace, name), accept=METADATA if metadata_only else JSON)
@@ -236,7 +249,7 @@ class Client:
                 return None
             raise
 
-    def delete(self, kind: Kind, name: str, namespace: str = "", options: dict[str, Any] | None = None) -> bool:
+    def delete(self, kind: ServedKind, name: str, namespace: str = "", options: dict[str, Any] | None = None) -> bool:
         """Delete an object; return False if there is none. ``options``: fields of DeleteOptions."""
         try:
             self.request("DELETE", kind.path(namespace, name), options)
@@ -246,7 +259,7 @@ class Client:
             raise
         return True
 
-    def delete_seen(self, kind: Kind, name: str, namespace: str, uid: str) -> None:
+    def delete_seen(self, kind: ServedKind, name: str, namespace: str, uid: str) -> None:
         """Delete exactly the object with this uid, then its dependents; a new one of the same name is kept."""
         options: dict[str, Any] = {"propagationPolicy": "Background"}
         if uid:
@@ -259,7 +272,7 @@ class Client:
 
     def pages(
         self,
-        kind: Kind,
+        kind: ServedKind,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
@@ -283,7 +296,7 @@ class Client:
 
     def list(
         self,
-        kind: Kind,
+        kind: ServedKind,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
@@ -310,13 +323,13 @@ class Client:
         raise AssertionError  # not reached
 
 
-def with_query(path: str, query: dict[str, Any] | None) -> str:
+def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:
     """Return ``path`` with the non-empty entries of the query."""
     params = {key: value for key, value in (query or {}).items() if value not in (None, "")}
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def status_of(reply: Reply) -> tuple[str, str]:
+def reply_reason_and_message(reply: HttpReply) -> tuple[str, str]:
     """Return reason and message of a reply with a Status object (or any other body)."""
     try:
         status = json.loads(reply.body)
@@ -325,22 +338,22 @@ def status_of(reply: Reply) -> tuple[str, str]:
         return "", reply.body[:300].decode("utf-8", "replace").strip()
 
 
-def api_error(reply: Reply, what: str, access: Access) -> ApiError | AccessError:
+def api_error(reply: HttpReply, what: str, access: ApiServerAccess) -> ApiError | AccessError:
     """Return the error for a reply with a status of 400 and above."""
-    reason, message = status_of(reply)
+    reason, message = reply_reason_and_message(reply)
     if reply.status == 401:
         return refused_credentials(access)
     text = f"{what}: {reply.status} {reason}: {message}".rstrip(": ")
-    resource, name = _object_of(reply)
+    resource, name = _reply_resource_and_name(reply)
     return ApiError(text, reply.status, reason, resource=resource, name=name)
 
 
-def refused_credentials(access: Access) -> AccessError:
+def refused_credentials(access: ApiServerAccess) -> AccessError:
     """Return the error for a reply with status 401."""
     return AccessError(f"{access.server} refuses our credentials (401) from {access.source}", permanent=True)
 
 
-def _object_of(reply: Reply) -> tuple[str, str]:
+def _reply_resource_and_name(reply: HttpReply) -> tuple[str, str]:
     """Return resource and name of the object that a reply with a Status object is about."""
     try:
         details = json.loads(reply.body)["details"]

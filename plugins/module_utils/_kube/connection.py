@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
 from . import http1
-from .server import Access, tunnel
+from .server import ApiServerAccess, open_proxy_tunnel
 from .tls import TlsStream
 
 JSON = "application/json"
@@ -37,7 +37,7 @@ _BLOCK = 1 << 14
 _STALE = 1.0
 
 
-class Broken(AccessError):
+class ConnectionBrokenError(AccessError):
     """A connection failed. ``sent`` is False if the server certainly did not receive the request."""
 
     def __init__(self, message: str, sent: bool) -> None:
@@ -50,7 +50,7 @@ class Broken(AccessError):
         return AccessError.__name__
 
 
-class Reply:
+class HttpReply:
     """Status, header block and body of one reply. Times are values of time.monotonic().
 
     ``sent`` was taken just before the request's first byte went out, ``answered`` just after the answer's
@@ -68,43 +68,47 @@ class Reply:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, or None."""
-        return http1.header(self.head, name.lower().encode())
+        return http1.header_value(self.head, name.lower().encode())
 
 
-def request_head(access: Access, method: str, path: str, accept: str = JSON) -> bytes:
+def request_head(access: ApiServerAccess, method: str, path: str, accept: str = JSON) -> bytes:
     """Return the first lines of a request, without Authorization, Content-Type and Content-Length."""
     return (
-        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1.authority(access.host, access.port)}\r\n"
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1.format_host_and_port(access.host, access.port)}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
     ).encode("ascii")
 
 
-def with_body(access: Access, head: bytes, content_type: str = JSON) -> bytes:
+def add_credentials_to_head(access: ApiServerAccess, head: bytes, content_type: str = JSON) -> bytes:
     """Return ``head`` (of request_head()) with our credentials, without the length of the body."""
-    return b"%b%bContent-Type: %b\r\nContent-Length: " % (head, _credentials(access), content_type.encode("ascii"))
+    return b"%b%bContent-Type: %b\r\nContent-Length: " % (
+        head,
+        _authorization_header_line(access),
+        content_type.encode("ascii"),
+    )
 
 
-def request_bytes(access: Access, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
+def request_bytes(access: ApiServerAccess, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
     """Return the complete request: ``head`` (of request_head()), our credentials, ``body``."""
     if not body:
-        return b"%b%b\r\n" % (head, _credentials(access))
-    return b"%b%d\r\n\r\n%b" % (with_body(access, head, content_type), len(body), body)
+        return b"%b%b\r\n" % (head, _authorization_header_line(access))
+    return b"%b%d\r\n\r\n%b" % (add_credentials_to_head(access, head, content_type), len(body), body)
 
 
-def _credentials(access: Access) -> bytes:
+def _authorization_header_line(access: ApiServerAccess) -> bytes:
     return f"Authorization: {access.authorization}\r\n".encode("latin-1") if access.authorization else b""
 
 
-class Connection:
+class ApiServerConnection:
     """A connection that opens on first use, and again after it broke. Not thread-safe."""
 
-    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+    def __init__(self, access: ApiServerAccess, timeout: float = 60.0) -> None:
         self.access = access
         self.timeout = timeout
         self._channel: TlsStream | None = None
         self._used = 0.0
 
-    def exchange(self, request: bytes) -> Reply:
+    def exchange(self, request: bytes) -> HttpReply:
         """Send a request and return its reply. Raises Broken, after closing the connection."""
         held = self._ready()
         sent = time.monotonic()
@@ -113,7 +117,9 @@ class Connection:
             reply = self._read(held, sent, request.startswith(b"HEAD "))
         except (OSError, ValueError) as error:
             self.close()
-            raise Broken(f"{self.access.server}: no answer: {why(error, self.timeout)}", sent=True) from error
+            raise ConnectionBrokenError(
+                f"{self.access.server}: no answer: {describe_socket_error(error, self.timeout)}", sent=True
+            ) from error
         self._used = reply.answered
         return reply
 
@@ -160,29 +166,31 @@ class Connection:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if access.proxy:
-                tunnel(plain, access.proxy, access.host, access.port)
+                open_proxy_tunnel(plain, access.proxy, access.host, access.port)
             held = TlsStream(plain, access.context, access.server_name or access.host, self.timeout)
         except ssl.SSLCertVerificationError as error:
-            _shut(plain)
+            _close_socket(plain)
             raise AccessError(
                 f"{access.server}: its certificate is not trusted ({error.verify_message}); "
                 f"check certificate-authority and tls-server-name in {access.source}",
                 permanent=True,
             ) from error
         except OSError as error:
-            _shut(plain)
-            reason = why(error, self.timeout)
-            raise Broken(f"{access.server} ({access.source}) can't be reached: {reason}", sent=False) from error
+            _close_socket(plain)
+            reason = describe_socket_error(error, self.timeout)
+            raise ConnectionBrokenError(
+                f"{access.server} ({access.source}) can't be reached: {reason}", sent=False
+            ) from error
         self._channel = held
         self._used = time.monotonic()
         return held
 
-    def _read(self, held: TlsStream, sent: float, no_body: bool) -> Reply:
+    def _read(self, held: TlsStream, sent: float, no_body: bool) -> HttpReply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
-        if b"onnection:" in head and (http1.header(head, b"connection") or "").lower() == "close":
+        if b"onnection:" in head and (http1.header_value(head, b"connection") or "").lower() == "close":
             self.close()
-        return Reply(http1.status(head), head, body, sent, answered)
+        return HttpReply(http1.parse_status_code(head), head, body, sent, answered)
 
     def _read_head(self, held: TlsStream) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
@@ -195,10 +203,10 @@ class Connection:
         return data[:end], data[end + 4 :], answered
 
     def _read_body(self, held: TlsStream, head: bytes, rest: bytes, no_body: bool) -> bytes:
-        length = http1.length(head)
+        length = http1.parse_content_length(head)
         if length and length <= len(rest):
             return rest
-        if no_body or http1.status(head) in (204, 304):
+        if no_body or http1.parse_status_code(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
@@ -210,7 +218,7 @@ class Connection:
                 parts.append(more)
                 missing -= len(more)
             return b"".join(parts)
-        chunks = http1.Chunks((http1.header(head, b"transfer-encoding") or "").lower() == "chunked")
+        chunks = http1.ChunkedBodyDecoder((http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked")
         parts = [chunks.feed(rest)]
         while not chunks.ended:
             more = held.recv(_BLOCK)
@@ -223,32 +231,32 @@ class Connection:
         return b"".join(parts)
 
 
-def _shut(held: socket.socket | None) -> None:
+def _close_socket(held: socket.socket | None) -> None:
     if held is not None:
         held.close()
 
 
-def why(error: Exception, timeout: float) -> str:
+def describe_socket_error(error: Exception, timeout: float) -> str:
     """Return the cause of a socket error, in words."""
     if isinstance(error, TimeoutError):
         return f"no data for {timeout:g} s"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-class LineStream(Connection):
+class LineStream(ApiServerConnection):
     """One reply in lines. Opened by one thread, read by one; any thread may interrupt it."""
 
-    def __init__(self, access: Access, timeout: float = 60.0) -> None:
+    def __init__(self, access: ApiServerAccess, timeout: float = 60.0) -> None:
         super().__init__(access, timeout)
         #: Seconds without data after which a stream counts as broken.
         self.silence = timeout
         self.ended = False
         self._answered = 0.0
         self._rest = b""  # bytes received with the head
-        self._chunks = http1.Chunks(False)
+        self._chunks = http1.ChunkedBodyDecoder(False)
         self._pending = b""  # an incomplete line
 
-    def open(self, request: bytes, silence: float) -> Reply:
+    def open(self, request: bytes, silence: float) -> HttpReply:
         """Send a request and return the head of its reply; with an error status the Reply has the body.
 
         Raises Broken.
@@ -261,19 +269,23 @@ class LineStream(Connection):
             held.settimeout(silence)
             held.sendall(request)
             head, self._rest, self._answered = self._read_head(held)
-            status = http1.status(head)
+            status = http1.parse_status_code(head)
             if status != 200:
                 body = self._read_body(held, head, self._rest, False)
                 self.ended = True
-                return Reply(status, head, body, sent, self._answered)
+                return HttpReply(status, head, body, sent, self._answered)
             held.settimeout(0.0)
             held.date_arrivals()
         except (OSError, ValueError) as error:
             self.close()
-            raise Broken(f"{self.access.server}: no answer: {why(error, silence)}", sent=True) from error
+            raise ConnectionBrokenError(
+                f"{self.access.server}: no answer: {describe_socket_error(error, silence)}", sent=True
+            ) from error
         self.ended, self._pending = False, b""
-        self._chunks = http1.Chunks((http1.header(head, b"transfer-encoding") or "").lower() == "chunked")
-        return Reply(status, head, b"", sent, self._answered)
+        self._chunks = http1.ChunkedBodyDecoder(
+            (http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
+        )
+        return HttpReply(status, head, b"", sent, self._answered)
 
     def first(self) -> list[bytes]:
         """Return the lines that arrived with the head. Call it once, before receive()."""
@@ -295,7 +307,7 @@ class LineStream(Connection):
         except BlockingIOError:
             return None
         except OSError as error:
-            raise self._broken(why(error, self.silence)) from error
+            raise self._broken(describe_socket_error(error, self.silence)) from error
 
     def take(self, data: bytes) -> list[bytes]:
         """Return the lines, without their ends, that ``data`` completes. ``ended``: whether these are the last.
@@ -328,23 +340,23 @@ class LineStream(Connection):
                     yield at, line
         self.close()
 
-    def silent(self) -> Broken:
+    def silent(self) -> ConnectionBrokenError:
         """Close the connection and return the error for a silent stream."""
         return self._broken(f"no data for {self.silence:g} s")
 
     def _held(self) -> TlsStream:
         if self._channel is None:
-            raise Broken(f"{self.access.server}: the watch broke: it is closed", sent=True)
+            raise ConnectionBrokenError(f"{self.access.server}: the watch broke: it is closed", sent=True)
         return self._channel
 
-    def _broken(self, reason: str) -> Broken:
+    def _broken(self, reason: str) -> ConnectionBrokenError:
         self.close()
-        return Broken(f"{self.access.server}: the watch broke: {reason}", sent=True)
+        return ConnectionBrokenError(f"{self.access.server}: the watch broke: {reason}", sent=True)
 
     def _lines(self, text: bytes) -> list[bytes]:
         try:
             *lines, self._pending = (self._pending + self._chunks.feed(text)).split(b"\n")
         except (OSError, ValueError) as error:
-            raise self._broken(why(error, self.silence)) from error
+            raise self._broken(describe_socket_error(error, self.silence)) from error
         self.ended = self._chunks.ended
         return lines

@@ -15,7 +15,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 @dataclass(frozen=True)
-class Kind:
+class ServedKind:
     """A kind as one API server serves it."""
 
     api_version: str
@@ -42,10 +42,10 @@ class Kind:
         return self.path((manifest.get("metadata") or {}).get("namespace") or default_namespace)
 
 
-def kinds_of(api_version: str, resources: Iterable[dict[str, Any]]) -> list[Kind]:
+def kinds_in_resource_list(api_version: str, resources: Iterable[dict[str, Any]]) -> list[ServedKind]:
     """Return the kinds of an APIResourceList, without subresources."""
     return [
-        Kind(
+        ServedKind(
             api_version,
             resource["kind"],
             resource["name"],
@@ -57,9 +57,9 @@ def kinds_of(api_version: str, resources: Iterable[dict[str, Any]]) -> list[Kind
     ]
 
 
-def kinds_of_aggregated(document: dict[str, Any]) -> list[Kind]:
+def kinds_of_aggregated(document: dict[str, Any]) -> list[ServedKind]:
     """Return the kinds of an APIGroupDiscoveryList, each in its group's preferred version that has it."""
-    kinds: dict[tuple[str, str], Kind] = {}
+    kinds: dict[tuple[str, str], ServedKind] = {}
     for group in document.get("items") or []:
         name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or []:
@@ -68,7 +68,7 @@ def kinds_of_aggregated(document: dict[str, Any]) -> list[Kind]:
                 kind = (resource.get("responseKind") or {}).get("kind") or ""
                 kinds.setdefault(
                     (name, resource["resource"]),
-                    Kind(
+                    ServedKind(
                         api_version,
                         kind,
                         resource["resource"],

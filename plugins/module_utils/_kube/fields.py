@@ -13,25 +13,25 @@ from typing import Any
 _PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
 
 
-def field_at(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
+def field_at_path(item: Mapping[str, Any] | None, path: str, default: Any = None) -> Any:
     """Return the value at a path of an object, ``default`` without one.
 
     A path is dotted; a key that contains dots is in brackets: ``status.allocatable["nvidia.com/gpu"]``.
     """
     value: Any = item
-    for part in parts_of(path):
+    for part in split_field_path(path):
         if not isinstance(value, dict) or value.get(part) is None:
             return default
         value = value[part]
     return value
 
 
-def parts_of(path: str) -> list[str]:
+def split_field_path(path: str) -> list[str]:
     """Return the keys of a path."""
     return [quoted or plain for quoted, plain in _PART.findall(path)]
 
 
-def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+def conditions_by_type(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     """Return the conditions of an object by type; none if its status has something else under this name."""
     status = item.get("status") if item else None
     rows = status.get("conditions") if isinstance(status, dict) else None
@@ -42,24 +42,24 @@ def conditions(item: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:
     """Return whether a condition of an object is True."""
-    return conditions(item).get(kind, {}).get("status") == "True"
+    return conditions_by_type(item).get(kind, {}).get("status") == "True"
 
 
-def label(item: Mapping[str, Any], name: str) -> str:
+def label_value(item: Mapping[str, Any], name: str) -> str:
     """Return a label of an object, "" without it."""
     return str((item["metadata"].get("labels") or {}).get(name, ""))
 
 
-def title(item: Mapping[str, Any]) -> str:
+def format_object_title(item: Mapping[str, Any]) -> str:
     """Return kind, namespace and name."""
     namespace = item["metadata"].get("namespace")
     place = f"{namespace}/" if namespace else ""
     return f"{item.get('kind', 'object')} {place}{item['metadata']['name']}"
 
 
-def titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
+def format_object_titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
     """Return the titles of the first few objects and the number of the others."""
-    names = [title(item) for item in items]
+    names = [format_object_title(item) for item in items]
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")
 
 
@@ -68,7 +68,7 @@ def event_time(event: Mapping[str, Any]) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def apply_json_merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with a JSON merge patch (RFC 7386) applied: null removes a key, dictionaries are merged."""
     result = dict(base)
     for name, value in patch.items():
@@ -76,7 +76,7 @@ def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
             result.pop(name, None)
         elif isinstance(value, Mapping):
             old = result.get(name)
-            result[name] = merged(old if isinstance(old, Mapping) else {}, value)
+            result[name] = apply_json_merge_patch(old if isinstance(old, Mapping) else {}, value)
         else:
             result[name] = value
     return result

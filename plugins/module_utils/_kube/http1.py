@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 
-def authority(host: str, port: int | str) -> str:
+def format_host_and_port(host: str, port: int | str) -> str:
     """Return host and port as in a URL (RFC 3986, 3.2), an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def header(head: bytes, name: bytes) -> str | None:
+def header_value(head: bytes, name: bytes) -> str | None:
     """Return the value of a header, None without it. ``name``: in lower case."""
     start = head.lower().find(b"\r\n" + name + b":")
     if start < 0:
@@ -21,7 +21,7 @@ def header(head: bytes, name: bytes) -> str | None:
     return head[start : end if end >= 0 else len(head)].strip().decode("latin-1")
 
 
-class Chunks:
+class ChunkedBodyDecoder:
     """Decodes the chunked transfer coding (RFC 9112, 7.1) of a body that arrives in pieces of any size."""
 
     def __init__(self, chunked: bool) -> None:
@@ -67,17 +67,17 @@ class Chunks:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def length(head: bytes) -> int | None:
+def parse_content_length(head: bytes) -> int | None:
     """Return Content-Length, None without it. Go's spelling of it is found without parsing all lines."""
     at = head.find(b"\r\nContent-Length: ")
     if at >= 0:
         end = head.find(b"\r\n", at + 18)
         return int(head[at + 18 : end if end >= 0 else len(head)])
-    text = header(head, b"content-length")
+    text = header_value(head, b"content-length")
     return int(text) if text is not None else None
 
 
-def status(head: bytes) -> int:
+def parse_status_code(head: bytes) -> int:
     """Return the status of a reply. Raises ValueError if it is not HTTP/1.x."""
     if not head.startswith(b"HTTP/1."):
         raise ValueError("the reply is not HTTP/1.x")

@@ -24,11 +24,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     DataError,
     InputError,
-    nearest,
+    suggest_similar_name,
 )
 
 from . import http1, login
-from .server import Access, Credentials, proxy_of
+from .server import ApiServerAccess, ServerCredentials, parse_proxy_url
 from .tls import make_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
@@ -36,67 +36,69 @@ IN_CLUSTER = "in-cluster"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def load(path: str | Path, context: str = "") -> Access:
+def load_context_access(path: str | Path, context: str = "") -> ApiServerAccess:
     """Read the kubeconfig at ``path`` and return the access of ``context`` (its current one if empty).
 
     ``path`` may be ``in-cluster``. Raises InputError naming the file and the missing or invalid entry, AccessError if a
     program in the kubeconfig returns no credentials.
     """
     if str(path) == IN_CLUSTER:
-        return in_cluster()
+        return load_in_cluster_access()
     where = Path(path).expanduser()
     try:
         config = files.read_yaml(where)
     except DataError as error:
         raise InputError(f"kubeconfig {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"kubeconfig {where}: can't be read: {_reason(error)}") from error
+        raise InputError(f"kubeconfig {where}: can't be read: {_describe_error_cause(error)}") from error
     if not isinstance(config, dict):
         raise InputError(f"kubeconfig {where}: not a kubeconfig: the document is not a dictionary")
     chosen = context or config.get("current-context") or ""
     if not chosen:
         raise InputError(f"kubeconfig {where}: it has no current-context: set a context")
-    entry = _named(config, "contexts", "context", chosen, where)
-    cluster = _named(config, "clusters", "cluster", str(entry.get("cluster", "")), where)
-    user = _named(config, "users", "user", str(entry["user"]), where) if entry.get("user") else {}
-    return _access(where, chosen, entry, cluster, user)
+    entry = _find_named_entry(config, "contexts", "context", chosen, where)
+    cluster = _find_named_entry(config, "clusters", "cluster", str(entry.get("cluster", "")), where)
+    user = _find_named_entry(config, "users", "user", str(entry["user"]), where) if entry.get("user") else {}
+    return _access_from_entries(where, chosen, entry, cluster, user)
 
 
-def _named(config: dict[str, Any], plural: str, singular: str, name: str, where: Path) -> dict[str, Any]:
+def _find_named_entry(config: dict[str, Any], plural: str, singular: str, name: str, where: Path) -> dict[str, Any]:
     entries = {str(entry.get("name")): entry for entry in config.get(plural) or [] if isinstance(entry, dict)}
     if name not in entries:
-        raise InputError(f"kubeconfig {where}: no {singular} '{name}' in {plural}{nearest(name, entries)}")
+        raise InputError(f"kubeconfig {where}: no {singular} '{name}' in {plural}{suggest_similar_name(name, entries)}")
     return entries[name].get(singular) or {}
 
 
-def _access(where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, Any], user: dict[str, Any]) -> Access:
+def _access_from_entries(
+    where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, Any], user: dict[str, Any]
+) -> ApiServerAccess:
     source = f"kubeconfig {where}, context '{chosen}'"
     parts = urlsplit(str(cluster.get("server") or ""))
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InputError(f"{source}: server '{cluster.get('server')}' is not an http(s) URL")
-    access = Access(
+    access = ApiServerAccess(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
         port=parts.port or (443 if parts.scheme == "https" else 80),
         prefix=parts.path.rstrip("/"),
         source=source,
         namespace=str(entry.get("namespace") or "default"),
-        proxy=proxy_of(str(cluster.get("proxy-url") or ""), source),
+        proxy=parse_proxy_url(str(cluster.get("proxy-url") or ""), source),
         server_name=str(cluster.get("tls-server-name") or ""),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
     )
-    first = _credentials(access, user, cluster, where, chosen)
+    first = _read_user_credentials(access, user, cluster, where, chosen)
     if parts.scheme == "https":
-        authority = _bytes_of(cluster, "certificate-authority", where, source)
-        access.make_context = partial(_context, authority, access.insecure, source)
-        access.context = _context(authority, access.insecure, source, first.certificate, first.key)
+        authority = _read_data_or_file(cluster, "certificate-authority", where, source)
+        access.make_context = partial(_create_tls_context, authority, access.insecure, source)
+        access.context = _create_tls_context(authority, access.insecure, source, first.certificate, first.key)
     access.held, access.expires = first.authorization, first.expires
     if access.reader is not None and user.get("username") and not user.get("token") and not user.get("tokenFile"):
         access.held = None  # a login is made on first use
     return access
 
 
-def standalone(path: str | Path, context: str = "") -> str:
+def render_standalone_kubeconfig(path: str | Path, context: str = "") -> str:
     """Return a self-contained kubeconfig (JSON, which is YAML) with one context, for use on another machine.
 
     The kubeconfig must be valid for load(). Raises InputError for credentials that only this machine can get.
@@ -104,9 +106,9 @@ def standalone(path: str | Path, context: str = "") -> str:
     where = Path(path).expanduser()
     config = files.read_yaml(where)
     chosen = context or config["current-context"]
-    entry = _named(config, "contexts", "context", chosen, where)
-    cluster = dict(_named(config, "clusters", "cluster", str(entry.get("cluster", "")), where))
-    user = dict(_named(config, "users", "user", str(entry["user"]), where)) if entry.get("user") else {}
+    entry = _find_named_entry(config, "contexts", "context", chosen, where)
+    cluster = dict(_find_named_entry(config, "clusters", "cluster", str(entry.get("cluster", "")), where))
+    user = dict(_find_named_entry(config, "users", "user", str(entry["user"]), where)) if entry.get("user") else {}
     source = f"kubeconfig {where}, context '{chosen}'"
     local = next((name for name in ("exec", "auth-provider") if user.get(name)), None)
     if local:
@@ -115,17 +117,17 @@ def standalone(path: str | Path, context: str = "") -> str:
             "with a token or a client certificate"
         )
     if user.get("tokenFile") and not user.get("token"):
-        user["token"] = _beside(where, user["tokenFile"]).read_text(encoding="ascii").strip()
+        user["token"] = _path_relative_to_kubeconfig(where, user["tokenFile"]).read_text(encoding="ascii").strip()
     user.pop("tokenFile", None)
     for holder, key in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")):
-        data = _bytes_of(holder, key, where, source)
+        data = _read_data_or_file(holder, key, where, source)
         holder.pop(key, None)
         if data is not None:
             holder[f"{key}-data"] = base64.b64encode(data).decode()
-    return json.dumps(document("target", cluster, user, str(entry.get("namespace") or "default")))
+    return json.dumps(single_context_kubeconfig("target", cluster, user, str(entry.get("namespace") or "default")))
 
 
-def document(
+def single_context_kubeconfig(
     name: str, cluster: dict[str, Any], user: dict[str, Any], namespace: str = "default", user_name: str = ""
 ) -> dict[str, Any]:
     """Return a kubeconfig with one context, named like its cluster. ``user_name``: by default ``name``."""
@@ -148,13 +150,13 @@ def service_address() -> tuple[str, str]:
 def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
-        "server": f"https://{http1.authority(*service_address())}",
+        "server": f"https://{http1.format_host_and_port(*service_address())}",
         "certificate-authority": str(access / "ca.crt"),
     }
-    return document(name, cluster, {"tokenFile": str(access / "token")}, namespace)
+    return single_context_kubeconfig(name, cluster, {"tokenFile": str(access / "token")}, namespace)
 
 
-def in_cluster() -> Access:
+def load_in_cluster_access() -> ApiServerAccess:
     """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside a pod."""
     host, port = service_address()
     token = SERVICE_ACCOUNT / "token"
@@ -165,8 +167,8 @@ def in_cluster() -> Access:
         )
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
-    access = Access(
-        server=f"https://{http1.authority(host, port)}",
+    access = ApiServerAccess(
+        server=f"https://{http1.format_host_and_port(host, port)}",
         host=host,
         port=int(port),
         prefix="",
@@ -174,49 +176,53 @@ def in_cluster() -> Access:
         namespace=named.read_text(encoding="utf-8").strip() if named.exists() else "default",
     )
     authority = SERVICE_ACCOUNT / "ca.crt"
-    access.context = _context(authority.read_bytes() if authority.exists() else None, False, source)
-    access.reader = partial(_from_file, token, source)
+    access.context = _create_tls_context(authority.read_bytes() if authority.exists() else None, False, source)
+    access.reader = partial(_credentials_from_token_file, token, source)
     access.take(access.reader())
     return access
 
 
-def _context(
+def _create_tls_context(
     authority: bytes | None, insecure: bool, source: str, certificate: bytes | None = None, key: bytes | None = None
 ) -> Any:
     return make_context(authority, certificate, key, insecure, source)
 
 
-def _credentials(
-    access: Access, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
-) -> Credentials:
+def _read_user_credentials(
+    access: ApiServerAccess, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
+) -> ServerCredentials:
     """Return the first credentials, and set the access's reader; a token has precedence over a token file."""
     if user.get("exec"):
         access.reader = partial(login.run_exec_plugin, user["exec"], cluster, where, access.source)
         return access.reader()
     if user.get("auth-provider"):
-        access.reader = partial(_from_package, where, chosen, access.source)
+        access.reader = partial(_credentials_from_kubernetes_package, where, chosen, access.source)
         return access.reader()
-    certificate = _bytes_of(user, "client-certificate", where, access.source)
-    key = _bytes_of(user, "client-key", where, access.source)
+    certificate = _read_data_or_file(user, "client-certificate", where, access.source)
+    key = _read_data_or_file(user, "client-key", where, access.source)
     authorization = ""
     if user.get("token"):
         authorization = f"Bearer {user['token']}"
     elif user.get("tokenFile"):
-        access.reader = partial(_from_file, _beside(where, user["tokenFile"]), access.source)
+        access.reader = partial(
+            _credentials_from_token_file, _path_relative_to_kubeconfig(where, user["tokenFile"]), access.source
+        )
         authorization = access.reader().authorization
     elif user.get("username"):
-        access.reader = partial(login.log_in, access, str(user["username"]), str(user.get("password") or ""))
-    return Credentials(authorization, certificate, key)
+        access.reader = partial(
+            login.log_in_with_password, access, str(user["username"]), str(user.get("password") or "")
+        )
+    return ServerCredentials(authorization, certificate, key)
 
 
-def _from_file(file: Path, source: str) -> Credentials:
+def _credentials_from_token_file(file: Path, source: str) -> ServerCredentials:
     try:
-        return Credentials(f"Bearer {file.read_text(encoding='ascii').strip()}")
+        return ServerCredentials(f"Bearer {file.read_text(encoding='ascii').strip()}")
     except (OSError, UnicodeDecodeError) as error:
-        raise AccessError(f"{source}: token file {file} can't be read: {_reason(error)}") from error
+        raise AccessError(f"{source}: token file {file} can't be read: {_describe_error_cause(error)}") from error
 
 
-def _from_package(where: Path, chosen: str, source: str) -> Credentials:
+def _credentials_from_kubernetes_package(where: Path, chosen: str, source: str) -> ServerCredentials:
     """Let the ``kubernetes`` package resolve an auth-provider entry."""
     try:
         from kubernetes import client, config
@@ -233,10 +239,10 @@ def _from_package(where: Path, chosen: str, source: str) -> Credentials:
     pair = [Path(path).read_bytes() if path else None for path in (settings.cert_file, settings.key_file)]
     if not token and not pair[0]:
         raise AccessError(f"{source}: 'auth-provider' returned neither a token nor a certificate")
-    return Credentials(str(token or ""), pair[0], pair[1])
+    return ServerCredentials(str(token or ""), pair[0], pair[1])
 
 
-def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> bytes | None:
+def _read_data_or_file(holder: dict[str, Any], key: str, where: Path, source: str) -> bytes | None:
     """Return the content of ``<key>-data`` (base64), else of the file ``<key>``, in kubectl's order."""
     data = holder.get(f"{key}-data")
     if data:
@@ -246,17 +252,17 @@ def _bytes_of(holder: dict[str, Any], key: str, where: Path, source: str) -> byt
             raise InputError(f"{source}: {key}-data is not base64") from error
     if not holder.get(key):
         return None
-    file = _beside(where, holder[key])
+    file = _path_relative_to_kubeconfig(where, holder[key])
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"{source}: {key} {file} can't be read: {_reason(error)}") from error
+        raise InputError(f"{source}: {key} {file} can't be read: {_describe_error_cause(error)}") from error
 
 
-def _beside(where: Path, name: Any) -> Path:
+def _path_relative_to_kubeconfig(where: Path, name: Any) -> Path:
     """Return a path in a kubeconfig, which is relative to the kubeconfig."""
     return where.parent / Path(str(name)).expanduser()
 
 
-def _reason(error: Exception) -> str:
+def _describe_error_cause(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__

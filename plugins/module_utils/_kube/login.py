@@ -26,15 +26,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
-from .connection import Connection, Reply, request_head
-from .server import Access, Credentials
+from .connection import ApiServerConnection, HttpReply, request_head
+from .server import ApiServerAccess, ServerCredentials
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Timeout of the program, in seconds.
 _EXEC_TIMEOUT = 60.0
 
 
-def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path, source: str) -> Credentials:
+def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path, source: str) -> ServerCredentials:
     """Run the program of the exec entry of a user. ``cluster``: the kubeconfig's entry, passed on if it asks for it.
 
     Raises InputError for an entry that can't be used, AccessError when the program gives no credentials.
@@ -76,7 +76,7 @@ def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path,
     return _parse_exec_credential(done.stdout, f"{source}: 'exec' returned no credentials: {command}")
 
 
-def _parse_exec_credential(printed: bytes, what: str) -> Credentials:
+def _parse_exec_credential(printed: bytes, what: str) -> ServerCredentials:
     try:
         status = json.loads(printed)["status"]
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
@@ -86,7 +86,7 @@ def _parse_exec_credential(printed: bytes, what: str) -> Credentials:
         raise AccessError(f"{what} printed no ExecCredential with a status") from None
     if not token and not (certificate and key):
         raise AccessError(f"{what} returned neither a token nor a certificate with its key")
-    return Credentials(
+    return ServerCredentials(
         authorization=f"Bearer {token}" if token else "",
         certificate=certificate.encode() if certificate else None,
         key=key.encode() if key else None,
@@ -100,7 +100,7 @@ OAUTH_CLIENT = "openshift-challenging-client"
 _OAUTH_TIMEOUT = 30.0
 
 
-def log_in(access: Access, user: str, password: str) -> Credentials:
+def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> ServerCredentials:
     """Return a token of the cluster's OAuth server, or a basic header where there is none.
 
     Raises AccessError if the server refuses the login or returns no token, Broken if it can't be reached.
@@ -108,14 +108,14 @@ def log_in(access: Access, user: str, password: str) -> Credentials:
     # Requests for credentials are sent without credentials.
     access = replace(access, held="", reader=None, expires=None)
     basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-    metadata = _exchange(access, request_head(access, "GET", WELL_KNOWN))
-    address = _endpoint(metadata)
+    metadata = _send_oauth_request(access, request_head(access, "GET", WELL_KNOWN))
+    address = _authorization_endpoint_of_reply(metadata)
     if not address:
-        return Credentials(basic)
-    at = _server_of(address, access)
+        return ServerCredentials(basic)
+    at = _verified_oauth_server(address, access)
     query = urlencode({"response_type": "token", "client_id": OAUTH_CLIENT})
     head = request_head(at, "GET", f"?{query}")
-    reply = _exchange(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
+    reply = _send_oauth_request(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
     if reply.status == 401:
         raise AccessError(f"{access.source}: {at.server} refuses user '{user}' and the password")
     fragment = parse_qs(urlsplit(reply.header("location") or "").fragment)
@@ -125,18 +125,18 @@ def log_in(access: Access, user: str, password: str) -> Credentials:
             f"{access.source}: {at.server} answered the login of '{user}' with status {reply.status} and no token"
         )
     lasts = (fragment.get("expires_in") or [""])[0]
-    return Credentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
+    return ServerCredentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
 
 
-def _exchange(access: Access, head: bytes) -> Reply:
-    connection = Connection(access, _OAUTH_TIMEOUT)
+def _send_oauth_request(access: ApiServerAccess, head: bytes) -> HttpReply:
+    connection = ApiServerConnection(access, _OAUTH_TIMEOUT)
     try:
         return connection.exchange(head + b"\r\n")
     finally:
         connection.close()
 
 
-def _endpoint(reply: Reply) -> str:
+def _authorization_endpoint_of_reply(reply: HttpReply) -> str:
     if reply.status != 200:
         return ""
     try:
@@ -145,7 +145,7 @@ def _endpoint(reply: Reply) -> str:
         return ""
 
 
-def _server_of(address: str, access: Access) -> Access:
+def _verified_oauth_server(address: str, access: ApiServerAccess) -> ApiServerAccess:
     """Return the OAuth server, verified against the API server's CA and the system's."""
     parts = urlsplit(address)
     if not parts.hostname or parts.scheme not in ("https", "http"):
@@ -156,7 +156,7 @@ def _server_of(address: str, access: Access) -> Access:
         )
     if access.context is not None and not access.insecure:
         access.context.load_default_certs()
-    return Access(
+    return ApiServerAccess(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
         port=parts.port or (443 if parts.scheme == "https" else 80),

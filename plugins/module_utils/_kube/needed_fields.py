@@ -27,7 +27,7 @@ Decoder = Callable[[bytes], Any]
 
 
 @functools.cache
-def library() -> str:
+def json_decoder_package() -> str:
     """Return the package that decodes: msgspec, or json without it."""
     try:
         import msgspec
@@ -36,16 +36,16 @@ def library() -> str:
     return msgspec.__name__
 
 
-def decoder(shape: Shape | None) -> Decoder:
+def create_document_decoder(shape: Shape | None) -> Decoder:
     """Return a function that decodes a document; with None as the shape, the whole document.
 
     It raises ValueError if the document is not JSON.
     """
-    if library() == "json":
+    if json_decoder_package() == "json":
         return json.loads
     import msgspec
 
-    read = msgspec.json.Decoder(Any if shape is None else _type(shape)).decode
+    read = msgspec.json.Decoder(Any if shape is None else _type_from_shape(shape)).decode
 
     def decode(text: bytes) -> Any:
         try:
@@ -56,7 +56,7 @@ def decoder(shape: Shape | None) -> Decoder:
     return decode
 
 
-def of_path(path: str) -> Shape:
+def shape_from_dotted_path(path: str) -> Shape:
     """Return the shape that has only the value at a dotted path."""
     shape: Any = ANY
     for key in reversed(path.split(".")):
@@ -64,20 +64,24 @@ def of_path(path: str) -> Shape:
     return shape
 
 
-def merged(shape: Any, other: Any) -> Any:
+def merge_field_shapes(shape: Any, other: Any) -> Any:
     """Return the shape with the fields of both; where they differ in structure, the whole value."""
     if isinstance(shape, dict) and isinstance(other, dict):
-        return {**shape, **other, **{key: merged(shape[key], other[key]) for key in shape.keys() & other.keys()}}
+        return {
+            **shape,
+            **other,
+            **{key: merge_field_shapes(shape[key], other[key]) for key in shape.keys() & other.keys()},
+        }
     if isinstance(shape, list) and isinstance(other, list):
-        return [merged(shape[0], other[0])]
+        return [merge_field_shapes(shape[0], other[0])]
     return ANY
 
 
-def _type(shape: Any) -> Any:
+def _type_from_shape(shape: Any) -> Any:
     """Return a shape as a type. Every part may be null or missing."""
     if isinstance(shape, list):
-        return list[_type(shape[0])] | None  # type: ignore[misc]  # a type that is computed
+        return list[_type_from_shape(shape[0])] | None  # type: ignore[misc]  # a type that is computed
     if isinstance(shape, dict) and all(key.isascii() for key in shape):  # msgspec 0.22 does not find other keys
-        fields = {key: _type(field) for key, field in shape.items()}
+        fields = {key: _type_from_shape(field) for key, field in shape.items()}
         return TypedDict("Fields", fields, total=False) | None  # type: ignore[operator]  # the same
     return Any

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
 from .client import Client
-from .fields import field_at
+from .fields import field_at_path
 
 
 def why_waiting(pod: Mapping[str, Any]) -> str:
@@ -29,7 +29,7 @@ def why_waiting(pod: Mapping[str, Any]) -> str:
         state = container.get("state") or {}
         ended = state.get("terminated") or {}
         if (state.get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
-            return f"init container {container.get('name')}: {_waiting(state['waiting'])}"
+            return f"init container {container.get('name')}: {_why_container_is_waiting(state['waiting'])}"
         if ended.get("exitCode"):
             return (
                 f"init container {container.get('name')}: exit code {ended['exitCode']}, {_reason_and_message(ended)}"
@@ -37,7 +37,7 @@ def why_waiting(pod: Mapping[str, Any]) -> str:
     for container in status.get("containerStatuses") or []:
         state = container.get("state") or {}
         if state.get("waiting"):
-            return _waiting(state["waiting"])
+            return _why_container_is_waiting(state["waiting"])
         if state.get("terminated"):
             ended = state["terminated"]
             return f"exit code {ended.get('exitCode')}, {_reason_and_message(ended)}"
@@ -47,7 +47,7 @@ def why_waiting(pod: Mapping[str, Any]) -> str:
     return _reason_and_message(status) or str(status.get("phase") or "Pending")
 
 
-def _waiting(state: Mapping[str, Any]) -> str:
+def _why_container_is_waiting(state: Mapping[str, Any]) -> str:
     """Return why a container waits: the same text for an image between two pulls as after a pull that failed."""
     words = _reason_and_message(state)
     between, pull, why = words.partition("ErrImagePull: ")
@@ -69,16 +69,16 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, str]:
 
     An init container that requests more than all others together counts instead.
     """
-    totals = _sum(spec.get("containers") or ())
+    totals = _sum_container_resource_requests(spec.get("containers") or ())
     for container in spec.get("initContainers") or ():
-        for name, number in _sum([container]).items():
+        for name, number in _sum_container_resource_requests([container]).items():
             totals[name] = max(totals.get(name, 0.0), number)
     for name, text in (spec.get("overhead") or {}).items():
         totals[name] = totals.get(name, 0.0) + parse_kube_quantity(text)
     return {name: f"{number:f}" for name, number in totals.items()}
 
 
-def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _sum_container_resource_requests(containers: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for container in containers:
         resources = container.get("resources") or {}
@@ -101,31 +101,34 @@ def why_unschedulable(
         return f"no node has the labels {', '.join(f'{key}={value}' for key, value in selector.items())}"
     asked = {name: text for name, text in wanted.items() if parse_kube_quantity(text) > 0}
     for name, text in asked.items():
-        most = max(fitting, key=lambda node: allocatable(node, name))
-        if allocatable(most, name) <= 0:
-            return f"it asks for {_short(text)} {name}, and no node has any"
-        if parse_kube_quantity(text) > allocatable(most, name):
-            has = field_at(most, "status.allocatable", {})[name]
-            return f"it asks for {_short(text)} {name}, and the largest node has {has}"
+        most = max(fitting, key=lambda node: node_allocatable_amount(node, name))
+        if node_allocatable_amount(most, name) <= 0:
+            return f"it asks for {_strip_trailing_zeros(text)} {name}, and no node has any"
+        if parse_kube_quantity(text) > node_allocatable_amount(most, name):
+            has = field_at_path(most, "status.allocatable", {})[name]
+            return f"it asks for {_strip_trailing_zeros(text)} {name}, and the largest node has {has}"
     if not any(
-        all(parse_kube_quantity(text) <= allocatable(node, name) for name, text in asked.items()) for node in fitting
+        all(parse_kube_quantity(text) <= node_allocatable_amount(node, name) for name, text in asked.items())
+        for node in fitting
     ):
-        return f"no node has {', '.join(f'{_short(text)} {name}' for name, text in asked.items())} together"
+        return (
+            f"no node has {', '.join(f'{_strip_trailing_zeros(text)} {name}' for name, text in asked.items())} together"
+        )
     return ""
 
 
-def allocatable(node: Mapping[str, Any], resource: str) -> float:
+def node_allocatable_amount(node: Mapping[str, Any], resource: str) -> float:
     """Return the allocatable amount of a resource of a node, as a number."""
-    return parse_kube_quantity((field_at(dict(node), "status.allocatable") or {}).get(resource, "0"))
+    return parse_kube_quantity((field_at_path(dict(node), "status.allocatable") or {}).get(resource, "0"))
 
 
-def _short(text: Any) -> str:
+def _strip_trailing_zeros(text: Any) -> str:
     """Return a quantity without trailing zeros after its point."""
     text = str(text)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def autoscaler(client: Client) -> str:
+def find_node_autoscaler(client: Client) -> str:
     """Return the autoscaler that adds nodes when pods wait, "" if no known one does."""
     for version, kind in _AUTOSCALERS:
         try:

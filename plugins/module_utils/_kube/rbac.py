@@ -25,7 +25,7 @@ CLUSTER, NAMESPACE = "cluster", "namespace"
 
 
 @dataclass(frozen=True, order=True)
-class Right:
+class RbacPermission:
     """One verb on one resource; ``namespace`` is empty for the whole cluster. ``phase``: the first that needs it."""
 
     group: str
@@ -42,13 +42,13 @@ class Right:
 
 def required_rights(
     entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]
-) -> list[Right]:
+) -> list[RbacPermission]:
     """Return the permissions of the chosen phases, each once.
 
     namespaces: name -> whether it exists. An existing one is neither created nor deleted. Raises InputError for an
     invalid entry.
     """
-    right_by_key: dict[tuple[str, str, str, str], Right] = {}
+    right_by_key: dict[tuple[str, str, str, str], RbacPermission] = {}
     places = [name if there else "" for name, there in namespaces.items()] or [""]
     for entry in entries:
         unknown = next((key for key in entry if key not in KEYS), None)
@@ -66,23 +66,23 @@ def required_rights(
             for verb in entry["verbs"] if not there else [verb for verb in entry["verbs"] if verb == "get"]:
                 for place in [str(entry["namespace"])] if entry.get("namespace") else scopes:
                     key = (str(entry.get("group", "")), str(resource), str(verb), place)
-                    right_by_key.setdefault(key, Right(*key, phase))
+                    right_by_key.setdefault(key, RbacPermission(*key, phase))
     # A permission in the whole cluster includes each namespace.
     everywhere = {key[:3] for key in right_by_key if not key[3]}
     return sorted(right for key, right in right_by_key.items() if not key[3] or key[:3] not in everywhere)
 
 
-def missing_rights(client: Client, rights: Iterable[Right]) -> list[Right]:
+def missing_rights(client: Client, rights: Iterable[RbacPermission]) -> list[RbacPermission]:
     """Return the permissions that we lack according to the API server. Raises AccessError, ApiError."""
     asked = list(rights)
     with ThreadPool(8) as pool:
-        allowed = list(pool.map(lambda right: _allowed(client, right), asked))
+        allowed = list(pool.map(lambda right: _is_right_granted(client, right), asked))
     return [right for right, granted in zip(asked, allowed, strict=True) if not granted]
 
 
-def format_rights(rights: Iterable[Right]) -> list[str]:
+def format_rights(rights: Iterable[RbacPermission]) -> list[str]:
     """Return permissions for people: one text for all verbs on one resource."""
-    by: dict[str, list[Right]] = {}
+    by: dict[str, list[RbacPermission]] = {}
     for right in rights:
         by.setdefault(right.what(), []).append(right)
     lines = []
@@ -93,7 +93,7 @@ def format_rights(rights: Iterable[Right]) -> list[str]:
     return lines
 
 
-def _allowed(client: Client, right: Right) -> bool:
+def _is_right_granted(client: Client, right: RbacPermission) -> bool:
     resource, _slash, sub = right.resource.partition("/")
     asked: dict[str, Any] = {"verb": right.verb, "group": right.group, "resource": resource}
     if sub:
@@ -108,14 +108,14 @@ def _allowed(client: Client, right: Right) -> bool:
     return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
 
 
-def rbac_manifests(rights: Sequence[Right], name: str, subject: str = "") -> list[dict[str, Any]]:
+def rbac_manifests(rights: Sequence[RbacPermission], name: str, subject: str = "") -> list[dict[str, Any]]:
     """Return minimal RBAC: a ClusterRole and a Role per namespace, with bindings to the user ``subject``."""
     manifests: list[dict[str, Any]] = []
     for place in sorted({right.namespace for right in rights}):
         kind = "Role" if place else "ClusterRole"
         metadata = {"name": name, "namespace": place} if place else {"name": name}
         base = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
-        rules = _rules(right for right in rights if right.namespace == place)
+        rules = _combine_rights_into_rules(right for right in rights if right.namespace == place)
         manifests.append({**base, "kind": kind, "rules": rules})
         manifests.append(
             {
@@ -130,7 +130,7 @@ def rbac_manifests(rights: Sequence[Right], name: str, subject: str = "") -> lis
     return manifests
 
 
-def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+def _combine_rights_into_rules(rights: Iterable[RbacPermission]) -> list[dict[str, Any]]:
     """Return rules that combine resources of one group with the same verbs."""
     verbs: dict[tuple[str, str], set[str]] = {}
     for right in rights:

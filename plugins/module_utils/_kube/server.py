@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from .http1 import authority
+from .http1 import format_host_and_port
 
 #: Schemes and their default ports. With both socks5 and socks5h the proxy resolves the name, as in kubectl.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}
@@ -40,7 +40,7 @@ _REFUSALS = (
 
 
 @dataclass(frozen=True)
-class Proxy:
+class ProxyAddress:
     """The address of a proxy and our credentials for it."""
 
     scheme: str
@@ -50,7 +50,7 @@ class Proxy:
     password: str = field(default="", repr=False)
 
 
-def proxy_of(url: str, source: str) -> Proxy | None:
+def parse_proxy_url(url: str, source: str) -> ProxyAddress | None:
     """Return the proxy of a proxy-url, None for an empty one. Raises InputError, without the password."""
     if not url:
         return None
@@ -58,22 +58,22 @@ def proxy_of(url: str, source: str) -> Proxy | None:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}'; supported: http, socks5")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return Proxy(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], user, password)
+    return ProxyAddress(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], user, password)
 
 
-def tunnel(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
+def open_proxy_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
     """Let the proxy at the other end of ``plain`` connect to ``host``. Raises OSError."""
     try:
         if proxy.scheme == "http":
-            _connect(plain, proxy, host, port)
+            _open_http_connect_tunnel(plain, proxy, host, port)
         else:
-            _socks(plain, proxy, host, port)
+            _open_socks5_tunnel(plain, proxy, host, port)
     except ConnectionResetError as error:  # as ssh -D does if it can't reach the target
         raise ConnectionResetError(f"the proxy closed the connection instead of connecting to {host}:{port}") from error
 
 
-def _connect(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    target = authority(host, port)
+def _open_http_connect_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
+    target = format_host_and_port(host, port)
     shown = ""
     if proxy.user:
         pair = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
@@ -81,33 +81,33 @@ def _connect(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
     plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown}\r\n".encode("ascii"))
     answer = b""
     while b"\r\n\r\n" not in answer:
-        answer += _exactly(plain, 1)  # not a byte more than the reply: TLS follows
+        answer += _receive_exact_bytes(plain, 1)  # not a byte more than the reply: TLS follows
     if answer.split(b" ", 2)[1:2] != [b"200"]:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
-def _socks(plain: socket.socket, proxy: Proxy, host: str, port: int) -> None:
+def _open_socks5_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
     plain.sendall(b"\x05\x02\x00\x02" if proxy.user else b"\x05\x01\x00")
-    version, method = _exactly(plain, 2)
+    version, method = _receive_exact_bytes(plain, 2)
     if version != 5:
         raise ConnectionRefusedError("the server is not a SOCKS 5 proxy")
     if method == 2 and proxy.user:
         user, password = proxy.user.encode(), proxy.password.encode()
         plain.sendall(b"\x01%c%b%c%b" % (len(user), user, len(password), password))  # RFC 1929
-        if _exactly(plain, 2)[1] != 0:
+        if _receive_exact_bytes(plain, 2)[1] != 0:
             raise ConnectionRefusedError("the proxy does not accept user name and password")
     elif method != 0:
         wants = "supports no known authentication method" if proxy.user else "requires a user name and a password"
         raise ConnectionRefusedError(f"the proxy {wants}")
-    plain.sendall(b"\x05\x01\x00" + _address(host) + port.to_bytes(2, "big"))
-    _version, refusal, _reserved, kind = _exactly(plain, 4)
+    plain.sendall(b"\x05\x01\x00" + _encode_socks5_address(host) + port.to_bytes(2, "big"))
+    _version, refusal, _reserved, kind = _receive_exact_bytes(plain, 4)
     if refusal:
         reason = _REFUSALS[refusal] if refusal < len(_REFUSALS) else f"code {refusal}"
         raise ConnectionRefusedError(f"the proxy can't reach {host}:{port}: {reason}")
-    _exactly(plain, (_exactly(plain, 1)[0] if kind == 3 else 4 if kind == 1 else 16) + 2)
+    _receive_exact_bytes(plain, (_receive_exact_bytes(plain, 1)[0] if kind == 3 else 4 if kind == 1 else 16) + 2)
 
 
-def _address(host: str) -> bytes:
+def _encode_socks5_address(host: str) -> bytes:
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
         return (b"\x01" if address.version == 4 else b"\x04") + address.packed
@@ -115,7 +115,7 @@ def _address(host: str) -> bytes:
     return b"\x03%c%b" % (len(name), name)
 
 
-def _exactly(plain: socket.socket, size: int) -> bytes:
+def _receive_exact_bytes(plain: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         more = plain.recv(size - len(data))
@@ -130,7 +130,7 @@ _EARLY = 10.0
 
 
 @dataclass(frozen=True)
-class Credentials:
+class ServerCredentials:
     """Credentials from a source. ``expires``: seconds since the epoch, None if unknown."""
 
     authorization: str = field(default="", repr=False)  # value of the header
@@ -140,7 +140,7 @@ class Credentials:
 
 
 @dataclass
-class Access:
+class ApiServerAccess:
     """One API server and our credentials for it, for use by many threads. ``repr`` shows no credential."""
 
     server: str
@@ -149,12 +149,12 @@ class Access:
     prefix: str  # path below which the API lies, without a trailing slash; mostly empty
     source: str  # which kubeconfig and context, for errors
     namespace: str = "default"
-    proxy: Proxy | None = None
+    proxy: ProxyAddress | None = None
     server_name: str = ""
     context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
     insecure: bool = False
     #: Called for dynamic credentials: at the first request if ``held`` is None, and to renew them.
-    reader: Callable[[], Credentials] | None = field(default=None, repr=False)
+    reader: Callable[[], ServerCredentials] | None = field(default=None, repr=False)
     held: str | None = field(default="", repr=False)
     expires: float | None = None
     #: Creates a TLS context with another client certificate.
@@ -190,7 +190,7 @@ class Access:
                 if time.time() > self.expires - _EARLY:
                     self._read()
 
-    def take(self, credentials: Credentials) -> bool:
+    def take(self, credentials: ServerCredentials) -> bool:
         """Use these credentials from now on; return whether they include a client certificate."""
         self.held, self.expires = credentials.authorization, credentials.expires
         if credentials.certificate and credentials.key and self.make_context is not None and self.context is not None:

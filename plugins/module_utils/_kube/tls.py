@@ -44,7 +44,10 @@ def make_context(
         present, missing = ("client-certificate", "client-key") if certificate else ("client-key", "client-certificate")
         raise InputError(f"{source}: it has {present} but no {missing}")
     if certificate and key:
-        with _as_file(certificate) as certificate_file, _as_file(key) as key_file:
+        with (
+            _temporary_file_with_content(certificate) as certificate_file,
+            _temporary_file_with_content(key) as key_file,
+        ):
             try:
                 # An empty password prevents OpenSSL from prompting for one.
                 context.load_cert_chain(certificate_file, key_file, password=lambda: "")
@@ -56,7 +59,7 @@ def make_context(
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def _temporary_file_with_content(content: bytes) -> Iterator[str]:
     """Yield a file with ``content``, in memory if possible: ssl reads keys only from files."""
     if hasattr(os, "memfd_create"):
         handle = os.memfd_create("seatrial", os.MFD_CLOEXEC)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
-from .client import Client, api_error, with_query
+from .client import Client, api_error, append_query_to_path
 from .connection import JSON, METADATA, LineStream, request_bytes, request_head
-from .discovery import Kind
+from .discovery import ServedKind
 
 #: Requested lifetime of a watch in seconds, and seconds without data after which it counts as broken.
 #: Bookmarks arrive about once a minute.
@@ -24,13 +24,13 @@ LIFE = 300
 SILENCE = 150.0
 
 
-class Watch:
+class WatchConnection:
     """One watch on a separate connection. Created and read by one thread; any thread may close it."""
 
     def __init__(
         self,
         client: Client,
-        kind: Kind,
+        kind: ServedKind,
         resource_version: str,
         namespace: str = "",
         label_selector: str = "",
@@ -52,7 +52,9 @@ class Watch:
             "fieldSelector": field_selector,
         }
         path = kind.path(namespace)
-        head = request_head(client.access, "GET", with_query(path, query), METADATA if metadata_only else JSON)
+        head = request_head(
+            client.access, "GET", append_query_to_path(path, query), METADATA if metadata_only else JSON
+        )
         self.stream = LineStream(client.access, client.timeout)
         shown = client.access.authorization
         reply = self.stream.open(request_bytes(client.access, head), silence)
@@ -77,7 +79,7 @@ class Watch:
         self.stream.interrupt()
 
 
-def watch_events(watch: Watch) -> Iterator[dict[str, Any]]:
+def watch_events(watch: WatchConnection) -> Iterator[dict[str, Any]]:
     """Yield a watch's events as dictionaries ``{type, object}``, bookmarks included.
 
     Raises ApiError for an ERROR event (status 410: list again), Broken.
@@ -85,11 +87,11 @@ def watch_events(watch: Watch) -> Iterator[dict[str, Any]]:
     for _at, line in watch.lines():
         event = json.loads(line)
         if event.get("type") == "ERROR":
-            raise error_of(event)
+            raise error_from_watch_event(event)
         yield event
 
 
-def error_of(event: dict[str, Any]) -> ApiError:
+def error_from_watch_event(event: dict[str, Any]) -> ApiError:
     """Return the error of an ERROR event."""
     status = event.get("object") or {}
     return ApiError(f"watch: {status.get('message')}", int(status.get("code") or 0), str(status.get("reason") or ""))
@@ -102,11 +104,11 @@ _PAUSE = 1.0
 class _WatchedKind:
     """One kind with its objects by (namespace, name), and its watch."""
 
-    def __init__(self, kind: Kind, namespace: str, selector: str) -> None:
+    def __init__(self, kind: ServedKind, namespace: str, selector: str) -> None:
         self.kind, self.namespace, self.selector = kind, namespace, selector
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = ""
-        self.watch: Watch | None = None
+        self.watch: WatchConnection | None = None
 
 
 class WatchCache:
@@ -138,7 +140,7 @@ class WatchCache:
         watched = _WatchedKind(self.client.kind(api_version, kind), namespace, selector)
         self._list(watched)
         self._watched[kind] = watched
-        Thread(target=self._keep, args=(watched,), daemon=True).start()
+        SignalBlockingThread(target=self._keep, args=(watched,), daemon=True).start()
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a watched kind, sorted by namespace and name."""
@@ -171,7 +173,7 @@ class WatchCache:
     def _list(self, watched: _WatchedKind) -> None:
         items, watched.version = self.client.list(watched.kind, watched.namespace, watched.selector)
         with self._changed:
-            watched.objects = {_key(item): item for item in items}
+            watched.objects = {_namespace_and_name(item): item for item in items}
             self._bump()
 
     def _keep(self, watched: _WatchedKind) -> None:
@@ -181,7 +183,7 @@ class WatchCache:
                 if stale:
                     self._list(watched)
                 stale = False
-                watched.watch = Watch(
+                watched.watch = WatchConnection(
                     self.client,
                     watched.kind,
                     watched.version,
@@ -203,14 +205,14 @@ class WatchCache:
         watched.version = item["metadata"]["resourceVersion"]
         if event["type"] == "DELETED":
             with self._changed:
-                watched.objects.pop(_key(item), None)
+                watched.objects.pop(_namespace_and_name(item), None)
                 self._bump()
         elif event["type"] in ("ADDED", "MODIFIED"):
             self._put(watched, item)
 
     def _put(self, watched: _WatchedKind, item: dict[str, Any]) -> None:
         with self._changed:
-            watched.objects[_key(item)] = item
+            watched.objects[_namespace_and_name(item)] = item
             self._bump()
 
     def _bump(self) -> None:
@@ -218,5 +220,5 @@ class WatchCache:
         self._changed.notify_all()
 
 
-def _key(item: dict[str, Any]) -> tuple[str, str]:
+def _namespace_and_name(item: dict[str, Any]) -> tuple[str, str]:
     return item["metadata"].get("namespace") or "", item["metadata"]["name"]

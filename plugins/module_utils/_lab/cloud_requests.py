@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 
 from . import host_search, lease_lookup, quads_errors, times
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_options import LeaseSpec
-from .quads_records import Assignment, Lease, LeaseTag
+from .quads_records import CloudAssignment, Lease, LeaseTag
 
 #: How often a cloud is requested again after a failed request.
 CLOUD_ATTEMPTS = 3
@@ -32,7 +32,7 @@ class CloudAssignments:
         self.record = record
         self.report = report
 
-    def existing(self) -> dict[int, Assignment]:
+    def existing(self) -> dict[int, CloudAssignment]:
         """Return the lease's present assignments: part -> assignment.
 
         First the outcome of an earlier, unanswered request is awaited. Of two assignments for one part, the result of a
@@ -44,10 +44,10 @@ class CloudAssignments:
             self._look(pending["part"], float(pending["at"] // 60 * 60), left)
         return self.single()
 
-    def single(self) -> dict[int, Assignment]:
+    def single(self) -> dict[int, CloudAssignment]:
         """Return part -> assignment, after terminating duplicates."""
-        kept: dict[int, Assignment] = {}
-        for assignment in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
+        kept: dict[int, CloudAssignment] = {}
+        for assignment in lease_lookup.assignments_of_lease(self.client, self.spec.lease_id, active=True):
             part = assignment.tag.part if assignment.tag else 0
             if part in kept:
                 self.report(
@@ -59,7 +59,7 @@ class CloudAssignments:
                 kept[part] = assignment
         return kept
 
-    def create(self, part: int) -> Assignment:
+    def create(self, part: int) -> CloudAssignment:
         """Return a new assignment, the only one of its cloud. Raises QuadsRefused by cause, LeaseError."""
         for attempt in range(CLOUD_ATTEMPTS):
             created = self._ask(part)
@@ -74,16 +74,16 @@ class CloudAssignments:
             "try again"
         )
 
-    def _on(self, cloud: str) -> list[Assignment]:
+    def _on(self, cloud: str) -> list[CloudAssignment]:
         return [
             assignment
             for assignment in self.client.assignments(("cloud", cloud), ("active", "true"))
             if assignment.active
         ]
 
-    def _ask(self, part: int) -> Assignment:
-        created: Assignment | None
-        unsure: list[quads_errors.Unsure] = []
+    def _ask(self, part: int) -> CloudAssignment:
+        created: CloudAssignment | None
+        unsure: list[quads_errors.RequestOutcomeUnknown] = []
         for attempt in range(CLOUD_ATTEMPTS):
             at = self.client.server_now()
             tag = LeaseTag(self.spec.lease_id, part, len(self.spec.sizes), at)
@@ -93,7 +93,7 @@ class CloudAssignments:
 
             try:
                 created = self.client.create(self._body(tag), note, self.record.answered)
-            except quads_errors.Unsure as error:
+            except quads_errors.RequestOutcomeUnknown as error:
                 unsure.append(error)
                 created = self._after(error, part, at)
             except quads_errors.QuotaReached as error:
@@ -126,24 +126,26 @@ class CloudAssignments:
             **{key: value for key, value in optional.items() if value},
         }
 
-    def _after(self, error: quads_errors.Unsure, part: int, at: float) -> Assignment | None:
+    def _after(self, error: quads_errors.RequestOutcomeUnknown, part: int, at: float) -> CloudAssignment | None:
         """Return the assignment of a request without a clear answer; None if there will be none."""
         if error.over:  # an assignment would exist already, so a release need not wait either
             self.record.ask(part, at, self.client.server_now() + FAILED_SETTLE - self.spec.settle)
         else:
-            self.report(f"{error}; looking for its assignment for up to {times.about(self.spec.settle)}")
+            self.report(
+                f"{error}; looking for its assignment for up to {times.format_approximate_duration(self.spec.settle)}"
+            )
         sent = self.record.pending["sent"] if self.record.pending else at
         assignment = self._look(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
         if assignment is None:
             self.record.answered()
         return assignment
 
-    def _look(self, part: int, at: float, patience: float) -> Assignment | None:
+    def _look(self, part: int, at: float, patience: float) -> CloudAssignment | None:
         """Return the assignment of one request, looked for during ``patience`` seconds, at least twice."""
         until = self.client.clock.monotonic() + patience
         looks = 0
         while True:
-            for assignment in lease_lookup.tagged(self.client, self.spec.lease_id, active=True):
+            for assignment in lease_lookup.assignments_of_lease(self.client, self.spec.lease_id, active=True):
                 if assignment.tag and assignment.tag.part == part and assignment.tag.at == at:
                     return assignment
             looks += 1
@@ -179,7 +181,7 @@ class CloudAssignments:
             quads_errors.TicketSystemDown: "no lease was created, the server's ticket system is down: try again later",
         }
         kind, text = type(error), texts.get(type(error), "")
-        if isinstance(error, quads_errors.Unsure) and error.status == 500:
+        if isinstance(error, quads_errors.RequestOutcomeUnknown) and error.status == 500:
             version = self.client.version()
             kind = quads_errors.TicketSystemDown
             text = "no lease was created. The server's ticket system is probably down: try again later"
@@ -189,7 +191,7 @@ class CloudAssignments:
                     f"no lease was created. {version} accepts no ticket number if it creates no tickets: it can't "
                     "self-schedule at all until the lab enables ssm_jira_create_ticket or upgrades"
                 )
-        elif isinstance(error, quads_errors.Unsure):
+        elif isinstance(error, quads_errors.RequestOutcomeUnknown):
             text = f"{CLOUD_ATTEMPTS} requests for a cloud got no answer, and none resulted in an assignment"
         return kind(f"{text}. {error}" if text else str(error), error.status, error.explanation)
 
@@ -237,13 +239,15 @@ class HostScheduling:
         end = self.end or now + (self.spec.min_lifetime or USUAL)
         hosts: dict[str, None] = {}
         for conditions in self.spec.prefer:
-            names = host_search.free(self.client, conditions, end)
-            hosts.update(dict.fromkeys(host_search.shuffled(names, self.spec.lease_id)))
+            names = host_search.find_free_hosts(self.client, conditions, end)
+            hosts.update(dict.fromkeys(host_search.shuffle_hosts_by_lease(names, self.spec.lease_id)))
         return list(hosts)
 
     def _all_free(self, hosts: list[str]) -> None:
         """Raise NotEnoughHosts before the first request if one of the named hosts is not available."""
-        free = host_search.free(self.client, {}, self.client.server_now() + (self.spec.min_lifetime or USUAL))
+        free = host_search.find_free_hosts(
+            self.client, {}, self.client.server_now() + (self.spec.min_lifetime or USUAL)
+        )
         for host in hosts:
             if host not in free:
                 self.reject(host, self._unfit(host, free) or "it is not free for the time of the lease")
@@ -254,7 +258,7 @@ class HostScheduling:
         """Return why nobody can lease a host, "" for a host that is in use. others: names for the nearest one."""
         known = self.client.host(host)
         if known is None:
-            return f"the server has no such host{nearest(host, others)}"
+            return f"the server has no such host{suggest_similar_name(host, others)}"
         if not known.get("can_self_schedule"):
             return "self-scheduling is not allowed for it"
         states = [name for name in ("broken", "retired") if known.get(name)]
@@ -266,7 +270,7 @@ class HostScheduling:
         """Return whether a host may go into this part: of an exact list each has its own."""
         return not self.spec.hosts or self.spec.part_of(host) == number
 
-    def ask(self, number: int, assignment: Assignment, host: str) -> bool:
+    def ask(self, number: int, assignment: CloudAssignment, host: str) -> bool:
         """Request one host for a part; return whether it is in its cloud now."""
         self.asked.add(host)
         self.record.want([host])
@@ -275,7 +279,7 @@ class HostScheduling:
             try:
                 row = self.client.schedule(assignment.cloud, host)
                 self.record.learned(self.client.ahead)
-                self._ends(times.moment(row.end, self.client.ahead or 0.0))
+                self._ends(times.parse_server_time(row.end, self.client.ahead or 0.0))
                 return True
             except quads_errors.HostTaken as error:
                 if self._is_in(assignment, host):
@@ -289,7 +293,7 @@ class HostScheduling:
                 self.full.add(number)
                 self.reject(host, error.explanation)
                 return self._is_in(assignment, host)
-            except quads_errors.Unsure as error:
+            except quads_errors.RequestOutcomeUnknown as error:
                 trouble = str(error)
                 if self._is_in(assignment, host):
                     return True
@@ -309,8 +313,8 @@ class HostScheduling:
                 raise
         raise quads_errors.LeaseError(f"{host} is not in {assignment.cloud} after {HOST_ATTEMPTS} requests. {trouble}")
 
-    def _is_in(self, assignment: Assignment, host: str) -> bool:
-        return any(row.host == host for row in lease_lookup.rows(self.client, assignment))
+    def _is_in(self, assignment: CloudAssignment, host: str) -> bool:
+        return any(row.host == host for row in lease_lookup.current_schedules_of_assignment(self.client, assignment))
 
     def _ends(self, end: float) -> None:
         """Record the end of the lease. Raises LeaseTooShort before more hosts are requested."""
@@ -318,8 +322,9 @@ class HostScheduling:
         left = self.end - self.client.server_now()
         if left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"the lease would last {times.about(left)}, but min_lifetime is "
-                f"{times.about(self.spec.min_lifetime)}: the lab ends all leases at its weekly deadline"
+                f"the lease would last {times.format_approximate_duration(left)}, but min_lifetime is "
+                f"{times.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
+                " its weekly deadline"
             )
 
     # refusing

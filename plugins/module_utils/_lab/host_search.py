@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import quads_errors, times
 from .quads_client import QuadsClient
@@ -23,7 +23,7 @@ LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Type:
+class ConditionValueType:
     """The type of a value. ``split``: a comma in a text separates values."""
 
     says: str
@@ -32,20 +32,20 @@ class Type:
     choices: tuple[str, ...] = ()
 
 
-TEXT = Type("a text")
+TEXT = ConditionValueType("a text")
 #: A text that never contains a comma.
-WORD = Type("a text", split=True)
-NUMBER = Type(f"a whole number from 0 to {LARGEST}", ("ne", "lt", "lte", "gt", "gte", "in"), split=True)
+WORD = ConditionValueType("a text", split=True)
+NUMBER = ConditionValueType(f"a whole number from 0 to {LARGEST}", ("ne", "lt", "lte", "gt", "gte", "in"), split=True)
 #: Summed over a host's parts before the comparison.
-SUM = Type(NUMBER.says, ("ne", "lt", "lte", "gt", "gte"))
-TRUTH = Type("true or false", ("ne",))
+SUM = ConditionValueType(NUMBER.says, ("ne", "lt", "lte", "gt", "gte"))
+TRUTH = ConditionValueType("true or false", ("ne",))
 
 
-def _choice(*names: str) -> Type:
-    return Type(" or ".join(names), ("ne", "in"), True, names)
+def _choice_value_type(*names: str) -> ConditionValueType:
+    return ConditionValueType(" or ".join(names), ("ne", "in"), True, names)
 
 
-CHILDREN: dict[str, dict[str, Type]] = {
+CHILDREN: dict[str, dict[str, ConditionValueType]] = {
     "interfaces": {
         **dict.fromkeys(("name", "mac_address", "switch_ip", "bios_id"), WORD),
         **dict.fromkeys(("vendor", "switch_port"), TEXT),
@@ -58,13 +58,13 @@ CHILDREN: dict[str, dict[str, Type]] = {
     "processors": {
         **dict.fromkeys(("handle", "vendor", "product"), TEXT),
         **dict.fromkeys(("cores", "threads"), SUM),
-        "processor_type": _choice("CPU", "GPU"),
+        "processor_type": _choice_value_type("CPU", "GPU"),
     },
 }
-FIELDS: dict[str, Type] = {
+FIELDS: dict[str, ConditionValueType] = {
     **dict.fromkeys(("name", "model", "host_type", "rack", "uloc", "blade"), WORD),
     **dict.fromkeys(("broken", "retired", "build", "validated", "switch_config_applied"), TRUTH),
-    "bootmode": _choice("Bios", "Uefi"),
+    "bootmode": _choice_value_type("Bios", "Uefi"),
     "id": NUMBER,
     **{f"{child}.{name}": kind for child, names in CHILDREN.items() for name, kind in names.items()},
 }
@@ -76,14 +76,16 @@ NOT_SEARCHED = {
 }
 
 
-def parts_of(key: str) -> tuple[str, bool]:
+def host_part_of_condition(key: str) -> tuple[str, bool]:
     """Return the kind of part of a checked condition, "" for the host itself, and whether it is a sum."""
     name = key.partition("__")[0]
     child, dot, _field = name.partition(".")
     return (child, FIELDS[name] is SUM) if dot else ("", False)
 
 
-def condition(key: str, value: Any, where: str, more: Mapping[str, Type] | None = None) -> tuple[str, str]:
+def render_host_condition(
+    key: str, value: Any, where: str, more: Mapping[str, ConditionValueType] | None = None
+) -> tuple[str, str]:
     """Return a condition in the server's format. Raises InputError naming the condition and its valid values.
 
     where: the option, for messages. more: fields beside those of a search.
@@ -95,27 +97,30 @@ def condition(key: str, value: Any, where: str, more: Mapping[str, Type] | None 
     if name not in known and name in NOT_SEARCHED:
         raise InputError(f"{what} is not a search field: {NOT_SEARCHED[name]}")
     if name not in known:
-        raise InputError(f"{what}: hosts have no '{name}'{nearest(name, known)}")
+        raise InputError(f"{what}: hosts have no '{name}'{suggest_similar_name(name, known)}")
     kind = known[name]
     if mark and word not in kind.operators:
-        raise InputError(f"{what}: unknown operator __{word}; {_operators(kind)}{nearest(word, kind.operators)}")
-    items = _items(value, kind, word, what)
+        raise InputError(
+            f"{what}: unknown operator __{word};"
+            f" {_describe_valid_operators(kind)}{suggest_similar_name(word, kind.operators)}"
+        )
+    items = _split_condition_values(value, kind, word, what)
     listed = word == "in" or len(items) > 1
     if listed and (word not in ("", "in") or "in" not in kind.operators):
         raise InputError(f"{what} takes one value, not {' and '.join(map(str, items))}")
-    texts = [_text(item, kind, what) for item in items]
+    texts = [_format_condition_value(item, kind, what) for item in items]
     if listed and any("," in text for text in texts):
         raise InputError(f"{what}: the server separates values of a list by a comma, which '{value}' contains")
     text = ",".join(texts)
     return (f"{name}__in" if listed else str(key)), text.upper() if name == "model" else text
 
 
-def _operators(kind: Type) -> str:
+def _describe_valid_operators(kind: ConditionValueType) -> str:
     names = ", ".join(f"__{operator}" for operator in kind.operators)
     return f"there {'is' if len(kind.operators) == 1 else 'are'} {names}"
 
 
-def _items(value: Any, kind: Type, word: str, what: str) -> Sequence[Any]:
+def _split_condition_values(value: Any, kind: ConditionValueType, word: str, what: str) -> Sequence[Any]:
     """Return the given values; texts are split at commas where a comma can only be a separator."""
     items = list(value) if isinstance(value, (list, tuple, set)) else [value]
     if word == "in" or (kind.split and word == ""):
@@ -126,9 +131,9 @@ def _items(value: Any, kind: Type, word: str, what: str) -> Sequence[Any]:
     return items
 
 
-def _text(value: Any, kind: Type, what: str) -> str:
+def _format_condition_value(value: Any, kind: ConditionValueType, what: str) -> str:
     """Return one value in the format of the server's database. Raises InputError for an invalid one."""
-    wrong = InputError(f"{what} is '{value}': it must be {kind.says}{_meant(value, kind.choices)}")
+    wrong = InputError(f"{what} is '{value}': it must be {kind.says}{_did_you_mean_hint(value, kind.choices)}")
     if kind is TRUTH:
         try:
             return str(boolean(value)).lower()
@@ -149,34 +154,34 @@ def _text(value: Any, kind: Type, what: str) -> str:
     return str(value)
 
 
-def _meant(value: Any, choices: Iterable[str]) -> str:
+def _did_you_mean_hint(value: Any, choices: Iterable[str]) -> str:
     lower = {choice.lower(): choice for choice in choices}
-    hint = nearest(str(value).lower(), lower)
+    hint = suggest_similar_name(str(value).lower(), lower)
     return next((f" (did you mean '{name}'?)" for small, name in lower.items() if f"'{small}'" in hint), "")
 
 
-def preferences(
+def conditions_by_preference(
     models: Sequence[str], filters: Mapping[str, Any], prefer: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Return the conditions to try, best first: each preference combined with each model and with ``filters``."""
-    common = dict(condition(key, value, "filters") for key, value in filters.items())
+    common = dict(render_host_condition(key, value, "filters") for key, value in filters.items())
     combined = []
     for preference in prefer or ({},):
         if not isinstance(preference, Mapping):
             raise InputError(f"prefer: '{preference}' is not a dictionary of filters")
-        own = dict(condition(key, value, "prefer") for key, value in preference.items())
+        own = dict(render_host_condition(key, value, "prefer") for key, value in preference.items())
         chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
         combined += [{**common, **own, **model} for model in chosen]
     return combined
 
 
-def free(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list[str]:
+def find_free_hosts(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list[str]:
     """Return the hosts that meet the conditions and are free from now to ``end`` (epoch seconds, UTC)."""
-    answers = [client.available(query) for query in queries(conditions, end, client.ahead or 0.0)]
+    answers = [client.available(query) for query in availability_queries(conditions, end, client.ahead or 0.0)]
     return [name for name in answers[0] if all(name in names for names in answers[1:])]
 
 
-def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
+def availability_queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[list[tuple[str, str]]]:
     """Return the queries of GET /available for hosts that are free until ``end``; a host must be in all results.
 
     Without an end the server returns hosts that are free now, even if a later booking makes them unfit. The
@@ -185,13 +190,13 @@ def queries(conditions: Mapping[str, str], end: float, ahead: float) -> list[lis
     conditions on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two
     of them.
     """
-    parts = {key: parts_of(key) for key in conditions}
+    parts = {key: host_part_of_condition(key) for key in conditions}
     summed = {child for child, is_sum in parts.values() if is_sum}
     chosen = [[key for key, (child, _sum) in parts.items() if child not in summed]]
     for own, (kind, is_sum) in parts.items():
         if is_sum:
             chosen.append([key for key, (child, other) in parts.items() if child == kind and not other] + [own])
-    until = ("end", times.local(end, ahead))
+    until = ("end", times.format_server_local_time(end, ahead))
     return [
         [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]
         for keys in chosen
@@ -210,12 +215,14 @@ def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) 
     if not any(wanted):
         return ""
     known = client.models()
-    missing = [f"{name}{nearest(name, known)}" for name in dict.fromkeys(wanted) if name and name not in known]
+    missing = [
+        f"{name}{suggest_similar_name(name, known)}" for name in dict.fromkeys(wanted) if name and name not in known
+    ]
     has = ", ".join(f"{name} ({count})" for name, count in sorted(known.items()))
     return f"the lab has no {', '.join(missing)}; its models: {has or 'none'}" if missing else ""
 
 
-def shuffled(hosts: Iterable[str], lease_id: str) -> list[str]:
+def shuffle_hosts_by_lease(hosts: Iterable[str], lease_id: str) -> list[str]:
     """Return the hosts in an order that depends on the lease, so that simultaneous runs do not collide."""
     return sorted(hosts, key=lambda host: hashlib.sha256(f"{lease_id} {host}".encode()).digest())
 
@@ -234,21 +241,21 @@ class HostSearch:
     def from_params(cls, params: Mapping[str, Any]) -> HostSearch:
         """Check the options of module quads_info. Raises InputError."""
         return cls(
-            tuple(preferences(params["model"], params["filters"], params["prefer"])),
+            tuple(conditions_by_preference(params["model"], params["filters"], params["prefer"])),
             tuple(params["exclude"]),
-            times.duration(params["duration"], "duration"),
+            times.parse_duration(params["duration"], "duration"),
             params["count"],
             params["gather_metadata"],
         )
 
 
-def available(client: QuadsClient, search: HostSearch) -> dict[str, Any]:
+def find_available_lab_resources(client: QuadsClient, search: HostSearch) -> dict[str, Any]:
     """Return free hosts, clouds and VLANs. Raises NotEnoughHosts."""
     version = client.version()
     now = client.server_now()
     names: dict[str, None] = {}
     for conditions in search.conditions:
-        names.update(dict.fromkeys(free(client, conditions, now + search.seconds)))
+        names.update(dict.fromkeys(find_free_hosts(client, conditions, now + search.seconds)))
     hosts = [name for name in names if name not in search.exclude]
     if not hosts and (unknown := unknown_models(client, search.conditions)):
         raise InputError(unknown)
@@ -257,7 +264,7 @@ def available(client: QuadsClient, search: HostSearch) -> dict[str, Any]:
         with_conditions = f" with {'; '.join(asked)}" if asked else ""
         raise quads_errors.NotEnoughHosts(
             f"{len(hosts)} hosts{with_conditions} are free for "
-            f"{times.about(search.seconds)}, but {search.count} are required"
+            f"{times.format_approximate_duration(search.seconds)}, but {search.count} are required"
         )
     result: dict[str, Any] = {
         "hosts": hosts,

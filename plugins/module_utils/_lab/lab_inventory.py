@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import host_search, lease_lookup, quads_errors
 from .quads_client import QuadsClient
@@ -65,7 +65,7 @@ def inventory_url(client: QuadsClient, cloud: str, template: str = "") -> str:
     return (template or usual).replace("{cloud}", quote(cloud))
 
 
-def _fetch(client: QuadsClient, url: str) -> list[InventoryNode]:
+def _fetch_inventory_file(client: QuadsClient, url: str) -> list[InventoryNode]:
     """Read the file. Raises InventoryStale if it does not exist or is invalid."""
     reply = client.file(url)
     if reply is None:
@@ -100,7 +100,7 @@ def why_stale(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: 
 
 def read_published(client: QuadsClient, url: str, hosts: Collection[str], ticket: str) -> list[InventoryNode]:
     """Return the nodes of our hosts, by name. Raises InventoryStale if the file is not that of this lease."""
-    nodes = _fetch(client, url)
+    nodes = _fetch_inventory_file(client, url)
     reason = why_stale(nodes, hosts, ticket)
     if reason:
         raise quads_errors.InventoryStale(
@@ -122,7 +122,7 @@ def bmc_nodes(client: QuadsClient, lease: Lease, url: str = "") -> list[dict[str
     return nodes
 
 
-def collect(client: QuadsClient, selector: LeaseSelector, bmc: bool, url: str = "") -> dict[str, Any]:
+def collect_lease_inventory(client: QuadsClient, selector: LeaseSelector, bmc: bool, url: str = "") -> dict[str, Any]:
     """Return ``lease`` (a view), ``common`` variables and ``machines``: host -> ``vars`` and ``about`` (the lab's).
 
     bmc: read the published inventory too, at ``url``. Raises LeaseError without such a lease, InventoryStale if the
@@ -137,7 +137,7 @@ def collect(client: QuadsClient, selector: LeaseSelector, bmc: bool, url: str = 
     for part in view["parts"]:
         for host in part["hosts"]:
             about = client.host(host) or {}
-            machines[host] = {"about": about, "vars": _variables(host, about, part, nodes.get(host))}
+            machines[host] = {"about": about, "vars": _ansible_host_variables(host, about, part, nodes.get(host))}
     common = {
         "quads_lease": view["lease_id"],
         "quads_owner": view["owner"],
@@ -147,7 +147,7 @@ def collect(client: QuadsClient, selector: LeaseSelector, bmc: bool, url: str = 
     return {"lease": view, "common": common, "machines": machines}
 
 
-def _variables(
+def _ansible_host_variables(
     host: str, about: Mapping[str, Any], part: Mapping[str, Any], node: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     interfaces = sorted(about.get("interfaces") or (), key=lambda interface: interface["name"])
@@ -165,7 +165,7 @@ def _variables(
     return values
 
 
-def expired(view: Mapping[str, Any], now: float) -> bool:
+def is_lease_expired(view: Mapping[str, Any], now: float) -> bool:
     """Return whether a lease, as a view, is over at ``now`` (epoch seconds); one without an end is not."""
     end = view.get("expires_at")
     if not end:
@@ -195,7 +195,9 @@ class GroupRule:
         for key in role:
             if key not in _RULE_KEYS:
                 known = ", ".join(_RULE_KEYS)
-                raise InputError(f"roles: unknown key '{key}'{nearest(str(key), _RULE_KEYS)}; known: {known}")
+                raise InputError(
+                    f"roles: unknown key '{key}'{suggest_similar_name(str(key), _RULE_KEYS)}; known: {known}"
+                )
         name = str(role.get("name") or "")
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise InputError(f"roles: name '{name}' is not a group name: letters, digits and _ only")
@@ -207,7 +209,7 @@ class GroupRule:
             name=name,
             hosts=(hosts,) if isinstance(hosts, str) else tuple(hosts),
             where=tuple(
-                host_search.condition(key, value, f"roles: {name}: where", LEASED_FIELDS)
+                host_search.render_host_condition(key, value, f"roles: {name}: where", LEASED_FIELDS)
                 for key, value in (role.get("where") or {}).items()
             ),
             count=None if count == "rest" else int(count),
@@ -222,11 +224,11 @@ def assign_groups(
     Rules apply in order, each to the hosts without a group, by name. Raises InputError if a rule finds fewer hosts than
     its count, or names a host that is not in the lease.
     """
-    left = sorted(machines, key=natural)
+    left = sorted(machines, key=natural_sort_key)
     groups: dict[str, list[str]] = {}
     for rule in [GroupRule.from_option(rule) for rule in rules]:
-        _named(rule, machines)
-        fitting = [host for host in left if _fits(rule, host, machines[host])]
+        _check_rule_host_patterns(rule, machines)
+        fitting = [host for host in left if _is_host_matching_rule(rule, host, machines[host])]
         taken = fitting if rule.count is None else fitting[: rule.count]
         if rule.count is not None and len(taken) < rule.count:
             raise InputError(
@@ -238,49 +240,55 @@ def assign_groups(
     return groups
 
 
-def natural(name: str) -> list[Any]:
+def natural_sort_key(name: str) -> list[Any]:
     """Return a sort key that orders h2 before h10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
-def _named(rule: GroupRule, machines: Mapping[str, Any]) -> None:
+def _check_rule_host_patterns(rule: GroupRule, machines: Mapping[str, Any]) -> None:
     for pattern in rule.hosts:
-        if not any(_same(host, pattern) for host in machines):
+        if not any(_is_host_matching_pattern(host, pattern) for host in machines):
             raise InputError(
-                f"roles: {rule.name}: no host of the lease matches '{pattern}'{nearest(pattern, machines)}"
+                f"roles: {rule.name}: no host of the lease matches '{pattern}'{suggest_similar_name(pattern, machines)}"
             )
 
 
-def _same(host: str, pattern: str) -> bool:
+def _is_host_matching_pattern(host: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(host, pattern) or fnmatch.fnmatchcase(host.split(".")[0], pattern)
 
 
-def _fits(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
+def _is_host_matching_rule(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
     """Return whether a host meets a rule, by the semantics of the server.
 
     One part must meet all conditions on its kind; a sum is over the parts that meet the other conditions.
     """
-    if rule.hosts and not any(_same(host, pattern) for pattern in rule.hosts):
+    if rule.hosts and not any(_is_host_matching_pattern(host, pattern) for pattern in rule.hosts):
         return False
-    kinds = {key: host_search.parts_of(key) for key, _wanted in rule.where}
+    kinds = {key: host_search.host_part_of_condition(key) for key, _wanted in rule.where}
     for child in {child for child, _sum in kinds.values()}:
         conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
         plain = [condition for condition in conditions if not kinds[condition[0]][1]]
         parts = machine.get(child) or () if child else (machine,)
-        parts = [part for part in parts if all(_compare(_value(part, key), key, wanted) for key, wanted in plain)]
+        parts = [
+            part
+            for part in parts
+            if all(_is_comparison_true(_host_part_value(part, key), key, wanted) for key, wanted in plain)
+        ]
         sums = [condition for condition in conditions if kinds[condition[0]][1]]
-        if not parts or not all(_compare(_sum(parts, key), key, wanted) for key, wanted in sums):
+        if not parts or not all(
+            _is_comparison_true(_sum_over_host_parts(parts, key), key, wanted) for key, wanted in sums
+        ):
             return False
     return True
 
 
-def _value(part: Mapping[str, Any], key: str) -> Any:
+def _host_part_value(part: Mapping[str, Any], key: str) -> Any:
     value = part.get(key.partition("__")[0].rpartition(".")[2])
     return value.get("name") if isinstance(value, Mapping) else value
 
 
-def _sum(parts: Sequence[Mapping[str, Any]], key: str) -> int:
-    return len(parts) if key.startswith("interfaces.") else sum(_value(part, key) or 0 for part in parts)
+def _sum_over_host_parts(parts: Sequence[Mapping[str, Any]], key: str) -> int:
+    return len(parts) if key.startswith("interfaces.") else sum(_host_part_value(part, key) or 0 for part in parts)
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -293,7 +301,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _compare(value: Any, key: str, wanted: str) -> bool:
+def _is_comparison_true(value: Any, key: str, wanted: str) -> bool:
     """Compare like a database: every comparison with an unknown value is false."""
     comparison = key.partition("__")[2]
     if value is None:

@@ -12,10 +12,10 @@ from typing import Any
 from . import lease_lookup, quads_errors, times
 from .cloud_requests import CloudAssignments, HostScheduling
 from .lease_file import LeaseFile
-from .lease_release import release
+from .lease_release import terminate_lease_assignments
 from .quads_client import QuadsClient
 from .quads_options import LeaseSpec
-from .quads_records import Assignment, Lease
+from .quads_records import CloudAssignment, Lease
 
 #: Seconds after the last host until the owners are looked up again: another tenant's request that was checked before
 #: ours was inserted may be inserted later, and one with a lower number may become visible later.
@@ -25,7 +25,7 @@ ROUNDS = 8
 
 
 @dataclass
-class Acquired:
+class LeaseAcquisitionResult:
     """The result. ``candidates``: in check mode, the hosts that would be requested."""
 
     lease: Lease | None
@@ -44,17 +44,17 @@ class Acquisition:
         self.report = report
         self.clouds = CloudAssignments(client, spec, record, report)
         self.hosts = HostScheduling(client, spec, record, report)
-        self.parts: dict[int, Assignment] = {}
+        self.parts: dict[int, CloudAssignment] = {}
         self.in_use = False
         client.remember_offset(record.known["utc_offset"])
 
-    def run(self, dry: bool = False) -> Acquired:
+    def run(self, dry: bool = False) -> LeaseAcquisitionResult:
         """Acquire the lease, or complete that of an earlier call. ``dry``: only read.
 
         Raises LeaseError, QuadsRefused by cause, after releasing what was acquired.
         """
         assignments = (
-            lease_lookup.tagged(self.client, self.spec.lease_id, active=True)
+            lease_lookup.assignments_of_lease(self.client, self.spec.lease_id, active=True)
             if dry
             else self.clouds.existing().values()
         )
@@ -69,17 +69,17 @@ class Acquisition:
             self._roll_back(error)
             raise
 
-    def _predict(self) -> Acquired:
+    def _predict(self) -> LeaseAcquisitionResult:
         self._same_options()
         lease = self._read()
         if self._is_complete(lease):
             self._long_enough(lease)
-            return Acquired(lease, False)
+            return LeaseAcquisitionResult(lease, False)
         need = self.spec.wanted - len(lease.hosts)
         candidates = self.hosts.candidates(lease, bool(self.parts))[:need]
-        return Acquired(lease if self.parts else None, True, self.hosts.rejections(), candidates)
+        return LeaseAcquisitionResult(lease if self.parts else None, True, self.hosts.rejections(), candidates)
 
-    def _completed(self) -> Acquired:
+    def _completed(self) -> LeaseAcquisitionResult:
         self._same_options()
         lease = self._read()
         changed = not self._is_complete(lease)
@@ -90,7 +90,7 @@ class Acquisition:
             self.in_use = True
         self._long_enough(lease)
         self.record.held(lease)
-        return Acquired(lease, changed, self.hosts.rejections())
+        return LeaseAcquisitionResult(lease, changed, self.hosts.rejections())
 
     def _is_complete(self, lease: Lease) -> bool:
         enough = bool(self.parts) and lease.active and len(lease.hosts) >= self.spec.enough
@@ -122,7 +122,7 @@ class Acquisition:
         self.parts = kept
         return lease
 
-    def _still_ours(self, ended: Iterable[Assignment]) -> None:
+    def _still_ours(self, ended: Iterable[CloudAssignment]) -> None:
         """Raise LeaseLost if assignments of this lease have ended."""
         names = ", ".join(f"{assignment.id} ({assignment.cloud})" for assignment in ended)
         if names:
@@ -164,7 +164,7 @@ class Acquisition:
         asked = None if remembered is None else remembered | self.hosts.asked
         now = [self.client.assignment(part.id) or part for part in self.parts.values()]
         self._still_ours(assignment for assignment in now if not assignment.active)
-        return lease_lookup.read(self.client, now, self.spec.lease_id, asked)
+        return lease_lookup.lease_from_assignments(self.client, now, self.spec.lease_id, asked)
 
     # refusing
 
@@ -191,8 +191,9 @@ class Acquisition:
         left = lease.seconds_left
         if left is not None and left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.spec.lease_id} ends in {times.about(left)}, but min_lifetime is "
-                f"{times.about(self.spec.min_lifetime)}. A lease can't be extended: release it and acquire a new one"
+                f"lease {self.spec.lease_id} ends in {times.format_approximate_duration(left)}, but min_lifetime is "
+                f"{times.format_approximate_duration(self.spec.min_lifetime)}. A lease can't be extended:"
+                " release it and acquire a new one"
             )
 
     def _roll_back(self, error: BaseException) -> None:
@@ -207,7 +208,7 @@ class Acquisition:
             return  # nothing was requested
         self.client.undisturbed()
         try:
-            release(self.client, self.spec.lease_id, self.record, self.spec.settle, self.report)
+            terminate_lease_assignments(self.client, self.spec.lease_id, self.record, self.spec.settle, self.report)
         except Exception as second:
             raise quads_errors.LeaseError(
                 f"{error}. The release of what was acquired failed too: {second}. "
@@ -216,7 +217,7 @@ class Acquisition:
             ) from error
 
 
-def adopt(
+def adopt_active_assignment(
     client: QuadsClient,
     which: str,
     lease_id: str,
@@ -229,8 +230,8 @@ def adopt(
 
     hosts, count: the least that it must have. min_lifetime: seconds. Raises LeaseError if a condition is not met.
     """
-    assignment = _find(client, which)
-    lease = lease_lookup.read(client, [assignment], lease_id, adopted=True)
+    assignment = _find_active_assignment(client, which)
+    lease = lease_lookup.lease_from_assignments(client, [assignment], lease_id, adopted=True)
     have = set(lease.hosts) - set(exclude)
     missing = sorted(set(hosts) - have)
     if missing:
@@ -246,14 +247,15 @@ def adopt(
     left = lease.seconds_left
     if left is not None and left < min_lifetime:
         raise quads_errors.LeaseTooShort(
-            f"{assignment.cloud}, assignment {assignment.id}, ends in {times.about(left)}, but min_lifetime is "
-            f"{times.about(min_lifetime)}",
+            f"{assignment.cloud}, assignment {assignment.id}, ends in"
+            f" {times.format_approximate_duration(left)}, but min_lifetime is "
+            f"{times.format_approximate_duration(min_lifetime)}",
             held=True,
         )
     return lease
 
 
-def _find(client: QuadsClient, which: str) -> Assignment:
+def _find_active_assignment(client: QuadsClient, which: str) -> CloudAssignment:
     if which.isdecimal():
         assignment = client.assignment(int(which))
         if assignment is None:

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
 from . import times
-from .quads_records import Assignment, Lease
+from .quads_records import CloudAssignment, Lease
 
 _HEAD = "A lease of bare-metal machines. The command in release releases it from any machine, with the credentials."
 
@@ -47,7 +47,7 @@ class LeaseFile:
             self._resume(lease_id, release)
 
     def _resume(self, lease_id: str, release: str) -> None:
-        earlier = read(self.path)
+        earlier = read_lease_file(self.path)
         if earlier["lease_id"] == lease_id:
             self.known.update(earlier)
             self.known["release"] = release or earlier["release"]
@@ -81,7 +81,7 @@ class LeaseFile:
         )
         self.write(state="asking", pending={"part": part, "at": int(at), "sent": round(sent, 1)}, **fresh)
 
-    def add_part(self, assignment: Assignment) -> None:
+    def add_part(self, assignment: CloudAssignment) -> None:
         """Record an acquired cloud."""
         known = [part for part in self.known["parts"] if part["assignment_id"] != assignment.id]
         part = {"assignment_id": assignment.id, "cloud": assignment.cloud, "ticket": assignment.ticket}
@@ -127,13 +127,13 @@ class LeaseFile:
         before = {**self.known}
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
-            self.known["updated"] = times.stamp(time.time())
+            self.known["updated"] = times.format_utc_timestamp(time.time())
             files.check_schema("lease/1", self.known)
             # The command must stay on one line to be copied.
-            text = yaml.safe_dump(files.plain(self.known), sort_keys=False, width=10_000)
+            text = yaml.safe_dump(files.to_plain_types(self.known), sort_keys=False, width=10_000)
             files.replace_text(self.path, f"---\n# {_HEAD}\n{text}")
 
 
-def read(path: str | Path | None) -> dict[str, Any]:
+def read_lease_file(path: str | Path | None) -> dict[str, Any]:
     """Read a lease file. Raises DataError if there is none."""
     return files.read_yaml(str(path))

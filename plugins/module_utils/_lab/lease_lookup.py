@@ -12,10 +12,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from . import quads_errors, times
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
-from .quads_records import Assignment, HostSchedule, Lease, LeasePart, check_lease_id, holder
+from .quads_records import CloudAssignment, HostSchedule, Lease, LeasePart, check_lease_id, earliest_active_schedule
 
 
-def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = "") -> list[Assignment]:
+def assignments_of_lease(
+    client: QuadsClient, lease_id: str, active: bool | None = None, owner: str = ""
+) -> list[CloudAssignment]:
     """Return the assignments of a lease, by number. ``active`` None: past ones too.
 
     The server searches the description for a text; the tag and its id are checked here.
@@ -30,7 +32,7 @@ def tagged(client: QuadsClient, lease_id: str, active: bool | None = None, owner
     )
 
 
-def all_tagged(client: QuadsClient, owner: str) -> list[Assignment]:
+def all_tagged(client: QuadsClient, owner: str) -> list[CloudAssignment]:
     """Return all active assignments of an owner that have a tag of ours."""
     query = [("owner", owner), ("is_self_schedule", "true"), ("active", "true")]
     assignments = client.assignments(*query, ("description__like", "%lease=%"))
@@ -40,22 +42,22 @@ def all_tagged(client: QuadsClient, owner: str) -> list[Assignment]:
     )
 
 
-def rows(client: QuadsClient, assignment: Assignment) -> list[HostSchedule]:
+def current_schedules_of_assignment(client: QuadsClient, assignment: CloudAssignment) -> list[HostSchedule]:
     """Return the current schedules of an assignment."""
     return [row for row in client.current(cloud=assignment.cloud) if row.assignment_id == assignment.id]
 
 
-def lost(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> list[str]:
+def hosts_lost_to_others(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> list[str]:
     """Return those of the hosts that an earlier schedule of another tenant has. ``ours``: our assignments."""
     taken = []
     for host in sorted(set(hosts)):
-        row = holder(client.current(host=host))
+        row = earliest_active_schedule(client.current(host=host))
         if row is None or row.assignment_id not in ours:
             taken.append(host)
     return taken
 
 
-def _learn_offset(client: QuadsClient, held: Iterable[tuple[Assignment, list[HostSchedule]]]) -> None:
+def _learn_offset(client: QuadsClient, held: Iterable[tuple[CloudAssignment, list[HostSchedule]]]) -> None:
     """Derive the server's offset from UTC from the request time of a lease and the start of its first schedules."""
     if client.ahead is None:
         starts = (
@@ -64,9 +66,9 @@ def _learn_offset(client: QuadsClient, held: Iterable[tuple[Assignment, list[Hos
         client.learn_offset(times.offset_since(starts))
 
 
-def read(
+def lease_from_assignments(
     client: QuadsClient,
-    assignments: list[Assignment],
+    assignments: list[CloudAssignment],
     lease_id: str = "",
     asked: Collection[str] | None = None,
     adopted: bool = False,
@@ -77,14 +79,17 @@ def read(
     asked: the requested hosts, None if unknown. Every user can add hosts to our cloud; such a host is listed in
     other_hosts and not counted. verify: look up the holder of each host.
     """
-    pairs = [(assignment, rows(client, assignment) if assignment.active else []) for assignment in assignments]
+    pairs = [
+        (assignment, current_schedules_of_assignment(client, assignment) if assignment.active else [])
+        for assignment in assignments
+    ]
     _learn_offset(client, pairs)
     parts, others = [], []
     for assignment, held in pairs:
         others += [row.host for row in held if asked is not None and row.host not in asked]
         parts.append(LeasePart(assignment, tuple(row for row in held if asked is None or row.host in asked)))
     ours = {assignment.id for assignment in assignments}
-    taken = lost(client, (host for part in parts for host in part.hosts), ours) if verify else []
+    taken = hosts_lost_to_others(client, (host for part in parts for host in part.hosts), ours) if verify else []
     return Lease(
         parts=tuple(parts),
         now=client.server_now(),
@@ -96,7 +101,7 @@ def read(
     )
 
 
-def finder(client: QuadsClient, selector: LeaseSelector) -> Callable[[], list[Assignment]]:
+def create_assignment_finder(client: QuadsClient, selector: LeaseSelector) -> Callable[[], list[CloudAssignment]]:
     """Return a function that returns the assignments of a lease, including ended ones.
 
     Assignments in a lease file are looked up by number, so that an ended one is found too.
@@ -114,12 +119,12 @@ def finder(client: QuadsClient, selector: LeaseSelector) -> Callable[[], list[As
     if not client.account.owner:
         raise InputError(f"lease {selector.lease_id}: set username, its owner")
     lease_id = check_lease_id(selector.lease_id)
-    return lambda: _newest(tagged(client, lease_id))
+    return lambda: _newest_assignment_per_part(assignments_of_lease(client, lease_id))
 
 
-def _newest(assignments: Iterable[Assignment]) -> list[Assignment]:
+def _newest_assignment_per_part(assignments: Iterable[CloudAssignment]) -> list[CloudAssignment]:
     """Return the active assignment of each part, else the last one: a part may have been acquired more than once."""
-    parts: dict[int, Assignment] = {}
+    parts: dict[int, CloudAssignment] = {}
     for assignment in assignments:
         number = assignment.tag.part if assignment.tag else 0
         if assignment.active or number not in parts or not parts[number].active:
@@ -130,31 +135,38 @@ def _newest(assignments: Iterable[Assignment]) -> list[Assignment]:
 def active_lease(client: QuadsClient, selector: LeaseSelector) -> Lease:
     """Return the active lease. Raises LeaseError if there is none."""
     client.remember_offset(selector.remembered.get("utc_offset"))
-    active = [assignment for assignment in finder(client, selector)() if assignment.active]
+    active = [assignment for assignment in create_assignment_finder(client, selector)() if assignment.active]
     if not active:
         raise quads_errors.LeaseLost(f"{selector}: none of its assignments is active")
     name = selector.lease_id or (active[0].tag.lease_id if active[0].tag else "")
-    return read(client, active, name, selector.asked_hosts, selector.adopted)
+    return lease_from_assignments(client, active, name, selector.asked_hosts, selector.adopted)
 
 
-def leases(client: QuadsClient, selector: LeaseSelector, owner: str = "", active: bool = True) -> list[Lease]:
+def find_selected_leases(
+    client: QuadsClient, selector: LeaseSelector, owner: str = "", active: bool = True
+) -> list[Lease]:
     """Return the leases that are selected, or all of an owner. active: only those that have not ended."""
     client.remember_offset(selector.remembered.get("utc_offset"))
-    assignments: Iterable[Assignment | None]
+    assignments: Iterable[CloudAssignment | None]
     if selector.lease_id:
         owner = owner or client.account.owner
         if not owner:
             raise InputError(f"lease {selector.lease_id}: set username or owner, its owner")
-        assignments = _newest(tagged(client, check_lease_id(selector.lease_id), owner=owner))
+        assignments = _newest_assignment_per_part(
+            assignments_of_lease(client, check_lease_id(selector.lease_id), owner=owner)
+        )
     elif selector.assignment_id:
         assignments = [client.assignment(selector.assignment_id)]
     elif selector.cloud:
         assignments = [client.active_in(selector.cloud)]
     else:
         assignments = client.assignments(("owner", owner), *([("active", "true")] if active else []))
-    groups: dict[str, list[Assignment]] = {}
+    groups: dict[str, list[CloudAssignment]] = {}
     for assignment in assignments:
         if assignment and (assignment.active or not active):
             name = assignment.tag.lease_id if assignment.tag else f"assignment {assignment.id}"
             groups.setdefault(name, []).append(assignment)
-    return [read(client, parts, parts[0].tag.lease_id if parts[0].tag else "") for parts in groups.values()]
+    return [
+        lease_from_assignments(client, parts, parts[0].tag.lease_id if parts[0].tag else "")
+        for parts in groups.values()
+    ]

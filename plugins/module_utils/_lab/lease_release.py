@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from . import lease_lookup, times
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
-from .quads_records import Assignment
+from .quads_records import CloudAssignment
 
 #: Seconds between two searches for an assignment that may still appear.
 LOOK_EVERY = 10.0
@@ -24,7 +24,7 @@ TRIES = 5
 Report = Callable[[str], None]
 
 
-def release(
+def terminate_lease_assignments(
     client: QuadsClient,
     lease_id: str,
     record: LeaseFile | None = None,
@@ -41,23 +41,23 @@ def release(
     done: list[int] = []
     reported = False
     while True:
-        every = lease_lookup.tagged(client, lease_id)
+        every = lease_lookup.assignments_of_lease(client, lease_id)
         active = [assignment for assignment in every if assignment.active]
         for assignment in active:
             report(f"terminating assignment {assignment.id} ({assignment.cloud}) of lease {lease_id}")
             client.terminate(assignment.id)
             done.append(assignment.id)
         if active:
-            _settled(client, lease_id, active)
+            _terminate_until_inactive(client, lease_id, active)
             continue
-        left = _may_come(client, every, record, settle, began)
+        left = _seconds_assignment_may_appear(client, every, record, settle, began)
         if left <= 0:
             break
         if not reported:
             reported = True
             report(
                 f"lease {lease_id}: a request for a cloud may still be under way at the server; "
-                f"looking for {times.about(left)} more"
+                f"looking for {times.format_approximate_duration(left)} more"
             )
         client.pause(min(LOOK_EVERY, left))
     if record:
@@ -65,8 +65,8 @@ def release(
     return sorted(set(done))
 
 
-def _may_come(
-    client: QuadsClient, every: list[Assignment], record: LeaseFile | None, settle: float, began: float
+def _seconds_assignment_may_appear(
+    client: QuadsClient, every: list[CloudAssignment], record: LeaseFile | None, settle: float, began: float
 ) -> float:
     """Return for how many seconds more an assignment of an unanswered request may appear."""
     if record and record.remembers:
@@ -86,13 +86,13 @@ def _part_and_time(pending: dict[str, Any]) -> tuple[int, float]:
     return pending["part"], pending["at"] // 60 * 60
 
 
-def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> None:
+def _terminate_until_inactive(client: QuadsClient, lease_id: str, ended: list[CloudAssignment]) -> None:
     """Terminate the assignments again until they are inactive and have no host. Raises WaitTimeout.
 
     A request for a host that was in flight when the assignment ended may have added the host afterwards.
     """
     for attempt in range(TRIES):
-        left = [assignment for assignment in ended if _holds(client, assignment)]
+        left = [assignment for assignment in ended if _is_assignment_still_held(client, assignment)]
         if not left:
             return
         if attempt:
@@ -103,9 +103,9 @@ def _settled(client: QuadsClient, lease_id: str, ended: list[Assignment]) -> Non
     raise WaitTimeout(f"lease {lease_id}: assignment {numbers} was terminated {TRIES} times and is still active")
 
 
-def _holds(client: QuadsClient, assignment: Assignment) -> bool:
+def _is_assignment_still_held(client: QuadsClient, assignment: CloudAssignment) -> bool:
     now = client.assignment(assignment.id)
-    return bool(now and (now.active or lease_lookup.rows(client, assignment)))
+    return bool(now and (now.active or lease_lookup.current_schedules_of_assignment(client, assignment)))
 
 
 def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, report: Report) -> list[int]:
@@ -121,7 +121,7 @@ def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool,
     if not dry:
         report(f"terminate assignment {number} ({assignment.cloud})")
         client.terminate(number)
-        _settled(client, assignment.tag.lease_id if assignment.tag else str(number), [assignment])
+        _terminate_until_inactive(client, assignment.tag.lease_id if assignment.tag else str(number), [assignment])
     return [number]
 
 
@@ -144,7 +144,7 @@ class ExpiredLease:
         }
 
 
-def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
+def assignments_older_than(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
     """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
     tagged = lease_lookup.all_tagged(client, client.account.owner)
     now = client.server_now()
@@ -156,12 +156,17 @@ def older(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> li
     return [lease for lease in leases if lease.age > seconds and lease.lease_id not in keep]
 
 
-def reap(client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, report: Report) -> list[ExpiredLease]:
+def terminate_old_leases(
+    client: QuadsClient, seconds: float, keep: tuple[str, ...], dry: bool, report: Report
+) -> list[ExpiredLease]:
     """Terminate leases older than ``seconds``, except ``keep``; return them. A failure does not stop the others."""
-    leases = older(client, seconds, keep)
+    leases = assignments_older_than(client, seconds, keep)
     errors: list[str] = []
     for lease in leases:
-        what = f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}), {times.about(lease.age)} old"
+        what = (
+            f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}),"
+            f" {times.format_approximate_duration(lease.age)} old"
+        )
         report(f"would terminate {what}" if dry else f"terminate {what}")
         try:
             release_assignment(client, lease.assignment_id, False, dry, lambda _text: None)

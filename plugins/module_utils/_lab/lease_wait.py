@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from . import lab_inventory, lease_lookup, quads_errors, times
 from .quads_client import QuadsClient
-from .quads_records import Assignment, Lease
+from .quads_records import CloudAssignment, Lease
 
 GOALS = ("provisioned", "validated", "inventory")
 
@@ -32,7 +32,7 @@ class MachineWait:
     """One wait. Times in seconds. ``find``: returns the lease's assignments, active or not."""
 
     client: QuadsClient
-    find: Callable[[], list[Assignment]]
+    find: Callable[[], list[CloudAssignment]]
     goal: str
     timeout: float
     interval: float
@@ -62,7 +62,8 @@ class MachineWait:
             pending = self._pending(lease, reached)
             if left <= 0:
                 raise WaitTimeout(
-                    f"lease {self.lease_id} is not {self._words(self.goal)} after {times.about(elapsed)}: {pending}. "
+                    f"lease {self.lease_id} is not {self._words(self.goal)} after"
+                    f" {times.format_approximate_duration(elapsed)}: {pending}. "
                     "A host that never finishes blocks the whole lease: ask the lab, or release it and exclude the host"
                 )
             self._lasts(lease, left + self.min_lifetime)
@@ -83,7 +84,7 @@ class MachineWait:
                 f"lease {self.lease_id}: assignment {', '.join(ended)} is no longer active: it was terminated or "
                 "has expired. Everything on its machines is lost"
             )
-        lease = lease_lookup.read(self.client, assignments, self.lease_id, self.asked, self.adopted)
+        lease = lease_lookup.lease_from_assignments(self.client, assignments, self.lease_id, self.asked, self.adopted)
         if not lease.hosts:
             raise quads_errors.LeaseLost(f"lease {self.lease_id} has no host: there is nothing to wait for")
         return lease
@@ -92,8 +93,10 @@ class MachineWait:
         left = lease.seconds_left
         if left is not None and left < needed:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.lease_id} ends in {times.about(left)}, but the wait and what follows may take "
-                f"{times.about(needed)} (timeout and min_lifetime). A lease can't be extended: release it and acquire "
+                f"lease {self.lease_id} ends in {times.format_approximate_duration(left)}, but the wait and"
+                " what follows may take "
+                f"{times.format_approximate_duration(needed)} (timeout and min_lifetime). A lease can't be"
+                " extended: release it and acquire "
                 "a new one, or allow less time"
             )
 
@@ -145,7 +148,7 @@ class MachineWait:
 
     def pending_hosts(self) -> list[str]:
         """Return the hosts that are not validated, for a module's result after a failure."""
-        lease = lease_lookup.read(
+        lease = lease_lookup.lease_from_assignments(
             self.client,
             [assignment for assignment in self.find() if assignment.active],
             self.lease_id,
@@ -159,10 +162,13 @@ class MachineWait:
     def _note(self, stage: str, elapsed: float) -> None:
         if stage not in [stage["stage"] for stage in self._stages]:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
-            self.report(f"{stage} after {times.about(elapsed)}")
+            self.report(f"{stage} after {times.format_approximate_duration(elapsed)}")
 
     def _report_change(self, text: str, elapsed: float) -> None:
         """Print what is waited for when it changes."""
         if text != self._reported:
             self._reported = text
-            self.report(f"{text} ({times.about(elapsed)} of {times.about(self.timeout)})")
+            self.report(
+                f"{text} ({times.format_approximate_duration(elapsed)} of"
+                f" {times.format_approximate_duration(self.timeout)})"
+            )

@@ -26,11 +26,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     HttpReply,
     HttpRequest,
     NoAnswer,
-    basic,
+    basic_authorization_header,
 )
 
 from . import quads_errors, times
-from .quads_records import Assignment, HostSchedule
+from .quads_records import CloudAssignment, HostSchedule
 
 API = "/api/v3"
 #: Statuses of refusals whose meaning this client decides. 429 is not one of them: the request is sent again.
@@ -151,7 +151,7 @@ class QuadsClient(HttpClient):
         reply = self._call("GET", f"{path}{f'?{urlencode(query)}' if query else ''}", f"GET {path}", authorization="")
         if reply.status == 200 or reply.status in known:
             return reply
-        raise _refusal(f"GET {path}", reply)
+        raise _error_from_refused_reply(f"GET {path}", reply)
 
     def _list(self, path: str, *query: tuple[str, str]) -> list[Any]:
         body = self.get(path, *query).body
@@ -163,7 +163,7 @@ class QuadsClient(HttpClient):
         """Get a token for user and password. Raises BadCredentials."""
         self._token = ""
         user = self.account
-        authorization = basic(user.username, user.password)
+        authorization = basic_authorization_header(user.username, user.password)
         reply = self._call("POST", "/login", "log in", b"", authorization=authorization, repeat="always")
         body = reply.body
         if reply.status != 200 or not isinstance(body, Mapping) or not body.get("auth_token"):
@@ -236,16 +236,20 @@ class QuadsClient(HttpClient):
         except NoAnswer as error:
             if not error.sent:
                 raise
-            raise quads_errors.Unsure(str(error)) from error
+            raise quads_errors.RequestOutcomeUnknown(str(error)) from error
         except quads_errors.QuadsRefused as error:
             if error.status < 500:
                 raise
             # 500 comes from the application, which has ended its work; others come from the web server in front of it.
-            raise quads_errors.Unsure(str(error), error.status, error.explanation, over=error.status == 500) from error
+            raise quads_errors.RequestOutcomeUnknown(
+                str(error), error.status, error.explanation, over=error.status == 500
+            ) from error
         if reply.status >= 300:
-            raise _refusal(what, reply)
+            raise _error_from_refused_reply(what, reply)
         if not isinstance(reply.body, Mapping) or "id" not in reply.body:
-            raise quads_errors.Unsure(f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation)
+            raise quads_errors.RequestOutcomeUnknown(
+                f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation
+            )
         return reply
 
     # Calls of a tenant
@@ -255,15 +259,15 @@ class QuadsClient(HttpClient):
         body: Mapping[str, Any],
         before: Callable[[], None] = lambda: None,
         unsent: Callable[[], None] = lambda: None,
-    ) -> Assignment:
+    ) -> CloudAssignment:
         """POST /assignments/self, once. ``before``: called right before; ``unsent``: called if it certainly failed."""
-        return Assignment.from_json(self._once("/assignments/self", body, "take a cloud", before, unsent).body)
+        return CloudAssignment.from_json(self._once("/assignments/self", body, "take a cloud", before, unsent).body)
 
     def schedule(self, cloud: str, host: str) -> HostSchedule:
         """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
         reply = self._once("/schedules", {"cloud": cloud, "hostname": host}, f"take {host}")
         row = HostSchedule.from_json(reply.body)
-        self.learn_offset(times.offset(row.start, reply.date))
+        self.learn_offset(times.server_utc_offset(row.start, reply.date))
         return row
 
     def terminate(self, number: int) -> bool:
@@ -273,7 +277,7 @@ class QuadsClient(HttpClient):
         if reply.status == 400 and "not found" in reply.explanation:
             return False
         if reply.status >= 300:
-            raise _refusal(what, reply)
+            raise _error_from_refused_reply(what, reply)
         return True
 
     def register(self, dry_run: bool = False) -> bool:
@@ -300,7 +304,7 @@ class QuadsClient(HttpClient):
                     error.explanation,
                 ) from error
             if reply.status >= 300:
-                raise _refusal(f"register {user.username}", reply) from error
+                raise _error_from_refused_reply(f"register {user.username}", reply) from error
         self.log_in()
         return True
 
@@ -314,19 +318,19 @@ class QuadsClient(HttpClient):
         """Return the names of free hosts; search.py makes the query."""
         return [str(name) for name in self._list("/available", *query)]
 
-    def assignments(self, *query: tuple[str, str]) -> list[Assignment]:
+    def assignments(self, *query: tuple[str, str]) -> list[CloudAssignment]:
         """Return assignments by owner, activity, description …"""
-        return [Assignment.from_json(document) for document in self._list("/assignments", *query)]
+        return [CloudAssignment.from_json(document) for document in self._list("/assignments", *query)]
 
-    def assignment(self, number: int) -> Assignment | None:
+    def assignment(self, number: int) -> CloudAssignment | None:
         """Return one assignment, None if the server has none of this number."""
         reply = self.get(f"/assignments/{number}", known=(400, 404))
-        return Assignment.from_json(reply.body) if reply.status == 200 else None
+        return CloudAssignment.from_json(reply.body) if reply.status == 200 else None
 
-    def active_in(self, cloud: str) -> Assignment | None:
+    def active_in(self, cloud: str) -> CloudAssignment | None:
         """Return the active assignment of a cloud."""
         reply = self.get(f"/assignments/active/{quote(cloud)}", known=(400, 404))
-        return Assignment.from_json(reply.body) if reply.status == 200 and reply.body else None
+        return CloudAssignment.from_json(reply.body) if reply.status == 200 and reply.body else None
 
     def current(self, **query: str) -> list[HostSchedule]:
         """Return the schedules that run now, of a ``host`` or a ``cloud``."""
@@ -369,7 +373,7 @@ class QuadsClient(HttpClient):
         return reply if reply.status == 200 else None
 
 
-def _refusal(what: str, reply: HttpReply) -> quads_errors.QuadsRefused:
+def _error_from_refused_reply(what: str, reply: HttpReply) -> quads_errors.QuadsRefused:
     told = reply.explanation
-    refused = quads_errors.meaning(reply.status, told)
+    refused = quads_errors.exception_type_for_answer(reply.status, told)
     return refused(f"{what}: the server returned {reply.status}: {told}", reply.status, told)

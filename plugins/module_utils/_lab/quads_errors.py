@@ -21,7 +21,7 @@ class QuadsRefused(SeatrialError):
         self.facts: dict[str, Any] = {}
 
 
-class Unsure(QuadsRefused):
+class RequestOutcomeUnknown(QuadsRefused):
     """No answer, or one that leaves the outcome of the request open. ``over``: the server has ended its work."""
 
     def __init__(self, message: str, status: int = 0, explanation: str = "", over: bool = False) -> None:
@@ -125,7 +125,7 @@ MEANING: tuple[tuple[int, str, type[QuadsRefused]], ...] = (
 )
 
 
-def meaning(status: int, explanation: str) -> type[QuadsRefused]:
+def exception_type_for_answer(status: int, explanation: str) -> type[QuadsRefused]:
     """Return the exception type for an answer."""
     for code, text, kind in MEANING:
         if code == status and text in explanation:

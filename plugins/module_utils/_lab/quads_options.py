@@ -48,7 +48,7 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def account(params: Mapping[str, Any], secret: bool) -> QuadsAccount:
+def account_from_params(params: Mapping[str, Any], secret: bool) -> QuadsAccount:
     """Return the account in the options. secret: credentials are required. Raises InputError."""
     base_url(params["api_url"])
     username = params.get("username") or ""
@@ -78,11 +78,11 @@ def account(params: Mapping[str, Any], secret: bool) -> QuadsAccount:
     )
 
 
-def client(
+def client_from_params(
     params: Mapping[str, Any], secret: bool = False, report: Callable[[str], None] = lambda _line: None
 ) -> QuadsClient:
     """Return a client for a module's options. secret: credentials are required."""
-    created = QuadsClient(account(params, secret), report=report)
+    created = QuadsClient(account_from_params(params, secret), report=report)
     if params.get("utc_offset") is not None:
         created.ahead = params["utc_offset"] * 60.0
     return created
@@ -115,7 +115,7 @@ class LeaseSelector:
     def from_params(cls, params: Mapping[str, Any]) -> LeaseSelector:
         """Read the options of the doc fragment _quads.which. Raises DataError for an unreadable lease file."""
         path = params.get("lease_file")
-        remembered = lease_file.read(path) if path and Path(path).exists() else {}
+        remembered = lease_file.read_lease_file(path) if path and Path(path).exists() else {}
         return cls(
             str(params.get("lease_id") or ""),
             int(params.get("assignment_id") or 0),
@@ -190,7 +190,7 @@ class LeaseSpec:
     def from_params(cls, params: Mapping[str, Any]) -> LeaseSpec:
         """Check the options of module quads_lease. Raises InputError."""
         hosts = tuple(dict.fromkeys(params.get("hosts") or ()))
-        preferences = host_search.preferences(
+        preferences = host_search.conditions_by_preference(
             params.get("model") or (), params.get("filters") or {}, params.get("prefer") or ()
         )
         spec = cls(
@@ -207,7 +207,7 @@ class LeaseSpec:
             wipe=bool(params.get("wipe", True)),
             cc_users=tuple(params.get("cc_users") or ()),
             ticket=str(params.get("ticket") or ""),
-            min_lifetime=times.duration(params.get("min_lifetime") or 0, "min_lifetime"),
+            min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "min_lifetime"),
             max_hosts=int(params.get("max_hosts") or 10),
             split=bool(params.get("split", False)),
             rollback=bool(params.get("rollback", True)),

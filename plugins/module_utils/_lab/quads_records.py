@@ -67,7 +67,7 @@ def check_lease_id(lease_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Assignment:
+class CloudAssignment:
     """The assignment of a cloud to an owner."""
 
     id: int
@@ -94,7 +94,7 @@ class Assignment:
         return int(self.vlan["vlan_id"]) if self.vlan else None
 
     @classmethod
-    def from_json(cls, view: Mapping[str, Any]) -> Assignment:
+    def from_json(cls, view: Mapping[str, Any]) -> CloudAssignment:
         """Read the server's JSON."""
         return cls(
             id=int(view["id"]),
@@ -141,7 +141,7 @@ class HostSchedule:
         )
 
 
-def holder(rows: Iterable[HostSchedule]) -> HostSchedule | None:
+def earliest_active_schedule(rows: Iterable[HostSchedule]) -> HostSchedule | None:
     """Return the schedule that a host belongs to: of several current ones the first that was created.
 
     The server checks first and inserts later, so two tenants may both get a positive answer. All readers of the
@@ -154,7 +154,7 @@ def holder(rows: Iterable[HostSchedule]) -> HostSchedule | None:
 class LeasePart:
     """One assignment of a lease with our schedules, without those that other tenants requested."""
 
-    assignment: Assignment
+    assignment: CloudAssignment
     rows: tuple[HostSchedule, ...] = ()
 
     @property
@@ -193,7 +193,7 @@ class Lease:
     @property
     def expires(self) -> float | None:
         """End of the first of our schedules: epoch seconds, UTC. None without a schedule."""
-        ends = [times.moment(row.end, self.ahead or 0.0) for row in self.rows]
+        ends = [times.parse_server_time(row.end, self.ahead or 0.0) for row in self.rows]
         return min(ends, default=None)
 
     @property
@@ -204,7 +204,7 @@ class Lease:
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it; assignment and cloud are those of the first part."""
         first = self.parts[0].assignment
-        starts = [times.moment(row.start, self.ahead or 0.0) for row in self.rows]
+        starts = [times.parse_server_time(row.start, self.ahead or 0.0) for row in self.rows]
         left = self.seconds_left
         return {
             "lease_id": self.lease_id,
@@ -219,8 +219,8 @@ class Lease:
             "lost_hosts": list(self.lost_hosts),
             "other_hosts": list(self.other_hosts),
             "schedule_ids": sorted(row.id for row in self.rows),
-            "starts_at": times.stamp(min(starts)) if starts else None,
-            "expires_at": times.stamp(self.expires) if self.expires is not None else None,
+            "starts_at": times.format_utc_timestamp(min(starts)) if starts else None,
+            "expires_at": times.format_utc_timestamp(self.expires) if self.expires is not None else None,
             "seconds_left": int(left) if left is not None else None,
             "utc_offset_known": self.ahead is not None,
             "vlan": first.vlan,

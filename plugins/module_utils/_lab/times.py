@@ -26,7 +26,7 @@ WEST, EAST = -12 * 3600.0, 14 * 3600.0
 SLACK = 60.0
 
 
-def duration(text: str | float, name: str) -> float:
+def parse_duration(text: str | float, name: str) -> float:
     """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
     if not match:
@@ -35,7 +35,7 @@ def duration(text: str | float, name: str) -> float:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
-def offset(written: str, date: float | None) -> float | None:
+def server_utc_offset(written: str, date: float | None) -> float | None:
     """Return the server's offset (s) from UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
     moment = http_date(written)
     return None if moment is None or date is None else round((moment - date) / QUARTER) * QUARTER
@@ -52,23 +52,23 @@ def offset_since(starts: Iterable[tuple[str, float]]) -> float | None:
     return rounded if rounded is not None and WEST <= rounded <= EAST else None
 
 
-def moment(written: str, ahead: float) -> float:
+def parse_server_time(written: str, ahead: float) -> float:
     """Return a time of the server as epoch seconds, UTC; 0.0 if it is not a time."""
     seconds = http_date(written)
     return 0.0 if seconds is None else seconds - ahead
 
 
-def stamp(when: float) -> str:
+def format_utc_timestamp(when: float) -> str:
     """Return epoch seconds as UTC text, whole seconds: 2026-11-21T04:41:18Z."""
     return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def local(when: float, ahead: float) -> str:
+def format_server_local_time(when: float, ahead: float) -> str:
     """Return a time (epoch, UTC) in the format of GET /available: YYYY-MM-DDTHH:MM, the server's local time."""
     return datetime.fromtimestamp(when + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M")
 
 
-def about(seconds: float) -> str:
+def format_approximate_duration(seconds: float) -> str:
     """Return a duration for people: 3 d 4 h, 2 h 5 min, 45 s."""
     whole = int(max(seconds, 0))
     days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60

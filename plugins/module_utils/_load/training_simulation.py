@@ -43,12 +43,14 @@ class SimulatedTraining:
     figures: dict[str, float]
 
 
-def speedup(accelerators: int) -> float:
+def multi_accelerator_speedup(accelerators: int) -> float:
     """Return the speedup of ``accelerators`` over one."""
     return accelerators / (1 + SERIAL_SHARE * (accelerators - 1))
 
 
-def simulate(run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping[str, Any]) -> SimulatedTraining:
+def simulate_training_job(
+    run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping[str, Any]
+) -> SimulatedTraining:
     """Simulate one job. Raises InputError for an impossible setting.
 
     run_seconds: of one accelerator. gpus: of each pod.
@@ -56,18 +58,18 @@ def simulate(run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping
     if run_seconds <= 0 or pods < 1 or gpus < 0:
         raise InputError(f"a training of {run_seconds:g} s on {pods} pods with {gpus} GPUs each cannot be simulated")
     accelerators = pods * max(gpus, 1)
-    lasts = run_seconds / speedup(accelerators)
+    lasts = run_seconds / multi_accelerator_speedup(accelerators)
     runtime = lasts * TRAINING_SHARE
     samples = run_seconds * SAMPLES_PER_SECOND[gpus > 0]
-    batch = _positive(hyper_parameters, "per_device_train_batch_size") * _positive(
+    batch = _parse_positive_number(hyper_parameters, "per_device_train_batch_size") * _parse_positive_number(
         hyper_parameters, "gradient_accumulation_steps"
     )
     steps = max(samples / (batch * accelerators), 1.0)
-    length = _positive(hyper_parameters, "max_seq_length", 512)
+    length = _parse_positive_number(hyper_parameters, "max_seq_length", 512)
     memory = {}
     if gpus > 0:
         memory["train_mem_gpu_alloc_delta"] = MODEL_BYTES
-        tokens = _positive(hyper_parameters, "per_device_train_batch_size") * length
+        tokens = _parse_positive_number(hyper_parameters, "per_device_train_batch_size") * length
         memory["train_mem_gpu_peaked_delta"] = tokens * BYTES_PER_TOKEN
     return SimulatedTraining(
         round(lasts, 3),
@@ -77,13 +79,13 @@ def simulate(run_seconds: float, pods: int, gpus: int, hyper_parameters: Mapping
             "train_steps_per_second": round(steps / runtime, 3),
             "train_tokens_per_second": round(samples * length / runtime, 1),
             "train_loss": round(2.0 / steps**0.1, 4),
-            "epoch": float(_positive(hyper_parameters, "num_train_epochs")),
+            "epoch": float(_parse_positive_number(hyper_parameters, "num_train_epochs")),
             **memory,
         },
     )
 
 
-def _positive(values: Mapping[str, Any], name: str, default: float = 1.0) -> float:
+def _parse_positive_number(values: Mapping[str, Any], name: str, default: float = 1.0) -> float:
     value = values.get(name)
     if value in (None, ""):
         return default
@@ -96,7 +98,7 @@ def _positive(values: Mapping[str, Any], name: str, default: float = 1.0) -> flo
     return number
 
 
-def lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus: int) -> list[str]:
+def training_log_lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus: int) -> list[str]:
     """Return the lines of the log."""
     epochs = training.figures["epoch"]
     shares = [tenth / 10 for tenth in range(1, 11)]
@@ -104,28 +106,29 @@ def lines(training: SimulatedTraining, model: str, dataset: str, pods: int, gpus
     figures = ", ".join(f"'{name}': {value}" for name, value in training.figures.items())
     return [
         FIRST_LINE,
-        f"fine-tuning of {model} on {dataset}: {_many(pods, 'pod')} with {_many(gpus, 'GPU')} each",
+        f"fine-tuning of {model} on {dataset}: {_pluralized_count(pods, 'pod')} with"
+        f" {_pluralized_count(gpus, 'GPU')} each",
         *(f"{{'loss': {loss:.4f}, 'epoch': {epochs * share:g}}}" for share, loss in losses),
         f"{{{figures}}}",
         "training finished",
     ]
 
 
-def _many(number: int, word: str) -> str:
+def _pluralized_count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def in_cri_format(texts: list[str]) -> str:
+def format_cri_log_lines(texts: list[str]) -> str:
     """Return lines in the Kubernetes CRI logging format, which KWOK serves."""
     return "".join(f"2026-01-01T00:00:00.{number:09d}Z stdout F {text}\n" for number, text in enumerate(texts, 1))
 
 
-def write(path: str | Path, texts: list[str]) -> bool:
+def write_log_file(path: str | Path, texts: list[str]) -> bool:
     """Write the log; return whether it changed. Raises InputError if its folder does not exist."""
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"{target}: folder {target.parent} does not exist; is the rehearsal cluster running?")
-    content = in_cri_format(texts)
+    content = format_cri_log_lines(texts)
     if target.exists() and target.read_text(encoding="utf-8") == content:
         return False
     # In place instead of by a rename, because a reader may have the file open.

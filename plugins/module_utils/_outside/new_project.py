@@ -100,7 +100,7 @@ class NewProject:
         return re.sub("|".join(words), lambda match: words[match[0]], text)
 
 
-def write(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, Any]:
+def write_project_files(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, Any]:
     """Write the project; return changed, its files and the folder of its collection. skeletons: their folder.
 
     Raises InputError naming a file that exists with other content, before anything is written.
@@ -116,7 +116,7 @@ def write(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, 
         for path in missing:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             _files.replace_text(root / path, files[path])
-    links = [_link(project, dry)] if project.in_clone else []
+    links = [_link_presets_to_playbooks(project, dry)] if project.in_clone else []
     new = {*missing, *(link for link, made in links if made)}
     names = sorted([*files, *(link for link, _made in links)])
     return {
@@ -130,7 +130,7 @@ def write(project: NewProject, skeletons: Path, dry: bool = False) -> dict[str, 
     }
 
 
-def _link(project: NewProject, dry: bool) -> tuple[Path, bool]:
+def _link_presets_to_playbooks(project: NewProject, dry: bool) -> tuple[Path, bool]:
     """Link the presets beside the playbooks, where they are found from any directory; return whether it was missing."""
     name = f"{project.name}_presets.yml"
     link = Path("playbooks") / PRESETS / name

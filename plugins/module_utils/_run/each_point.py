@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from . import run_reader, timeline_table
 from .run_reader import NOT_BEGUN, Point, Run
-from .timeline_table import Table
+from .timeline_table import TimelineTable
 
 Result = dict[str, Any]
 
@@ -29,9 +29,9 @@ def each_point(
     rows: list[Result] = []
     changed = False
     for point in run_reader.points_with_numbers(run, numbers):
-        if _nothing(point):
+        if _is_unstarted_point(point):
             continue
-        before = [digest_of(point.folder / name) for name in written]
+        before = [sha256_of_file(point.folder / name) for name in written]
         try:
             with without_gc():
                 rows.append(action(point, warnings))
@@ -40,13 +40,13 @@ def each_point(
             warnings.append(f"point {point.number}: no {written[0]}: {text}")
             for name in written:
                 (point.folder / name).unlink(missing_ok=True)
-        changed = changed or before != [digest_of(point.folder / name) for name in written]
+        changed = changed or before != [sha256_of_file(point.folder / name) for name in written]
     if not run.points:
         warnings.append(f"{run.top} has no test point")
     return {"changed": changed, "points": rows, "warnings": warnings}
 
 
-def _nothing(point: Point) -> bool:
+def _is_unstarted_point(point: Point) -> bool:
     """Return whether a point has no data because it was not begun. The verdict states whether it should have been."""
     return point.status in NOT_BEGUN
 
@@ -64,21 +64,21 @@ def without_gc() -> Iterator[None]:
         gc.enable()
 
 
-def digest_of(path: Path) -> str | None:
+def sha256_of_file(path: Path) -> str | None:
     """Return the SHA-256 of a file, None for a missing one."""
     return files.sha256_of(path) if path.exists() else None
 
 
-def tables_of(run: Run, warnings: list[str]) -> dict[str, Table | None]:
+def read_timelines_by_point(run: Run, warnings: list[str]) -> dict[str, TimelineTable | None]:
     """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
-    tables: dict[str, Table | None] = {}
+    tables: dict[str, TimelineTable | None] = {}
     for point in run.points:
-        if _nothing(point):
+        if _is_unstarted_point(point):
             tables[point.number] = None
             continue
         try:
             with without_gc():
-                tables[point.number] = timeline_table.read(point.folder / "timeline.jsonl")
+                tables[point.number] = timeline_table.read_timeline_jsonl(point.folder / "timeline.jsonl")
         except DataError as error:
             tables[point.number] = None
             warnings.append(f"point {point.number}: {error}")

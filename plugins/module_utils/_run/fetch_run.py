@@ -63,7 +63,7 @@ class FetchedRun:
     migrated: list[str]
 
 
-def fetch(
+def fetch_run_directory(
     source: str,
     parent: Path,
     download: Callable[[str, Path], None] | None = None,
@@ -77,13 +77,13 @@ def fetch(
     """
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".source-", dir=parent) as scratch:
-        path = _there(source, Path(scratch), download, authority)
-        name = name_of(source, path)
-        target = _free(parent, f"{name}{suffix}")
+        path = _obtain_local_run_folder(source, Path(scratch), download, authority)
+        name = run_name_without_suffixes(source, path)
+        target = _unused_directory_path(parent, f"{name}{suffix}")
         half = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
         try:
-            _take(path, half)
-            done = schema_migration.migrate(half)
+            _copy_result_input_files(path, half)
+            done = schema_migration.migrate_run_files(half)
             half.chmod(0o755)
             os.rename(half, target)
         except BaseException:
@@ -92,7 +92,7 @@ def fetch(
     return FetchedRun(target, source, done)
 
 
-def with_timelines(source: str) -> FetchedRun | None:
+def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     """Return a directory unchanged if all of its points have timelines, None otherwise."""
     path = Path(source).expanduser()
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
@@ -100,7 +100,7 @@ def with_timelines(source: str) -> FetchedRun | None:
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
-def name_of(source: str, path: Path) -> str:
+def run_name_without_suffixes(source: str, path: Path) -> str:
     """Return the name of the run directory without archive suffixes."""
     name = path.name if Path(source).is_dir() or not path.name.startswith(".") else ""
     if source.startswith("s3://") or name in ("", "unpacked"):
@@ -110,7 +110,7 @@ def name_of(source: str, path: Path) -> str:
     return name.removesuffix("-replot") or "run"
 
 
-def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
+def _obtain_local_run_folder(source: str, scratch: Path, download: Any, authority: str) -> Path:
     """Return the local folder of the run. Raises InputError naming what was found instead."""
     scheme = urlsplit(source).scheme
     if scheme == "s3":
@@ -121,15 +121,17 @@ def _there(source: str, scratch: Path, download: Any, authority: str) -> Path:
         download(source, folder)
         only = [path for path in folder.iterdir() if path.name.endswith(ARCHIVES)]
         if only and not is_run(folder):
-            return run_in(unpacked(only[0], scratch / "inside"), source)
-        return run_in(folder, source)
+            return find_run_directory(unpack_archive(only[0], scratch / "inside"), source)
+        return find_run_directory(folder, source)
     if scheme in ("http", "https"):
-        return run_in(unpacked(_downloaded(source, scratch, authority), scratch / "unpacked"), source)
+        return find_run_directory(
+            unpack_archive(_download_archive(source, scratch, authority), scratch / "unpacked"), source
+        )
     path = Path(source).expanduser()
     if path.is_dir():
-        return run_in(path, source)
+        return find_run_directory(path, source)
     if path.is_file():
-        return run_in(unpacked(path, scratch / "unpacked"), source)
+        return find_run_directory(unpack_archive(path, scratch / "unpacked"), source)
     raise InputError(f"source {source}: no such file or directory")
 
 
@@ -138,7 +140,7 @@ def is_run(folder: Path) -> bool:
     return (folder / "run.yml").is_file() or (folder / "points").is_dir() or has_foreign_files(folder)
 
 
-def run_in(folder: Path, source: str) -> Path:
+def find_run_directory(folder: Path, source: str) -> Path:
     """Return ``folder`` if it is a run directory, else the only one below it. Raises InputError."""
     inner = folder
     for _depth in range(4):
@@ -157,7 +159,7 @@ def run_in(folder: Path, source: str) -> Path:
     )
 
 
-def unpacked(archive: Path, folder: Path) -> Path:
+def unpack_archive(archive: Path, folder: Path) -> Path:
     """Unpack an archive; members outside of ``folder``, links and devices are refused. Raises DataError."""
     folder.mkdir()
     try:
@@ -181,7 +183,7 @@ def _check_size(archive: Path, sizes: Iterable[int]) -> None:
         raise DataError(f"{archive.name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
 
 
-def _downloaded(url: str, scratch: Path, authority: str) -> Path:
+def _download_archive(url: str, scratch: Path, authority: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme == "http":
         raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
@@ -191,14 +193,14 @@ def _downloaded(url: str, scratch: Path, authority: str) -> Path:
     return target
 
 
-def _free(parent: Path, name: str) -> Path:
+def _unused_directory_path(parent: Path, name: str) -> Path:
     number = 1
     while (target := parent / (name if number == 1 else f"{name}-{number}")).exists():
         number += 1
     return target
 
 
-def _take(source: Path, target: Path) -> None:
+def _copy_result_input_files(source: Path, target: Path) -> None:
     """Copy the input files of the results."""
     for name in TOP:
         if (source / name).is_file():

@@ -114,7 +114,7 @@ class PointInputs:
         return key, clock_shift(session["anchor"], clock.anchor)
 
 
-def users_of(folder: Path, notes: list[str]) -> dict[str, Any]:
+def read_pod_users(folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return users.json of the users in pods of the point in ``folder``; empty for other projects."""
     path = folder / "users" / "users.json"
     try:
@@ -124,7 +124,7 @@ def users_of(folder: Path, notes: list[str]) -> dict[str, Any]:
         return {}
 
 
-def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:
+def read_json_lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSON-lines file. events: only events (True), all but events (False), all (None).
 
     A truncated last line is ignored. Damaged lines in the middle are skipped and counted in ``notes``.
@@ -133,7 +133,7 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
-    decode = needed_fields.decoder(None)
+    decode = needed_fields.create_document_decoder(None)
     with open(path, "rb") as stream:
         for raw in stream:
             if events is not None and (_EVENT in raw) is not events:
@@ -151,13 +151,13 @@ def lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[
             else:
                 damaged += 1
     if damaged:
-        notes.append(f"{formats.count(damaged, 'damaged line')} of {path.name} left out")
+        notes.append(f"{formats.format_count(damaged, 'damaged line')} of {path.name} left out")
 
 
-def read(folder: Path) -> PointInputs:
+def read_point_inputs(folder: Path) -> PointInputs:
     """Read the plan, the ledger, and the observations except the events."""
     inputs = PointInputs(folder)
-    for record in lines(folder / "plan.jsonl", inputs.notes):
+    for record in read_json_lines(folder / "plan.jsonl", inputs.notes):
         if record.get("type") == "header":
             inputs.plan = record
         elif record.get("type") == "workload":
@@ -165,7 +165,7 @@ def read(folder: Path) -> PointInputs:
             inputs.planned.append(WorkloadRow(record["index"], name, "", template, record["offset"]))
     count = inputs.plan.get("count")
     if count is not None and count != len(inputs.planned):
-        announced = formats.count(count, "workload")
+        announced = formats.format_count(count, "workload")
         inputs.notes.append(f"plan.jsonl announces {announced} but contains {len(inputs.planned):,}")
     _read_ledger(inputs)
     absent, inputs.notes = inputs.notes, []
@@ -177,13 +177,13 @@ def read(folder: Path) -> PointInputs:
 
 def _read_ledger(inputs: PointInputs) -> None:
     names = {row.index: row.name for row in inputs.planned}
-    related = _related(inputs)
+    related = _kinds_created_with_workload(inputs)
     asked: dict[int, float | None] = {}  # when a stop was first requested, None if that may not be recorded
     freed: dict[int, float | None] = {}  # the same of a release
     key = ONE
     began: set[int | None] = set()  # clients of which a session was read
     resumed = False
-    for record in lines(inputs.folder / "ledger.jsonl", inputs.notes):
+    for record in read_json_lines(inputs.folder / "ledger.jsonl", inputs.notes):
         kind = record.get("type")
         if kind == "attempt":
             index, planned = record["index"], names.get(record["index"], record["name"])
@@ -195,7 +195,7 @@ def _read_ledger(inputs: PointInputs) -> None:
             sent = inputs.sent.get(index)
             if sent is None:
                 sent = inputs.sent[index] = SentWorkload()
-            _attempt(sent, record, own, planned, write, key)
+            _add_send_attempt(sent, record, own, planned, write, key)
         elif kind == "stop":
             # Who finds no object when first asking was not the first to ask.
             unknown = resumed or record["status"] == 404
@@ -203,7 +203,7 @@ def _read_ledger(inputs: PointInputs) -> None:
             if record["status"] in (200, 202, 404):
                 inputs.stops[record["index"]] = (first, record["answered"], key)
         elif kind == "release":
-            _release(inputs, record, freed, key, resumed)
+            _add_release_attempt(inputs, record, freed, key, resumed)
         elif kind == "start" and inputs.clocks[key].started is None:
             inputs.clocks[key].started = record["at"]
         elif kind == "session":
@@ -215,7 +215,7 @@ def _read_ledger(inputs: PointInputs) -> None:
             inputs.lost.append(record)
 
 
-def _release(
+def _add_release_attempt(
     inputs: PointInputs, record: dict[str, Any], asked: dict[int, float | None], clock: str, resumed: bool
 ) -> None:
     """Add one attempt to release workloads. resumed: whether an earlier session may have sent the same."""
@@ -227,14 +227,14 @@ def _release(
             inputs.clocks[clock].writes.append(written)
 
 
-def _related(inputs: PointInputs) -> set[str]:
+def _kinds_created_with_workload(inputs: PointInputs) -> set[str]:
     """Return the kinds of objects created with a workload, such as a ConfigMap of the same name."""
     templates = inputs.plan.get("templates", [])
     related = {kind for template in templates for kind in template.get("related", [])}
     return related - {template.get("kind") for template in templates}
 
 
-def _attempt(
+def _add_send_attempt(
     sent: SentWorkload,
     record: dict[str, Any],
     own: bool,
@@ -262,7 +262,7 @@ def _attempt(
 
 def _read_observations(inputs: PointInputs) -> None:
     key, offset = ONE, 0.0
-    for record in lines(inputs.folder / "observations.jsonl", inputs.notes, events=False):
+    for record in read_json_lines(inputs.folder / "observations.jsonl", inputs.notes, events=False):
         kind = record.get("type")
         if kind == "session":
             key, offset = inputs.clock_of(record)
@@ -301,21 +301,21 @@ def clock_shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
     return (to["wall"] - to["monotonic"]) - (anchor["wall"] - anchor["monotonic"])
 
 
-def events(inputs: PointInputs) -> Iterator[tuple[float, str, dict[str, Any]]]:
+def read_events(inputs: PointInputs) -> Iterator[tuple[float, str, dict[str, Any]]]:
     """Yield (receive time, its clock, event) in the order of the file."""
     path = inputs.folder / "observations.jsonl"
     if not path.exists():
         return
     key, offset = ONE, 0.0
     damaged: list[str] = []
-    for record in lines(path, damaged, events=None):
+    for record in read_json_lines(path, damaged, events=None):
         if record["type"] == "event":
             yield record["received"] + offset, key, record
         elif record["type"] == "session":
             key, offset = inputs.clock_of(record)
 
 
-def rows(inputs: PointInputs) -> list[WorkloadRow]:
+def planned_workloads_with_kind(inputs: PointInputs) -> list[WorkloadRow]:
     """Return each planned workload with its kind; without a plan, each in the ledger.
 
     Of a load that others submitted: each workload that was seen, with its uid.

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 
-from .point_reader import lines
+from .point_reader import read_json_lines
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 #: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
@@ -144,7 +144,7 @@ class Run:
         if _RUN_ID.fullmatch(str(self.record.get("id") or "")):
             return str(self.record["id"])
         for point in self.points:
-            for header in islice(lines(point.folder / "plan.jsonl", []), 1):
+            for header in islice(read_json_lines(point.folder / "plan.jsonl", []), 1):
                 if _RUN_ID.fullmatch(str(header.get("run") or "")):
                     return str(header["run"])
         named = _AT_END.search(self.top.name)
@@ -166,29 +166,29 @@ class Run:
         return bool(self.clusters.get("sutest", {}).get("simulated"))
 
 
-def read(top: Path) -> Run:
+def read_run_directory(top: Path) -> Run:
     """Read a run directory. Raises InputError if the directory does not exist; nothing else is an error."""
     if not top.is_dir():
         raise InputError(f"run directory {top} does not exist")
     run = Run(top)
-    run.record = _document(run, top / "run.yml")
-    clusters = _document(run, top / "cluster.yml", needed=False).get("clusters")
+    run.record = _read_run_document(run, top / "run.yml")
+    clusters = _read_run_document(run, top / "cluster.yml", needed=False).get("clusters")
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
-    run.provenance = _document(run, top / "provenance.yml").get("settings") or {}
-    run.settings = _document(run, top / "settings.yml", needed=False)
-    run.schedule = list(lines(top / "schedule.jsonl", []))
-    run.bisection = _document(run, top / "bisection.json", needed=False)
+    run.provenance = _read_run_document(run, top / "provenance.yml").get("settings") or {}
+    run.settings = _read_run_document(run, top / "settings.yml", needed=False)
+    run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
+    run.bisection = _read_run_document(run, top / "bisection.json", needed=False)
     failures = top / "FAILURES"
     run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
-        point = Point(folder.name, folder, _document(run, folder / "point.yml"))
-        point.all_settings = _document(run, folder / "settings.yml", needed=False) or None
-        point.ran = _document(run, folder / "ran.json", needed=False)
+        point = Point(folder.name, folder, _read_run_document(run, folder / "point.yml"))
+        point.all_settings = _read_run_document(run, folder / "settings.yml", needed=False) or None
+        point.ran = _read_run_document(run, folder / "ran.json", needed=False)
         if (folder / "kpis.json").exists():
-            document = _document(run, folder / "kpis.json")
+            document = _read_run_document(run, folder / "kpis.json")
             point.kpis = document.get("kpis")
             point.labels = None if document.get("schema") == "kpis/1" else document.get("labels")
-        point.attribution = _document(run, folder / "attribution.json", needed=False)
+        point.attribution = _read_run_document(run, folder / "attribution.json", needed=False)
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
     return run
@@ -200,7 +200,7 @@ def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> d
     return (words[-1] if words else None) or {}
 
 
-def _document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
+def _read_run_document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
     where = path.relative_to(run.top)
     if not path.exists():
         if needed:
@@ -250,7 +250,9 @@ def counted_attempts(attempts: Iterable[One]) -> list[One]:
     """
     attempt_by_point: dict[str, One] = {}
     for attempt in sorted(attempts, key=lambda candidate: attempt_order(candidate.of, candidate.attempt)):
-        if attempt.of not in attempt_by_point or _rank(attempt) >= max(_rank(attempt_by_point[attempt.of]), 1):
+        if attempt.of not in attempt_by_point or _attempt_status_rank(attempt) >= max(
+            _attempt_status_rank(attempt_by_point[attempt.of]), 1
+        ):
             attempt_by_point[attempt.of] = attempt
     return list(attempt_by_point.values())
 
@@ -267,7 +269,7 @@ def counted_points(run: Run) -> Run:
     return replace(run, points=kept)
 
 
-def _rank(attempt: AttemptAtPoint) -> int:
+def _attempt_status_rank(attempt: AttemptAtPoint) -> int:
     return 2 if attempt.status == "passed" else 0 if attempt.status in NOT_BEGUN else 1
 
 

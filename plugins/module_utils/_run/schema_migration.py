@@ -36,7 +36,7 @@ LINES = {
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _same(document: dict[str, Any]) -> dict[str, Any]:
+def _keep_document_unchanged(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
@@ -53,19 +53,19 @@ def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
 #: (schema, version) -> function that converts a document or line to the next version. kpis/1 has none: its labels are
 #: those of the run and of the point, see _results/kpi/labels.py.
 MIGRATIONS: dict[tuple[str, int], Change] = {
-    ("cluster", 1): _same,
-    ("comparison", 1): _same,
+    ("cluster", 1): _keep_document_unchanged,
+    ("comparison", 1): _keep_document_unchanged,
     ("point", 1): lambda document: {**document, "attempt": 1},
     ("verdict", 1): _verdict_2,
 }
 
 
-def current(name: str) -> int:
+def current_schema_version(name: str) -> int:
     """Return the version of a schema that this collection reads and writes."""
     return max(int(schema.partition("/")[2]) for schema in schemas.SCHEMAS if schema.partition("/")[0] == name)
 
 
-def migrate(top: Path) -> list[str]:
+def migrate_run_files(top: Path) -> list[str]:
     """Migrate the files of a run directory in place; return one sentence per migrated file.
 
     Raises DataError for a file of a newer or unknown version. Unreadable files are skipped, since a run may have been
@@ -74,14 +74,14 @@ def migrate(top: Path) -> list[str]:
     done = []
     for pattern, name in DOCUMENTS.items():
         for path in sorted(top.glob(pattern)):
-            done += _document(path, name)
+            done += _migrate_document_file(path, name)
     for pattern, name in LINES.items():
         for path in sorted(top.glob(pattern)):
-            done += _lines(path, name)
+            done += _migrate_json_lines_file(path, name)
     return done
 
 
-def upgraded(path: Path, name: str) -> dict[str, Any]:
+def read_document_migrated(path: Path, name: str) -> dict[str, Any]:
     """Return a JSON document in the current version of schema ``name``; the file stays as it is.
 
     A document without a schema is returned unchanged. Raises DataError for an unreadable file and, as migrate() does,
@@ -92,46 +92,51 @@ def upgraded(path: Path, name: str) -> dict[str, Any]:
         raise DataError(f"{path}: not a JSON object")
     if "schema" not in document:
         return document
-    version = version_of(path, name, str(document["schema"]))
-    for change in _chain(path, name, version):
+    version = parse_schema_version(path, name, str(document["schema"]))
+    for change in _migration_steps(path, name, version):
         document = change(document)
-    return {**document, "schema": f"{name}/{current(name)}"}
+    return {**document, "schema": f"{name}/{current_schema_version(name)}"}
 
 
-def _document(path: Path, name: str) -> list[str]:
+def _migrate_document_file(path: Path, name: str) -> list[str]:
     try:
         document = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
     except (DataError, OSError, UnicodeDecodeError):
         return []
     if not isinstance(document, dict) or "schema" not in document:
         return []
-    version = version_of(path, name, str(document["schema"]))
-    if version == current(name):
+    version = parse_schema_version(path, name, str(document["schema"]))
+    if version == current_schema_version(name):
         return []
-    for change in _chain(path, name, version):
+    for change in _migration_steps(path, name, version):
         document = change(document)
     write = files.write_json if path.suffix == ".json" else files.write_yaml
-    write(path, {**document, "schema": f"{name}/{current(name)}"}, f"{name}/{current(name)}")
-    return [f"{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
+    write(
+        path, {**document, "schema": f"{name}/{current_schema_version(name)}"}, f"{name}/{current_schema_version(name)}"
+    )
+    return [f"{path.name}: {name}/{version} migrated to {name}/{current_schema_version(name)}"]
 
 
-def _lines(path: Path, name: str) -> list[str]:
-    version = next((version_of(path, name, schema) for schema in _schemas_of(path)), current(name))
-    if version == current(name):
+def _migrate_json_lines_file(path: Path, name: str) -> list[str]:
+    version = next(
+        (parse_schema_version(path, name, schema) for schema in _schemas_named_in_file(path)),
+        current_schema_version(name),
+    )
+    if version == current_schema_version(name):
         return []
-    chain = _chain(path, name, version)
+    chain = _migration_steps(path, name, version)
 
     def changed() -> Iterator[dict[str, Any]]:
         for record in files.read_lines(path):
             for change in chain:
                 record = change(record)
-            yield {**record, "schema": f"{name}/{current(name)}"} if "schema" in record else record
+            yield {**record, "schema": f"{name}/{current_schema_version(name)}"} if "schema" in record else record
 
     files.write_lines(path, changed())
-    return [f"{path.parent.name}/{path.name}: {name}/{version} migrated to {name}/{current(name)}"]
+    return [f"{path.parent.name}/{path.name}: {name}/{version} migrated to {name}/{current_schema_version(name)}"]
 
 
-def _schemas_of(path: Path) -> Iterator[str]:
+def _schemas_named_in_file(path: Path) -> Iterator[str]:
     """Yield the schemas that the first lines name."""
     with open(path, "rb") as stream:
         for raw, _number in zip(stream, range(5), strict=False):
@@ -143,10 +148,10 @@ def _schemas_of(path: Path) -> Iterator[str]:
                 yield str(record["schema"])
 
 
-def version_of(path: Path, name: str, schema: str) -> int:
+def parse_schema_version(path: Path, name: str, schema: str) -> int:
     """Return the version in a schema's name, such as ``kpis/2``. Raises DataError for another or a newer schema."""
     kind, _slash, version = schema.partition("/")
-    newest = current(name)
+    newest = current_schema_version(name)
     if kind != name or not version.isdecimal():
         raise DataError(f"{path}: schema '{schema}', expected {name}/{newest}; this is not a file of a run")
     if int(version) > newest:
@@ -157,9 +162,9 @@ def version_of(path: Path, name: str, schema: str) -> int:
     return int(version)
 
 
-def _chain(path: Path, name: str, version: int) -> list[Change]:
+def _migration_steps(path: Path, name: str, version: int) -> list[Change]:
     changes = []
-    for step in range(version, current(name)):
+    for step in range(version, current_schema_version(name)):
         if (name, step) not in MIGRATIONS:
             raise DataError(
                 f"{path}: {name}/{version} is too old: no migration from {name}/{step} to {name}/{step + 1}. "

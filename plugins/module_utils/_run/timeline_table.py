@@ -33,13 +33,13 @@ CHUNK = 4096
 DIGITS = 6
 
 
-def column(length: int) -> array[float]:
+def create_empty_column(length: int) -> array[float]:
     """Return a column without values."""
     return array("d", [nan]) * length
 
 
 @dataclass
-class Table:
+class TimelineTable:
     """Rows by their number from 0. ``header`` as in schema timeline/1. Times in seconds on the point's clock."""
 
     header: dict[str, Any]
@@ -83,7 +83,7 @@ class Table:
         if text not in texts:
             texts.append(text)
 
-    def taken(self, rows: list[int], header: dict[str, Any]) -> Table:
+    def taken(self, rows: list[int], header: dict[str, Any]) -> TimelineTable:
         """Return a table with some of the rows, and another header."""
 
         def pick(values: Any) -> Any:
@@ -91,7 +91,7 @@ class Table:
             return array("d", chosen) if isinstance(values, array) else list(chosen)
 
         places = {row: place for place, row in enumerate(rows)}
-        return Table(
+        return TimelineTable(
             header,
             **{name: pick(getattr(self, name)) for name in COLUMNS},
             contradictions={places[row]: texts for row, texts in self.contradictions.items() if row in places},
@@ -110,10 +110,14 @@ class Table:
         """Yield the records of the rows from ``begin`` to before ``end``."""
         part = slice(begin, end)
         columns = [
-            (stage["name"], _rounded(self.earliest[stage["name"]][part]), _rounded(self.latest[stage["name"]][part]))
+            (
+                stage["name"],
+                _round_column(self.earliest[stage["name"]][part]),
+                _round_column(self.latest[stage["name"]][part]),
+            )
             for stage in self.stages
         ]
-        moments = [(name, _rounded(self.moments[name][part])) for name in MOMENTS]
+        moments = [(name, _round_column(self.moments[name][part])) for name in MOMENTS]
         for place, row in enumerate(range(begin, end)):
             yield {
                 "type": "workload",
@@ -136,20 +140,20 @@ class Table:
             }
 
 
-def _rounded(of: array[float]) -> list[float]:
+def _round_column(of: array[float]) -> list[float]:
     """Return a column rounded to DIGITS digits, vectorized: one by one would dominate the writing."""
     import numpy
 
     return numpy.round(numpy.frombuffer(of), DIGITS).tolist()
 
 
-def write(table: Table, folder: Path) -> None:
+def write_jsonl_and_csv(table: TimelineTable, folder: Path) -> None:
     """Write timeline.jsonl and timeline.csv into ``folder``."""
     files.write_lines(folder / "timeline.jsonl", table.records(), "timeline/1")
     write_csv(table, folder / "timeline.csv")
 
 
-def write_csv(table: Table, path: Path) -> None:
+def write_csv(table: TimelineTable, path: Path) -> None:
     """Write the table with times in seconds since the start of the load, which is column ``start_epoch``."""
     import numpy
 
@@ -167,10 +171,12 @@ def write_csv(table: Table, path: Path) -> None:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             out = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
             out.writerow([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"])
-            texts = _texts(table, epoch)
+            texts = _format_leading_cells(table, epoch)
             # One format per row instead of one per time; rows have few patterns of missing values.
             formats: dict[bytes, str] = {}
-            for row, (before, (missing, values)) in enumerate(zip(texts, _times(views, start), strict=True)):
+            for row, (before, (missing, values)) in enumerate(
+                zip(texts, _row_times_after_start(views, start), strict=True)
+            ):
                 contradictions = table.contradictions.get(row)
                 if contradictions is None and before is not None:
                     if missing not in formats:
@@ -179,14 +185,14 @@ def write_csv(table: Table, path: Path) -> None:
                     stream.write(f"{before}{formats[missing] % known},\n")
                     continue
                 moments = ["" if isnan(value) else f"{value:.6f}" for value in values]
-                out.writerow([*_cells(table, row, epoch), *moments, "; ".join(contradictions or ())])
+                out.writerow([*_leading_csv_cells(table, row, epoch), *moments, "; ".join(contradictions or ())])
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _times(columns: list[Any], start: float) -> Iterator[tuple[bytes, list[float]]]:
+def _row_times_after_start(columns: list[Any], start: float) -> Iterator[tuple[bytes, list[float]]]:
     """Yield for each row one byte per column, 1 where the value is missing, and the seconds after ``start``.
 
     Converted in chunks: Python floats take much memory, single numpy items are slow.
@@ -198,7 +204,7 @@ def _times(columns: list[Any], start: float) -> Iterator[tuple[bytes, list[float
         yield from zip((row.tobytes() for row in numpy.isnan(times)), times.tolist(), strict=True)
 
 
-def _cells(table: Table, row: int, epoch: str) -> list[Any]:
+def _leading_csv_cells(table: TimelineTable, row: int, epoch: str) -> list[Any]:
     return [
         table.index[row],
         table.name[row],
@@ -213,43 +219,43 @@ def _cells(table: Table, row: int, epoch: str) -> list[Any]:
     ]
 
 
-def _texts(table: Table, epoch: str) -> Iterator[str | None]:
+def _format_leading_cells(table: TimelineTable, epoch: str) -> Iterator[str | None]:
     """Yield the cells before the times of a row; None where a cell needs quoting."""
     bad = set(',"\r\n')
     plain = not any(bad & set(text) for text in {*table.kind, *table.template})
     for row in range(len(table)):
         fits = plain and not bad.intersection(table.name[row])
-        yield ",".join(map(str, _cells(table, row, epoch))) + "," if fits else None
+        yield ",".join(map(str, _leading_csv_cells(table, row, epoch))) + "," if fits else None
 
 
-def read(path: Path) -> Table:
+def read_timeline_jsonl(path: Path) -> TimelineTable:
     """Read timeline.jsonl. Raises DataError if it is missing, truncated, or of another schema version."""
     if not path.exists():
         raise DataError(f"{path}: no such file; stage timeline of module results writes it")
     with open(path, "rb") as stream:
         lines = iter(stream)
-        header = _header(path, next(lines, b""))
+        header = _parse_timeline_header(path, next(lines, b""))
         size = int(header["planned"])
-        table = Table(header)
+        table = TimelineTable(header)
         for name in MOMENTS:
-            table.moments[name] = column(size)
+            table.moments[name] = create_empty_column(size)
         names = [stage["name"] for stage in header["stages"]]
-        table.earliest = {name: column(size) for name in names}
-        table.latest = {name: column(size) for name in names}
+        table.earliest = {name: create_empty_column(size) for name in names}
+        table.latest = {name: create_empty_column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}
-        decode = needed_fields.decoder(None)
+        decode = needed_fields.create_document_decoder(None)
         for row, raw in enumerate(lines):
             if row >= size or not raw.endswith(b"\n"):
                 raise DataError(
                     f"{path}:{row + 2}: more rows than the header's {size}, or a truncated row; write it again"
                 )
-            _take(table, spans, row, decode(raw))
+            _append_record_to_table(table, spans, row, decode(raw))
     if len(table) != size:
         raise DataError(f"{path}: {len(table)} rows, but the header announces {size}; write the timeline again")
     return table
 
 
-def _header(path: Path, raw: bytes) -> dict[str, Any]:
+def _parse_timeline_header(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         header = json.loads(raw)
     except ValueError as error:
@@ -260,7 +266,7 @@ def _header(path: Path, raw: bytes) -> dict[str, Any]:
     return {"schema": schema, **header}
 
 
-def _take(table: Table, spans: dict[str, Any], row: int, record: dict[str, Any]) -> None:
+def _append_record_to_table(table: TimelineTable, spans: dict[str, Any], row: int, record: dict[str, Any]) -> None:
     table.index.append(record["index"])
     table.name.append(record["name"])
     table.kind.append(intern(record["kind"]))  # few different texts, kept once

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .timeline_table import Table
+from .timeline_table import TimelineTable
 
 #: Stage name -> arrays (rows,) of the earliest and the latest times; NaN where a workload did not reach it.
 Spans = dict[str, tuple[Any, Any]]
@@ -20,7 +20,7 @@ REAL, SIMULATED, MIXED = "real", "simulated", "mixed"
 _BY_BITS = (None, REAL, SIMULATED, MIXED)
 
 
-def rows_by_client(table: Table) -> dict[int, list[int]]:
+def rows_by_client(table: TimelineTable) -> dict[int, list[int]]:
     """Return client -> numbers of its rows, also of clients without any; empty for a load by one client."""
     clients = int(table.header.get("clients") or 0)
     rows: dict[int, list[int]] = {client: [] for client in range(clients)}
@@ -29,7 +29,7 @@ def rows_by_client(table: Table) -> dict[int, list[int]]:
     return rows
 
 
-def narrowed_spans(table: Table) -> Spans:
+def narrowed_spans(table: TimelineTable) -> Spans:
     """Return the narrowed intervals of the stages of a timeline, in seconds on the point's clock."""
     import numpy
 
@@ -89,13 +89,13 @@ class WorkloadNodes:
         return [_BY_BITS[bits] for bits in self._seen]
 
 
-def node_kinds_of(table: Table) -> str | None:
+def node_kinds_of(table: TimelineTable) -> str | None:
     """Return the kind of nodes on which the workloads of a table ran, None if it is unknown."""
     kinds = set(table.nodes) - {None}
     return MIXED if len(kinds) > 1 else kinds.pop() if kinds else None
 
 
-def split_real_simulated(table: Table) -> tuple[Table, Table] | None:
+def split_real_simulated(table: TimelineTable) -> tuple[TimelineTable, TimelineTable] | None:
     """Return the workloads on real nodes, and the others; None unless there are both.
 
     A workload with pods on both kinds of nodes is among the others. One of which no pod was bound counts as real,

@@ -113,14 +113,14 @@ def receive_files(printed: Print, to: Path) -> dict[str, Any]:
         if len(pieces) >= total:
             break
     printed_files = [event for event in events if event["event"] == "file"]
-    changed = [_write(file, pieces, to) for file in printed_files]
+    changed = [_write_file_if_changed(file, pieces, to) for file in printed_files]
     files = [{key: file[key] for key in ("name", "bytes", "sha256")} for file in printed_files]
     left_out = [{"name": event["name"], "bytes": event["bytes"]} for event in events if event["event"] == "left_out"]
     unmatched = [event["pattern"] for event in events if event["event"] == "unmatched"]
     return {"changed": any(changed), "files": files, "left_out": left_out, "unmatched": unmatched}
 
 
-def _write(event: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
+def _write_file_if_changed(event: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
     """Write a file unless it is there; return whether it was written."""
     name = event["name"]
     path = to / name
@@ -139,7 +139,7 @@ def format_files(result: Mapping[str, Any]) -> str:
     """Return what was fetched in one sentence."""
     files, left_out = result["files"], result["left_out"]
     size = sum(file["bytes"] for file in files)
-    parts = [f"{formats.count(len(files), 'file')}, {size / 2**20:,.1f} MiB"]
+    parts = [f"{formats.format_count(len(files), 'file')}, {size / 2**20:,.1f} MiB"]
     if result["unmatched"]:
         parts.append(f"no file is called {', '.join(result['unmatched'])}")
     if left_out:

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
@@ -31,7 +31,7 @@ _RESULT = re.compile(r"^\s*GPU (?P<gpu>[0-9]+): (?P<result>OK|FAULTY)\s*$", re.M
 
 
 @dataclass(frozen=True)
-class Burn:
+class GpuBurnSpec:
     """What runs on each node. seconds: of the burn-in. timeout: in seconds, for all nodes, with pulls of the image.
 
     command: with C({seconds}) for the duration.
@@ -81,7 +81,7 @@ class Burn:
         }
 
 
-def run(client: Client, burn: Burn, say: Say) -> list[dict[str, Any]]:
+def run(client: Client, burn: GpuBurnSpec, say: Say) -> list[dict[str, Any]]:
     """Burn in all GPUs; return node, product, GPU and result of each. Nothing is left.
 
     Raises InputError without a GPU or an image, WaitTimeout naming the nodes that have not ended.
@@ -93,42 +93,44 @@ def run(client: Client, burn: Burn, say: Say) -> list[dict[str, Any]]:
         raise InputError(f"gpu_operator_burn_image is not set, and {names} have GPUs that are not simulated")
     logs: dict[str, str] = {}
     if real:
-        remove(client, burn)  # of an interrupted session
+        delete_jobs(client, burn)  # of an interrupted session
         try:
             for number, node in enumerate(real):
-                client.create(burn.manifest(number, node["metadata"]["name"], gpus_of(node)))
-            logs = _follow(client, burn, len(real), say)
+                client.create(burn.manifest(number, node["metadata"]["name"], advertised_gpu_count(node)))
+            logs = _wait_for_job_logs(client, burn, len(real), say)
         finally:
-            remove(client, burn)
+            delete_jobs(client, burn)
     return [row for node in nodes for row in gpu_rows(node, logs.get(node["metadata"]["name"], ""))]
 
 
 def gpu_nodes(client: Client) -> list[dict[str, Any]]:
     """Return the nodes with GPUs, by name. Raises InputError if there are none."""
-    nodes = [node for node in client.list(client.kind("v1", "Node"))[0] if gpus_of(node)]
+    nodes = [node for node in client.list(client.kind("v1", "Node"))[0] if advertised_gpu_count(node)]
     if not nodes:
         raise InputError(f"gpu_operator_burn: no node of {client.access.server} has {RESOURCE}")
     return sorted(nodes, key=lambda gpu_node: str(gpu_node["metadata"]["name"]))
 
 
-def gpus_of(node: Mapping[str, Any]) -> int:
+def advertised_gpu_count(node: Mapping[str, Any]) -> int:
     """Return the number of GPUs that a node advertises; with time-slicing, each counts as several."""
-    return int(parse_kube_quantity(field_at(node, "status.allocatable", {}).get(RESOURCE, "0")))
+    return int(parse_kube_quantity(field_at_path(node, "status.allocatable", {}).get(RESOURCE, "0")))
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
     """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
-    marked = any(label(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR))
-    return marked or label(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
+    marked = any(
+        label_value(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR)
+    )
+    return marked or label_value(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
 
 
 def gpu_rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
     """Return the result of each GPU of a node. log: what the program has printed there."""
     result_by_gpu = {int(match["gpu"]): match["result"].lower() for match in _RESULT.finditer(log)}
     # With time-slicing, the label has the number of devices.
-    number = int(label(node, COUNT) or gpus_of(node))
+    number = int(label_value(node, COUNT) or advertised_gpu_count(node))
     otherwise = SIMULATED if is_simulated(node) else MISSING
-    same = {"node": str(node["metadata"]["name"]), "product": label(node, PRODUCT)}
+    same = {"node": str(node["metadata"]["name"]), "product": label_value(node, PRODUCT)}
     return [
         {**same, "gpu": gpu, "result": result_by_gpu.get(gpu, otherwise)}
         for gpu in sorted({*result_by_gpu, *range(number)})
@@ -139,30 +141,31 @@ def check_results(rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise ProcessError naming the GPUs that did not pass."""
     bad = [f"{row['node']} GPU {row['gpu']}: {row['result']}" for row in rows if row["result"] in (FAULTY, MISSING)]
     if bad:
-        raise ProcessError(f"burn-in: {len(bad)} of {formats.count(len(rows), 'GPU')} failed: {'; '.join(bad)}")
+        raise ProcessError(f"burn-in: {len(bad)} of {formats.format_count(len(rows), 'GPU')} failed: {'; '.join(bad)}")
 
 
-def summary(rows: Sequence[Mapping[str, Any]], seconds: int) -> str:
+def format_summary(rows: Sequence[Mapping[str, Any]], seconds: int) -> str:
     """Return the result in one sentence."""
     number = sum(row["result"] == SIMULATED for row in rows)
-    burnt = f"{formats.count(len(rows) - number, 'GPU')} burnt in for {seconds} s" if number < len(rows) else ""
-    simulated = f"{formats.count(number, 'GPU')} simulated, without a burn-in" if number else ""
+    burnt = f"{formats.format_count(len(rows) - number, 'GPU')} burnt in for {seconds} s" if number < len(rows) else ""
+    simulated = f"{formats.format_count(number, 'GPU')} simulated, without a burn-in" if number else ""
     return "; ".join(part for part in (burnt, simulated) if part)
 
 
-def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]:
+def _wait_for_job_logs(client: Client, burn: GpuBurnSpec, number: int, say: Say) -> dict[str, str]:
     """Return node -> log when the pods of all Jobs have ended."""
     kind = client.kind("v1", "Pod")
 
     def look() -> tuple[dict[str, str] | None, str]:
         pods = client.list(kind, burn.namespace, burn.selector)[0]
-        ended = [pod for pod in pods if field_at(pod, "status.phase") in ("Succeeded", "Failed")]
+        ended = [pod for pod in pods if field_at_path(pod, "status.phase") in ("Succeeded", "Failed")]
         if len(ended) >= number:
-            return {pod["spec"]["nodeName"]: _log(client, pod) for pod in ended}, ""
+            return {pod["spec"]["nodeName"]: _read_pod_log(client, pod) for pod in ended}, ""
         others = [f"{pod['metadata']['name']} ({why_waiting(pod)})" for pod in pods if pod not in ended]
         return (
             None,
-            f"burn-in ended on {len(ended)} of {formats.count(number, 'node')}; {formats.format_list(others, 3)}",
+            f"burn-in ended on {len(ended)} of {formats.format_count(number, 'node')};"
+            f" {formats.format_list(others, 3)}",
         )
 
     return wait_until(
@@ -170,13 +173,13 @@ def _follow(client: Client, burn: Burn, number: int, say: Say) -> dict[str, str]
     )
 
 
-def _log(client: Client, pod: Mapping[str, Any]) -> str:
+def _read_pod_log(client: Client, pod: Mapping[str, Any]) -> str:
     meta = pod["metadata"]
     # The results are at the end; progress lines before them may be long.
     return client.text(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log", {"tailLines": 200})
 
 
-def remove(client: Client, burn: Burn) -> None:
+def delete_jobs(client: Client, burn: GpuBurnSpec) -> None:
     """Delete the Jobs and wait until their pods are gone. Raises WaitTimeout."""
     jobs, pods = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
     for job in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:

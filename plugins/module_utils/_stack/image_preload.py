@@ -20,8 +20,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import allocatable, why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions_by_type,
+    field_at_path,
+    label_value,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import node_allocatable_amount, why_waiting
 
 PART = {run_labels.PART: "image-preload"}
 #: Seconds between two looks, and how long the DaemonSet may take to be deleted.
@@ -41,7 +45,7 @@ _SOME = 3
 
 
 @dataclass(frozen=True)
-class Preload:
+class ImagePreloadSpec:
     """What is pulled, and where. timeout: of all pulls, in seconds. resources: that a node must have, such as GPUs."""
 
     namespace: str
@@ -101,44 +105,44 @@ class Preload:
         }
 
 
-def run(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
+def run(client: Client, wanted: ImagePreloadSpec, say: Say) -> list[dict[str, Any]]:
     """Pull the image on all nodes; return node, seconds and whether it was there, by node. Nothing is left.
 
     Raises InputError if no node matches, WaitTimeout naming the nodes that lack the image.
     """
-    nodes = _nodes(client, wanted)
-    simulated = {node["metadata"]["name"] for node in nodes if label(node, run_labels.SIMULATED)}
+    nodes = _list_matching_nodes(client, wanted)
+    simulated = {node["metadata"]["name"] for node in nodes if label_value(node, run_labels.SIMULATED)}
     chosen = [node["metadata"]["name"] for node in nodes] if wanted.resources else []
-    remove(client, wanted)  # of an interrupted session
+    delete_daemon_set(client, wanted)  # of an interrupted session
     client.create(wanted.manifest(chosen))
     try:
-        rows = _follow(client, wanted, say)
+        rows = _wait_for_image_pulls(client, wanted, say)
     finally:
-        remove(client, wanted)
+        delete_daemon_set(client, wanted)
     return [{**row, "simulated": row["node"] in simulated} for row in rows]
 
 
-def nodes_of(client: Client, wanted: Preload) -> list[str]:
+def matching_node_names(client: Client, wanted: ImagePreloadSpec) -> list[str]:
     """Return the names of the nodes with these labels and resources. Raises InputError if there are none."""
-    return [str(node["metadata"]["name"]) for node in _nodes(client, wanted)]
+    return [str(node["metadata"]["name"]) for node in _list_matching_nodes(client, wanted)]
 
 
-def _nodes(client: Client, wanted: Preload) -> list[dict[str, Any]]:
+def _list_matching_nodes(client: Client, wanted: ImagePreloadSpec) -> list[dict[str, Any]]:
     selector = ",".join(f"{name}={value}" for name, value in wanted.node_selector.items())
     labelled = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
 
     def has(node: Mapping[str, Any]) -> bool:
-        return all(allocatable(node, name) >= number for name, number in wanted.resources.items())
+        return all(node_allocatable_amount(node, name) >= number for name, number in wanted.resources.items())
 
     nodes = [node for node in labelled if has(node)]
     if not nodes:
         needs = formats.format_list(f"{number:g} {name}" for name, number in wanted.resources.items())
-        lacks = f", and none of {formats.count(len(labelled), 'node')} with them has {needs}" if labelled else ""
+        lacks = f", and none of {formats.format_count(len(labelled), 'node')} with them has {needs}" if labelled else ""
         raise InputError(f"image_preload: no node has the labels '{selector}'{lacks}: nothing would be pulled")
     return nodes
 
 
-def remove(client: Client, wanted: Preload) -> None:
+def delete_daemon_set(client: Client, wanted: ImagePreloadSpec) -> None:
     """Delete the DaemonSet and wait until its pods are gone. Raises WaitTimeout."""
     kind, pod = client.kind("apps/v1", "DaemonSet"), client.kind("v1", "Pod")
     client.delete(kind, wanted.name, wanted.namespace, {"propagationPolicy": "Foreground"})
@@ -152,26 +156,30 @@ def remove(client: Client, wanted: Preload) -> None:
     waiting.wait_until_gone(left, _DELETION)
 
 
-def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
+def _wait_for_image_pulls(client: Client, wanted: ImagePreloadSpec, say: Say) -> list[dict[str, Any]]:
     kind = client.kind("apps/v1", "DaemonSet")
 
     def look() -> tuple[list[dict[str, Any]] | None, str]:
         daemon_set = client.get(kind, wanted.name, wanted.namespace) or {}
-        if field_at(daemon_set, "status.observedGeneration", 0) < field_at(daemon_set, "metadata.generation", 1):
+        if field_at_path(daemon_set, "status.observedGeneration", 0) < field_at_path(
+            daemon_set, "metadata.generation", 1
+        ):
             return None, "waits for the DaemonSet controller"
-        number = field_at(daemon_set, "status.desiredNumberScheduled", 0)
+        number = field_at_path(daemon_set, "status.desiredNumberScheduled", 0)
         if not number:
             raise InputError(
                 "image_preload: each node with these labels has a taint that image_preload_tolerations lacks"
             )
-        pods = _pods(client, wanted)
+        pods = _list_daemon_set_pods(client, wanted)
         done = [pod for pod in pods if _has_image(pod)]
         if len(done) >= number:
-            return _figures(client, wanted, done), ""
+            return _image_pull_results(client, wanted, done), ""
         for pod in pods:
-            if (reason := _waiting(pod)) in _TERMINAL_REASONS:
+            if (reason := _container_waiting_reason(pod)) in _TERMINAL_REASONS:
                 raise InputError(f"image_preload: {wanted.image}: {why_waiting(pod) or reason}")
-        lacking = [f"{field_at(pod, 'spec.nodeName', '?')} ({why_waiting(pod)})" for pod in pods if pod not in done]
+        lacking = [
+            f"{field_at_path(pod, 'spec.nodeName', '?')} ({why_waiting(pod)})" for pod in pods if pod not in done
+        ]
         return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.format_list(lacking, _SOME)}"
 
     def late(text: str) -> str:
@@ -180,39 +188,39 @@ def _follow(client: Client, wanted: Preload, say: Say) -> list[dict[str, Any]]:
     return waiting.wait_until(look, wanted.timeout, say, late, _POLL_INTERVAL)
 
 
-def _pods(client: Client, wanted: Preload) -> list[dict[str, Any]]:
+def _list_daemon_set_pods(client: Client, wanted: ImagePreloadSpec) -> list[dict[str, Any]]:
     return client.list(client.kind("v1", "Pod"), wanted.namespace, wanted.selector)[0]
 
 
 def _has_image(pod: Mapping[str, Any]) -> bool:
-    state = field_at(_container(pod), "state", {})
-    return "running" in state or "terminated" in state or _waiting(pod) in _NOT_THE_IMAGE
+    state = field_at_path(_first_container_status(pod), "state", {})
+    return "running" in state or "terminated" in state or _container_waiting_reason(pod) in _NOT_THE_IMAGE
 
 
-def _waiting(pod: Mapping[str, Any]) -> str:
-    return str(field_at(_container(pod), "state.waiting.reason", ""))
+def _container_waiting_reason(pod: Mapping[str, Any]) -> str:
+    return str(field_at_path(_first_container_status(pod), "state.waiting.reason", ""))
 
 
-def _container(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    statuses: list[dict[str, Any]] = field_at(pod, "status.containerStatuses", [])
+def _first_container_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses: list[dict[str, Any]] = field_at_path(pod, "status.containerStatuses", [])
     return statuses[0] if statuses else {}
 
 
-def _figures(client: Client, wanted: Preload, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _image_pull_results(client: Client, wanted: ImagePreloadSpec, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     events: dict[str, list[str]] = {}
     try:
         said = client.list(client.kind("v1", "Event"), wanted.namespace, field_selector="reason=Pulled")[0]
     except ApiError:  # without permission, the states of the containers have to do
         said = []
     for event in said:
-        events.setdefault(field_at(event, "involvedObject.uid", ""), []).append(str(event.get("message") or ""))
-    rows = [_figure(pod, events.get(pod["metadata"]["uid"], [])) for pod in pods]
+        events.setdefault(field_at_path(event, "involvedObject.uid", ""), []).append(str(event.get("message") or ""))
+    rows = [_image_pull_result(pod, events.get(pod["metadata"]["uid"], [])) for pod in pods]
     return sorted(rows, key=lambda row: str(row["node"]))
 
 
-def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
+def _image_pull_result(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "node": field_at(pod, "spec.nodeName", ""),
+        "node": field_at_path(pod, "spec.nodeName", ""),
         "there": False,
         "seconds": None,
         "waited": None,
@@ -226,13 +234,13 @@ def _figure(pod: Mapping[str, Any], messages: list[str]) -> dict[str, Any]:
     elif any(_PRESENT.search(text) for text in messages):
         row |= {"there": True, "seconds": 0.0, "waited": 0.0}
     else:
-        row["seconds"] = row["waited"] = _from_states(pod)
+        row["seconds"] = row["waited"] = _pull_seconds_from_states(pod)
     return row
 
 
-def _from_states(pod: Mapping[str, Any]) -> float | None:
-    begun = conditions(pod).get("PodScheduled", {}).get("lastTransitionTime")
-    state = field_at(_container(pod), "state", {})
+def _pull_seconds_from_states(pod: Mapping[str, Any]) -> float | None:
+    begun = conditions_by_type(pod).get("PodScheduled", {}).get("lastTransitionTime")
+    state = field_at_path(_first_container_status(pod), "state", {})
     started = (state.get("terminated") or state.get("running") or {}).get("startedAt")
     if not begun or not started:
         return None
@@ -248,12 +256,12 @@ def format_pulls(image: str, rows: list[dict[str, Any]]) -> str:
     parts = []
     if pulled:
         parts.append(
-            f"pulled on {formats.count(len(pulled), 'node')} in {pulled[0]:.1f} to {pulled[-1]:.1f} s"
+            f"pulled on {formats.format_count(len(pulled), 'node')} in {pulled[0]:.1f} to {pulled[-1]:.1f} s"
             f" (median {pulled[len(pulled) // 2]:.1f} s)"
         )
     if there:
-        parts.append(f"there on {formats.count(there, 'node')}")
+        parts.append(f"there on {formats.format_count(there, 'node')}")
     simulated = sum(1 for row in rows if row["simulated"])
     if simulated:
-        parts.append(f"{formats.count(simulated, 'simulated node')} pulled nothing")
+        parts.append(f"{formats.format_count(simulated, 'simulated node')} pulled nothing")
     return f"{image}: {', '.join(parts) or f'on {len(rows)} nodes'}"

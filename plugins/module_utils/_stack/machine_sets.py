@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import node_sizing
-from .node_sizing import NodeSize, UserDemand, nodes_for
+from .node_sizing import NodeSize, UserDemand, nodes_needed_for_users
 
 VERSION = "machine.openshift.io/v1beta1"
 NAMESPACE = "openshift-machine-api"
@@ -82,10 +82,10 @@ class MachineSetSpec:
             raise InputError(
                 "set node_scaling_name or node_scaling_instance_type, which select the MachineSet to scale"
             )
-        taint_of(self.taint)
+        parse_taint(self.taint)
 
 
-def taint_of(text: str) -> dict[str, str] | None:
+def parse_taint(text: str) -> dict[str, str] | None:
     """Parse a taint ``key=value:Effect``; None for an empty text. Raises InputError."""
     if not text:
         return None
@@ -98,7 +98,7 @@ def taint_of(text: str) -> dict[str, str] | None:
     return {**taint, "value": match["value"]} if match["value"] else taint
 
 
-def provider_of(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
+def cloud_provider_of_set(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
     """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
     value = machine_set["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
     kind = str(value.get("kind", ""))
@@ -114,7 +114,7 @@ def provider_of(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[s
 def instance_type(machine_set: Mapping[str, Any]) -> str:
     """Return a set's instance type; empty if it is unknown."""
     try:
-        provider, value = provider_of(machine_set)
+        provider, value = cloud_provider_of_set(machine_set)
     except InputError:
         return ""
     return str(value.get(provider.instance_type, ""))
@@ -126,12 +126,12 @@ def choose_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[di
     Only the number of replicas of an existing set changes. Raises InputError if it does not match.
     """
     spec.check()
-    existing = _found(sets, spec)
+    existing = _find_matching_set(sets, spec)
     if existing is not None:
         wanted = copy.deepcopy(existing)
         wanted["spec"]["replicas"] = spec.replicas
         return existing, wanted
-    return None, derive_set(_base(sets, spec), spec)
+    return None, derive_set(_choose_base_set(sets, spec), spec)
 
 
 def size_set(
@@ -144,14 +144,14 @@ def size_set(
     spec.check()
     if not spec.users or spec.user is None:
         return spec, {}
-    existing = _found(sets, spec)
+    existing = _find_matching_set(sets, spec)
     kind = spec.instance_type or (instance_type(existing) if existing is not None else "")
-    node = spec.node or node_sizing.size_of(kind, types)
-    sizing = nodes_for(spec.users, spec.user, node)
+    node = spec.node or node_sizing.size_of_machine_type(kind, types)
+    sizing = nodes_needed_for_users(spec.users, spec.user, node)
     return replace(spec, replicas=sizing["nodes"]), {**sizing, "instance_type": kind}
 
 
-def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:
+def _find_matching_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any] | None:
     if spec.name:
         named = next((machine_set for machine_set in sets if machine_set["metadata"]["name"] == spec.name), None)
         if named is not None and spec.instance_type and instance_type(named) not in ("", spec.instance_type):
@@ -162,10 +162,11 @@ def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, An
             return named
         names = [machine_set["metadata"]["name"] for machine_set in sets]
         raise InputError(
-            f"there is no MachineSet '{spec.name}'{nearest(spec.name, names)}; there are {', '.join(names) or 'none'}. "
+            f"there is no MachineSet '{spec.name}'{suggest_similar_name(spec.name, names)}; there are"
+            f" {', '.join(names) or 'none'}. "
             "With node_scaling_instance_type it would be created"
         )
-    taint = taint_of(spec.taint)
+    taint = parse_taint(spec.taint)
     for machine_set in sorted(sets, key=lambda each: each["metadata"]["name"]):
         same = instance_type(machine_set) == spec.instance_type
         if same and (taint is None or taint in (machine_set["spec"]["template"]["spec"].get("taints") or [])):
@@ -173,20 +174,22 @@ def _found(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, An
     return None
 
 
-def _base(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any]:
+def _choose_base_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> dict[str, Any]:
     names = sorted(machine_set["metadata"]["name"] for machine_set in sets)
     if spec.base:
         base_set = next((machine_set for machine_set in sets if machine_set["metadata"]["name"] == spec.base), None)
         if base_set is None:
-            raise InputError(f"node_scaling_base: there is no MachineSet '{spec.base}'{nearest(spec.base, names)}")
+            raise InputError(
+                f"node_scaling_base: there is no MachineSet '{spec.base}'{suggest_similar_name(spec.base, names)}"
+            )
         return base_set
-    workers = [machine_set for machine_set in sets if _role(machine_set) == "worker"] or list(sets)
+    workers = [machine_set for machine_set in sets if _machine_role(machine_set) == "worker"] or list(sets)
     if not workers:
         raise InputError("there is no MachineSet to derive one from: this cluster does not create its machines")
     return min(workers, key=lambda worker: worker["metadata"]["name"])
 
 
-def _role(machine_set: Mapping[str, Any]) -> str:
+def _machine_role(machine_set: Mapping[str, Any]) -> str:
     return str((machine_set["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
 
 
@@ -201,7 +204,7 @@ def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
     body["selector"] = {"matchLabels": {**(body.get("selector", {}).get("matchLabels") or {}), SET: name}}
     labels[SET] = name
     inner = body["template"]["spec"]
-    provider, _value = provider_of(base)
+    provider, _value = cloud_provider_of_set(base)
     value = inner["providerSpec"]["value"]
     value[provider.instance_type] = spec.instance_type
     if spec.spot:
@@ -212,7 +215,7 @@ def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
         value.pop(provider.spot[0], None)
     if spec.disk:
         _set_disk(value, provider, spec.disk)
-    taint = taint_of(spec.taint)
+    taint = parse_taint(spec.taint)
     if taint is not None:
         inner["taints"] = [
             old_taint for old_taint in inner.get("taints") or [] if old_taint.get("key") != taint["key"]

@@ -72,12 +72,12 @@ def dedicate_namespaces(
 
     Returns whether an annotation changes. Raises InputError for a missing namespace, before any is changed.
     """
-    namespace_by_name = {name: _namespace(client, name) for name in namespaces}
+    namespace_by_name = {name: _get_namespace(client, name) for name in namespaces}
     missing = [name for name, namespace in namespace_by_name.items() if namespace is None]
     if missing:
         raise InputError(f"node_scaling_dedicated: missing namespace {', '.join(missing)}")
     wanted: dict[str, str] = {SELECTOR_ANNOTATION: selector}
-    tolerated = machine_sets.taint_of(taint)
+    tolerated = machine_sets.parse_taint(taint)
     if tolerated is not None:
         toleration = {**tolerated, "operator": "Equal" if "value" in tolerated else "Exists"}
         wanted[TOLERATIONS_ANNOTATION] = json.dumps([toleration], sort_keys=True)
@@ -87,11 +87,11 @@ def dedicate_namespaces(
         if all(annotations.get(key) == value for key, value in wanted.items()):
             continue
         changed = True
-        diff.patched(namespace or {}, _annotations(wanted))
+        diff.patched(namespace or {}, _annotations_patch(wanted))
         if not check:
             before = {key: annotations.get(key) for key in wanted}
             record_change(path, "namespaces", {"name": name, "before": before, "wanted": wanted})
-            _annotate(client, name, dict(wanted))
+            _annotate_namespace(client, name, dict(wanted))
     return changed
 
 
@@ -99,34 +99,34 @@ def restore_namespaces(client: Client, path: Path, diff: ObjectDiff, check: bool
     """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
     entries = read_snapshot(path)["namespaces"]
     for entry in entries:
-        namespace = _namespace(client, entry["name"])
+        namespace = _get_namespace(client, entry["name"])
         annotations = ((namespace or {}).get("metadata") or {}).get("annotations") or {}
         ours = {key: entry["before"][key] for key, value in entry["wanted"].items() if annotations.get(key) == value}
         if ours:
-            diff.patched(namespace or {}, _annotations(ours))
+            diff.patched(namespace or {}, _annotations_patch(ours))
         if check:
             continue
         if ours:
-            _annotate(client, entry["name"], ours)
+            _annotate_namespace(client, entry["name"], ours)
         forget_change(path, "namespaces", entry["name"])
     return bool(entries)
 
 
-def _namespace(client: Client, name: str) -> dict[str, Any] | None:
+def _get_namespace(client: Client, name: str) -> dict[str, Any] | None:
     namespace = client.get(client.kind("v1", "Namespace"), name, metadata_only=True)
     # Metadata alone has the kind PartialObjectMetadata.
     return None if namespace is None else {**namespace, "kind": "Namespace"}
 
 
-def _annotations(values: Mapping[str, Any]) -> dict[str, Any]:
+def _annotations_patch(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that sets annotations, and removes those that are None."""
     return {"metadata": {"annotations": dict(values)}}
 
 
-def _annotate(client: Client, name: str, annotations: dict[str, Any]) -> None:
+def _annotate_namespace(client: Client, name: str, annotations: dict[str, Any]) -> None:
     try:
         path = f"/api/v1/namespaces/{name}"
-        client.request("PATCH", path, _annotations(annotations), content_type=MERGE_PATCH)
+        client.request("PATCH", path, _annotations_patch(annotations), content_type=MERGE_PATCH)
     except ApiError as error:
         if error.status != 404:
             raise
@@ -192,7 +192,7 @@ class NodeScaler:
             wanted["metadata"]["annotations"] = {RUN: self.run}
             self.diff.created(wanted)
         elif changed:
-            self.diff.patched(existing, _replicas(replicas))
+            self.diff.patched(existing, _replicas_patch(replicas))
         if changed and not check:
             entry = {"name": name, "created": existing is None, "before": before or 0, "wanted": replicas}
             record_change(self.path, "sets", entry)
@@ -206,7 +206,7 @@ class NodeScaler:
 
     def _set_replicas(self, name: str, replicas: int) -> None:
         path = self.client.kind(VERSION, "MachineSet").path(NAMESPACE, name)
-        self.client.request("PATCH", path, _replicas(replicas), content_type=MERGE_PATCH)
+        self.client.request("PATCH", path, _replicas_patch(replicas), content_type=MERGE_PATCH)
 
     def _wait(self, wanted: dict[str, Any], timeout: float, left: float) -> dict[str, Any]:
         """Wait for ``left`` seconds of ``timeout`` until each machine of the set has a node that is Ready."""
@@ -286,7 +286,7 @@ class NodeScaler:
             self._wait_deleted(name, timeout)
 
     def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> None:
-        self.diff.patched(existing, _replicas(replicas))
+        self.diff.patched(existing, _replicas_patch(replicas))
         if not check:
             name = existing["metadata"]["name"]
             self._set_replicas(name, replicas)
@@ -301,6 +301,6 @@ class NodeScaler:
         wait_until_gone(left, timeout, 0.5)
 
 
-def _replicas(number: int) -> dict[str, Any]:
+def _replicas_patch(number: int) -> dict[str, Any]:
     """Return the patch that sets the number of machines."""
     return {"spec": {"replicas": number}}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_fields(of: type[Fields], name: str, values_by_field: Mapping[str, Any] 
     known = [field.name for field in fields(of)]  # type: ignore[arg-type]  # both are dataclasses
     wrong = next((key for key in values_by_field if key not in known), None)
     if wrong is not None:
-        raise InputError(f"{name}: unknown field '{wrong}'{nearest(wrong, known)}")
+        raise InputError(f"{name}: unknown field '{wrong}'{suggest_similar_name(wrong, known)}")
     try:
         values = {key: (int if key in COUNTS else float)(value) for key, value in values_by_field.items()}
         return of(**values)
@@ -61,7 +61,7 @@ def read_fields(of: type[Fields], name: str, values_by_field: Mapping[str, Any] 
         raise InputError(f"{name}: {error}") from error
 
 
-def nodes_for(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
+def nodes_needed_for_users(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
     """Return the number of nodes, the number that each limit alone requires, and the deciding limit.
 
     A user is not split over nodes, so floor(room / need) users fit on a node for each limit. ``nodes_if_split`` is the
@@ -134,7 +134,7 @@ AWS_VOLUMES, IBM_VOLUMES = 26, 12
 _IBM = re.compile(r"[a-z]+[0-9][a-z]*-(?P<cpu>[0-9]+)x(?P<memory>[0-9]+)(x[0-9]+[a-z0-9]+)?")
 
 
-def _of_aws() -> dict[str, NodeSize]:
+def _aws_node_sizes() -> dict[str, NodeSize]:
     node_sizes = {}
     for family, (per_cpu, sizes) in AWS_FAMILIES.items():
         for size in sizes.split():
@@ -143,10 +143,10 @@ def _of_aws() -> dict[str, NodeSize]:
     return {**node_sizes, **{name: NodeSize(*both, volumes=AWS_VOLUMES) for name, both in AWS_OTHERS.items()}}
 
 
-AWS = _of_aws()
+AWS = _aws_node_sizes()
 
 
-def size_of(name: str, more: Iterable[Mapping[str, Any]] = ()) -> NodeSize:
+def size_of_machine_type(name: str, more: Iterable[Mapping[str, Any]] = ()) -> NodeSize:
     """Return the size of a machine type. more: further types, with name and fields of NodeSize; they come first.
 
     Raises InputError for an unknown type, or one with wrong fields.
@@ -168,6 +168,7 @@ def size_of(name: str, more: Iterable[Mapping[str, Any]] = ()) -> NodeSize:
     if ibm:
         return NodeSize(float(ibm["cpu"]), float(ibm["memory"]), volumes=IBM_VOLUMES)
     raise InputError(
-        f"machine type '{name}' is not known{nearest(name, [*extra_sizes, *AWS])}; give its CPU and memory in "
+        f"machine type '{name}' is not known{suggest_similar_name(name, [*extra_sizes, *AWS])}; give its"
+        " CPU and memory in "
         "node_scaling_machine_types"
     )

@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
 
 
-def auths(text: str, what: str) -> dict[str, Any]:
+def parse_registry_credentials(text: str, what: str) -> dict[str, Any]:
     """Return the credentials by registry. what: named in errors, which never quote the text. Raises InputError."""
     try:
         credentials = json.loads(text)["auths"]
@@ -26,9 +26,9 @@ def auths(text: str, what: str) -> dict[str, Any]:
     return credentials
 
 
-def added(text: str, wanted: Mapping[str, Any]) -> list[str]:
+def missing_registries(text: str, wanted: Mapping[str, Any]) -> list[str]:
     """Return the registries of ``wanted`` that ``text`` lacks. Raises InputError if it has others for one of them."""
-    known = auths(text, "the pull secret of the cluster")
+    known = parse_registry_credentials(text, "the pull secret of the cluster")
     for name, value in wanted.items():
         if name in known and known[name] != value:
             raise InputError(
@@ -38,50 +38,53 @@ def added(text: str, wanted: Mapping[str, Any]) -> list[str]:
     return [name for name in wanted if name not in known]
 
 
-def merged(text: str, wanted: Mapping[str, Any]) -> str:
+def merge_registry_credentials(text: str, wanted: Mapping[str, Any]) -> str:
     """Return ``text`` with the credentials that it lacks. Raises InputError as added() does."""
-    names = added(text, wanted)
+    names = missing_registries(text, wanted)
     if not names:
         return text
-    place = _inside(text)
-    parts = [f"{_text(name)}:{_text(wanted[name])}" for name in names]
-    comma = "" if text[_skip(text, place)] == "}" else ","
+    place = _start_of_auths(text)
+    parts = [f"{_compact_json(name)}:{_compact_json(wanted[name])}" for name in names]
+    comma = "" if text[_skip_whitespace(text, place)] == "}" else ","
     result = text[:place] + ",".join(parts) + comma + text[place:]
-    if auths(result, "the result") != {**auths(text, "it"), **{name: wanted[name] for name in names}}:
+    if parse_registry_credentials(result, "the result") != {
+        **parse_registry_credentials(text, "it"),
+        **{name: wanted[name] for name in names},
+    }:
         raise InputError("the pull secret of the cluster has the key auths twice: nothing was changed")
     return result
 
 
-def removed(text: str, names: Iterable[str]) -> str:
+def without_added_credentials(text: str, names: Iterable[str]) -> str:
     """Return ``text`` without the credentials that merged() added. Raises ValueError if they are not in their place."""
-    place = _inside(text)
+    place = _start_of_auths(text)
     end, first = place, True
     for name in names:
-        head = ("" if first else ",") + f"{_text(name)}:"
+        head = ("" if first else ",") + f"{_compact_json(name)}:"
         if not text.startswith(head, end):
             raise ValueError(f"{name} is not where it was put")
         end, first = _DECODER.raw_decode(text, end + len(head))[1], False
-    if not first and text[_skip(text, end)] == ",":
+    if not first and text[_skip_whitespace(text, end)] == ",":
         end += 1
     return text[:place] + text[end:]
 
 
-def _text(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _skip(text: str, place: int) -> int:
+def _skip_whitespace(text: str, place: int) -> int:
     while place < len(text) and text[place] in _SPACE:
         place += 1
     return place
 
 
-def _inside(text: str) -> int:
+def _start_of_auths(text: str) -> int:
     """Return the position behind the bracket that opens the dictionary ``auths`` of valid JSON."""
-    place = _skip(text, 0) + 1
+    place = _skip_whitespace(text, 0) + 1
     while True:
-        key, place = _DECODER.raw_decode(text, _skip(text, place))
-        place = _skip(text, _skip(text, place) + 1)
+        key, place = _DECODER.raw_decode(text, _skip_whitespace(text, place))
+        place = _skip_whitespace(text, _skip_whitespace(text, place) + 1)
         if key == "auths":
             return place + 1
-        place = _skip(text, _DECODER.raw_decode(text, place)[1]) + 1
+        place = _skip_whitespace(text, _DECODER.raw_decode(text, place)[1]) + 1

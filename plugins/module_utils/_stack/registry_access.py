@@ -27,10 +27,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
-    conditions,
-    field_at,
+    conditions_by_type,
+    field_at_path,
+    format_object_title,
     is_condition_true,
-    title,
 )
 
 from . import pull_secret
@@ -42,10 +42,12 @@ _POLL_INTERVAL = 5.0
 
 def refuse_unable_pools(client: Client) -> None:
     """Raise ProcessError if a pool could not take over a change, InputError on a cluster without pools."""
-    for pool in _pools(client):
+    for pool in _list_machine_config_pools(client):
         _refuse_degraded(pool)
-        if field_at(pool, "spec.paused", False):
-            raise ProcessError(f"{title(pool)} is paused: its machines would not take over a changed configuration")
+        if field_at_path(pool, "spec.paused", False):
+            raise ProcessError(
+                f"{format_object_title(pool)} is paused: its machines would not take over a changed configuration"
+            )
 
 
 def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.Say) -> None:
@@ -57,19 +59,19 @@ def wait_for_pools(client: Client, timeout: float, settle: float, say: waiting.S
     began = time.monotonic()
 
     def look() -> tuple[bool | None, str]:
-        pools = _pools(client)
+        pools = _list_machine_config_pools(client)
         if time.monotonic() - began < settle:
             return None, "waiting for new configurations of the MachineConfigPools"
         for pool in pools:
             _refuse_degraded(pool)
-        late = [_progress(pool) for pool in pools if not _updated(pool)]
+        late = [_format_pool_progress(pool) for pool in pools if not _is_pool_updated(pool)]
         return (None, f"waiting for {formats.format_list(late)}") if late else (True, "")
 
     limit = settle + timeout
     waiting.wait_until(look, limit, say, lambda text: f"after {limit:g} s still {text}", _POLL_INTERVAL)
 
 
-def _pools(client: Client) -> list[dict[str, Any]]:
+def _list_machine_config_pools(client: Client) -> list[dict[str, Any]]:
     try:
         return [{**pool, "kind": POOL_KIND} for pool in client.list(client.kind(POOL_VERSION, POOL_KIND))[0]]
     except InputError as error:
@@ -78,22 +80,22 @@ def _pools(client: Client) -> list[dict[str, Any]]:
 
 def _refuse_degraded(pool: Mapping[str, Any]) -> None:
     if is_condition_true(pool, "Degraded"):
-        why = conditions(pool)["Degraded"].get("message") or "its condition gives no reason"
-        raise ProcessError(f"{title(pool)} is degraded: {why}")
+        why = conditions_by_type(pool)["Degraded"].get("message") or "its condition gives no reason"
+        raise ProcessError(f"{format_object_title(pool)} is degraded: {why}")
 
 
-def _updated(pool: Mapping[str, Any]) -> bool:
+def _is_pool_updated(pool: Mapping[str, Any]) -> bool:
     """Return whether all machines have the configuration: the condition alone may be that of the last one."""
-    wanted, reached = (field_at(pool, f"{part}.configuration.name", "") for part in ("spec", "status"))
+    wanted, reached = (field_at_path(pool, f"{part}.configuration.name", "") for part in ("spec", "status"))
     return is_condition_true(pool, "Updated") and wanted == reached
 
 
-def _progress(pool: Mapping[str, Any]) -> str:
-    done, count = (field_at(pool, f"status.{name}", 0) for name in ("updatedMachineCount", "machineCount"))
-    why = conditions(pool).get("Updating", {}).get("message") or (
-        "it is paused" if field_at(pool, "spec.paused") else ""
+def _format_pool_progress(pool: Mapping[str, Any]) -> str:
+    done, count = (field_at_path(pool, f"status.{name}", 0) for name in ("updatedMachineCount", "machineCount"))
+    why = conditions_by_type(pool).get("Updating", {}).get("message") or (
+        "it is paused" if field_at_path(pool, "spec.paused") else ""
     )
-    return f"{title(pool)} ({done} of {count} machines updated{f': {why}' if why else ''})"
+    return f"{format_object_title(pool)} ({done} of {count} machines updated{f': {why}' if why else ''})"
 
 
 #: Annotation with the id of the run. It is no label: role cleanup would delete the object, also if somebody changed it.
@@ -114,17 +116,17 @@ def mirror_kinds(client: Client) -> MirrorKinds:
 
     While policies exist, releases of the transition refuse mirror sets: a policy joins the others.
     """
-    older = _served(client, OLDER)
+    older = _are_kinds_served(client, OLDER)
     if older and any(client.list(client.kind(*mirror_kind[:2]))[0] for mirror_kind in OLDER.values()):
         return OLDER
-    if _served(client, CURRENT):
+    if _are_kinds_served(client, CURRENT):
         return CURRENT
     if older:
         return OLDER
     raise InputError("mirrors: the cluster has neither ImageDigestMirrorSets nor ImageContentSourcePolicies")
 
 
-def _served(client: Client, wanted: MirrorKinds) -> bool:
+def _are_kinds_served(client: Client, wanted: MirrorKinds) -> bool:
     try:
         for version, kind, _field in wanted.values():
             client.kind(version, kind)
@@ -175,16 +177,22 @@ class RegistryAccess:
         """
         refuse_unable_pools(self.client)
         inventory = self._read()
-        wanted = pull_secret.auths(credentials, "the pull secret for the registry") if credentials else {}
+        wanted = (
+            pull_secret.parse_registry_credentials(credentials, "the pull secret for the registry")
+            if credentials
+            else {}
+        )
         sets = mirror_manifests(mirrors, self.run_id, mirror_kinds(self.client)) if mirrors else []
         missing = [mirror_set for mirror_set in sets if not self._is_there(mirror_set)]
         secret, text = self._secret() if wanted else ({}, "")
-        result = pull_secret.merged(text, wanted) if wanted else ""
+        result = pull_secret.merge_registry_credentials(text, wanted) if wanted else ""
         changes = bool(missing) or result != text
         if check or not (changes or inventory.get("pending")):
             return changes
         if result != text:
-            inventory["secret"] = _noted(inventory.get("secret"), text, result, pull_secret.added(text, wanted))
+            inventory["secret"] = _pull_secret_change_record(
+                inventory.get("secret"), text, result, pull_secret.missing_registries(text, wanted)
+            )
         known = [mirror["manifest"] for mirror in inventory["mirrors"]]
         inventory["mirrors"] += [{"manifest": manifest} for manifest in missing if manifest not in known]
         files.write_json(self.path, {**inventory, "pending": True}, SCHEMA)
@@ -193,7 +201,7 @@ class RegistryAccess:
             self.say(f"credentials for {', '.join(inventory['secret']['registries'])} are in the pull secret")
         for mirror_set in missing:
             self.client.create(mirror_set)
-            self.say(f"created {title(mirror_set)}")
+            self.say(f"created {format_object_title(mirror_set)}")
         wait_for_pools(self.client, self.timeout, self.settle, self.say)
         files.write_json(self.path, {**inventory, "pending": False}, SCHEMA)
         return changes
@@ -244,8 +252,8 @@ class RegistryAccess:
 
     def _is_there(self, wanted: Mapping[str, Any]) -> bool:
         existing = self._mirror_set(wanted)
-        if existing is not None and not _same(existing, wanted):
-            raise OwnershipError(f"{title(existing)} exists and is another one: remove it first")
+        if existing is not None and not _is_own_unchanged_object(existing, wanted):
+            raise OwnershipError(f"{format_object_title(existing)} exists and is another one: remove it first")
         return existing is not None
 
     def _mirror_set(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -257,30 +265,34 @@ class RegistryAccess:
         existing = self._mirror_set(wanted)
         if existing is None:
             return False
-        if not _same(existing, wanted):
-            left.append(f"somebody changed {title(existing)} since this run created it")
+        if not _is_own_unchanged_object(existing, wanted):
+            left.append(f"somebody changed {format_object_title(existing)} since this run created it")
             return False
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
         self.client.delete_seen(kind, wanted["metadata"]["name"], "", existing["metadata"]["uid"])
-        waiting.wait_until_gone(lambda: [title(existing)] if self._mirror_set(wanted) else [], _DELETION)
-        self.say(f"removed {title(existing)}")
+        waiting.wait_until_gone(lambda: [format_object_title(existing)] if self._mirror_set(wanted) else [], _DELETION)
+        self.say(f"removed {format_object_title(existing)}")
         return True
 
     def _restore_secret(self, entry: Mapping[str, Any], left: list[str]) -> bool:
         secret, text = self._secret()
-        now = _hashed(entry["salt"], text)
-        if now == entry["before"] or not _ours(entry) & set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}")):
+        now = _salted_hash(entry["salt"], text)
+        if now == entry["before"] or not _registries_added_by_run(entry) & set(
+            pull_secret.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}")
+        ):
             return False
         names = next((state["registries"] for state in entry["states"] if state["after"] == now), None)
         if names is None:
             left.append(_changed_since(entry, text))
             return False
-        self._write(secret, pull_secret.removed(text, names))
+        self._write(secret, pull_secret.without_added_credentials(text, names))
         self.say(f"the pull secret is as before, without {', '.join(names)}")
         return True
 
 
-def _noted(earlier: Mapping[str, Any] | None, text: str, result: str, names: list[str]) -> dict[str, Any]:
+def _pull_secret_change_record(
+    earlier: Mapping[str, Any] | None, text: str, result: str, names: list[str]
+) -> dict[str, Any]:
     """Return the entry of the pull secret for a change from ``text`` to ``result``, which adds ``names``.
 
     Raises OwnershipError if an earlier change was not put back and somebody has changed the secret since.
@@ -288,40 +300,40 @@ def _noted(earlier: Mapping[str, Any] | None, text: str, result: str, names: lis
     salt = earlier["salt"] if earlier else secrets.token_hex(16)
     entry: dict[str, Any] = {
         "salt": salt,
-        "before": _hashed(salt, text),
-        "known": sorted(pull_secret.auths(text, "it")),
+        "before": _salted_hash(salt, text),
+        "known": sorted(pull_secret.parse_registry_credentials(text, "it")),
         "states": [],
     }
     if earlier:
         entry = {**entry, "before": earlier["before"], "known": earlier["known"], "states": list(earlier["states"])}
-        now = _hashed(salt, text)
+        now = _salted_hash(salt, text)
         ours = next((state["registries"] for state in entry["states"] if state["after"] == now), None)
         if now != entry["before"] and ours is None:
             raise OwnershipError(_changed_since(earlier, text))
         names = [*names, *(ours or [])]
-    state = {"after": _hashed(salt, result), "registries": names}
+    state = {"after": _salted_hash(salt, result), "registries": names}
     return {**entry, "registries": names, "states": [*(other for other in entry["states"] if other != state), state]}
 
 
 def _changed_since(entry: Mapping[str, Any], text: str) -> str:
-    there = set(pull_secret.auths(text, f"Secret {NAMESPACE}/{NAME}"))
-    ours = _ours(entry)
+    there = set(pull_secret.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}"))
+    ours = _registries_added_by_run(entry)
     more, fewer = sorted(there - set(entry["known"]) - ours), sorted(set(entry["known"]) - there)
     how = [f"{what} {formats.format_list(names)}" for what, names in (("added", more), ("removed", fewer)) if names]
     still = f"; it still has this run's {formats.format_list(sorted(ours & there))}" if ours & there else ""
     return f"somebody changed Secret {NAMESPACE}/{NAME} ({' and '.join(how) or 'other content'}){still}"
 
 
-def _ours(entry: Mapping[str, Any]) -> set[str]:
+def _registries_added_by_run(entry: Mapping[str, Any]) -> set[str]:
     """Return the registries whose credentials the run added."""
     return {name for state in entry["states"] for name in state["registries"]}
 
 
-def _hashed(salt: str, text: str) -> str:
+def _salted_hash(salt: str, text: str) -> str:
     return hashlib.sha256(f"{salt}{text}".encode()).hexdigest()
 
 
-def _same(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _is_own_unchanged_object(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether an object is ours and unchanged: its first generation may have defaults of the server."""
     owner = (existing["metadata"].get("annotations") or {}).get(RUN_ANNOTATION)
     unchanged = existing["metadata"].get("generation") == 1 or existing.get("spec") == wanted["spec"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 SCHEMES = ("hf", "s3", "https", "http")
 #: Registries that exist without a setting: name -> beginning of the address.
@@ -25,7 +25,7 @@ _KEY_LENGTH = 16
 
 
 @dataclass(frozen=True)
-class Source:
+class StorageSource:
     """One model or dataset. name: its path in the volume. source: its address.
 
     revision: of a model hub, a branch, tag or commit. files: patterns of the files to download, for https:// names.
@@ -49,7 +49,7 @@ class Source:
         return {**asdict(self), "files": list(self.files), "key": self.key}
 
 
-def read_sources(entries: Iterable[Any], registries: Mapping[str, str]) -> list[Source]:
+def read_sources(entries: Iterable[Any], registries: Mapping[str, str]) -> list[StorageSource]:
     """Return the sources that setting ``storage_sources`` names. Raises InputError naming the entry.
 
     registries: name -> beginning of the addresses, in addition to the hub's.
@@ -57,7 +57,9 @@ def read_sources(entries: Iterable[Any], registries: Mapping[str, str]) -> list[
     known = {**REGISTRIES, **registries}
     for name, address in registries.items():
         _check_address(str(address), f"storage_registries.{name}")
-    sources = [_source(entry, known, f"storage_sources, entry {number}") for number, entry in enumerate(entries, 1)]
+    sources = [
+        _parse_source_entry(entry, known, f"storage_sources, entry {number}") for number, entry in enumerate(entries, 1)
+    ]
     for number, source in enumerate(sources):
         for other in sources[:number]:
             if f"{source.name}/".startswith(f"{other.name}/") or f"{other.name}/".startswith(f"{source.name}/"):
@@ -68,13 +70,15 @@ def read_sources(entries: Iterable[Any], registries: Mapping[str, str]) -> list[
     return sources
 
 
-def _source(setting: Any, registries: Mapping[str, str], where: str) -> Source:
+def _parse_source_entry(setting: Any, registries: Mapping[str, str], where: str) -> StorageSource:
     entry = {"source": setting} if isinstance(setting, str) else setting
     if not isinstance(entry, Mapping) or not entry.get("source"):
         raise InputError(f"{where}: '{setting}' is neither name@registry, an address, nor a dictionary with 'source'")
     for key in entry:
         if key not in _KEYS:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
+            raise InputError(
+                f"{where}: unknown key '{key}'{suggest_similar_name(key, _KEYS)}; known: {', '.join(_KEYS)}"
+            )
     text = str(entry["source"])
     if "://" in text:
         address, name = text, text.partition("://")[2].rstrip("/")
@@ -85,10 +89,10 @@ def _source(setting: Any, registries: Mapping[str, str], where: str) -> Source:
             raise InputError(f"{where}: '{text}' is neither name@registry nor an address such as hf://{text}")
         if registry not in registries:
             raise InputError(
-                f"{where}: no registry '{registry}'{nearest(registry, registries)}; there are "
+                f"{where}: no registry '{registry}'{suggest_similar_name(registry, registries)}; there are "
                 f"{', '.join(sorted(registries))}, and storage_registries adds others"
             )
-        address = _joined(registries[registry], name)
+        address = _join_address(registries[registry], name)
     _check_address(address, where)
     name = str(entry.get("name") or name)
     if not _NAME.fullmatch(name) or any(set(part) == {"."} for part in name.split("/")):
@@ -103,10 +107,10 @@ def _source(setting: Any, registries: Mapping[str, str], where: str) -> Source:
         if not _NAME.fullmatch(file):
             raise InputError(f"{where}: '{file}' is no name of a file, and {address} lists none to choose from")
 
-    return Source(name, address, revision, files, sha256)
+    return StorageSource(name, address, revision, files, sha256)
 
 
-def _joined(beginning: str, name: str) -> str:
+def _join_address(beginning: str, name: str) -> str:
     return beginning + name if beginning.endswith("/") else f"{beginning}/{name}"
 
 
@@ -114,11 +118,11 @@ def _check_address(address: str, where: str) -> None:
     scheme, separator, rest = address.partition("://")
     if not separator or scheme not in SCHEMES:
         choices = ", ".join(f"{choice}://" for choice in SCHEMES)
-        raise InputError(f"{where}: '{address}' begins with none of {choices}{nearest(scheme, SCHEMES)}")
+        raise InputError(f"{where}: '{address}' begins with none of {choices}{suggest_similar_name(scheme, SCHEMES)}")
     if not rest and scheme != "hf":
         raise InputError(f"{where}: '{address}' names no {'bucket' if scheme == 's3' else 'server'}")
 
 
-def path_of(name: str) -> str:
+def path_in_volume(name: str) -> str:
     """Return the path in the volume of ``name@registry``, or of a path."""
     return name.rpartition("@")[0] or name

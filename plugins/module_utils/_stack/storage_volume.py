@@ -20,10 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
 from . import volume_job
-from .storage_sources import Source
+from .storage_sources import StorageSource
 from .volume_job import Event, VolumeJob
 
 #: Of a claim that holds downloads, and stays when the run ends.
@@ -111,17 +111,17 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     return {
         name: dict(record)
         for name, record in content.items()
-        if isinstance(record, Mapping) and labels.get(label_of(name)) == str(record.get("sha256"))[:_CHECKSUM]
+        if isinstance(record, Mapping) and labels.get(source_label_key(name)) == str(record.get("sha256"))[:_CHECKSUM]
     }
 
 
-def missing_sources(claim: Mapping[str, Any] | None, sources: Iterable[Source]) -> list[Source]:
+def missing_sources(claim: Mapping[str, Any] | None, sources: Iterable[StorageSource]) -> list[StorageSource]:
     """Return the sources that the volume of a claim does not hold, as its labels and annotation say."""
     there = recorded_content(claim)
     return [source for source in sources if there.get(source.name, {}).get("key") != source.key]
 
 
-def label_of(name: str) -> str:
+def source_label_key(name: str) -> str:
     """Return the label of a source."""
     plain = re.sub(r"[^A-Za-z0-9._-]", ".", name)
     return HOLDS + plain[: _LABEL_NAME - len(HOLDS.partition("/")[2])].strip("._-")
@@ -133,7 +133,7 @@ def record_downloads(client: Client, namespace: str, name: str, downloaded: Iter
         **recorded_content(find_claim(client, namespace, name)),
         **{download["name"]: dict(download) for download in downloaded},
     }
-    labels = {label_of(source_name): record["sha256"][:_CHECKSUM] for source_name, record in records.items()}
+    labels = {source_label_key(source_name): record["sha256"][:_CHECKSUM] for source_name, record in records.items()}
     patch = {"metadata": {"labels": labels, "annotations": {CONTENT: json.dumps(records, sort_keys=True)}}}
     path = client.kind("v1", "PersistentVolumeClaim").path(namespace, name)
     client.request("PATCH", path, patch, content_type=MERGE_PATCH)
@@ -163,7 +163,7 @@ class DownloadSpec:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     service_account: str = ""
 
-    def job(self, sources: list[Source]) -> VolumeJob:
+    def job(self, sources: list[StorageSource]) -> VolumeJob:
         """Return the job that downloads these sources."""
         specification = {
             "folder": volume_job.FOLDER,
@@ -192,20 +192,22 @@ class DownloadSpec:
         )
 
 
-def run_download(client: Client, spec: DownloadSpec, sources: list[Source], say: Say) -> list[dict[str, Any]]:
+def run_download(client: Client, spec: DownloadSpec, sources: list[StorageSource], say: Say) -> list[dict[str, Any]]:
     """Download the sources; return a record of each.
 
     Raises AccessError with the reason if something could not be downloaded, and the errors of volume_job.run().
     """
     number = len(sources)
-    events = volume_job.run_job(client, spec.job(sources), say, lambda log_events: _progress(log_events, number))
+    events = volume_job.run_job(
+        client, spec.job(sources), say, lambda log_events: _format_download_progress(log_events, number)
+    )
     records = [event for event in events if event["event"] == "source"]
     if len(records) < number:
         raise AccessError(f"download to claim {spec.claim}: its log has {len(records)} of {number} sources")
     return records
 
 
-def _progress(events: list[Event], number: int) -> str:
+def _format_download_progress(events: list[Event], number: int) -> str:
     last = next((event for event in reversed(events) if event["event"] == "progress"), None)
     if last is None:
         return ""
@@ -224,7 +226,7 @@ def ensure_volume(
     client: Client,
     volume: VolumeClaim,
     spec: DownloadSpec,
-    sources: list[Source],
+    sources: list[StorageSource],
     say: Say,
     verify: bool = False,
     check: bool = False,
@@ -236,8 +238,8 @@ def ensure_volume(
     namespace = client.get(client.kind("v1", "Namespace"), volume.namespace)
     if namespace is None:
         raise InputError(f"storage_namespace: {client.access.server} has no namespace '{volume.namespace}'")
-    if volume.keep and label(namespace, run_labels.RUN):
-        run = label(namespace, run_labels.RUN)
+    if volume.keep and label_value(namespace, run_labels.RUN):
+        run = label_value(namespace, run_labels.RUN)
         raise InputError(
             f"storage_keep: namespace {volume.namespace} is removed with run {run}, and the claim with it: "
             "create a namespace and set storage_namespace"
@@ -251,7 +253,11 @@ def ensure_volume(
     if volume.simulated and (check or there is not None):
         return {**result, "changed": there is None, "downloads": [], "summary": SIMULATED}
     if check or (there is not None and not wanted):
-        return {**result, "downloads": _known(there, sources), "summary": _there(volume, len(sources))}
+        return {
+            **result,
+            "downloads": _records_of_present_sources(there, sources),
+            "summary": _format_already_present(volume, len(sources)),
+        }
     if there is None:
         for manifest in volume.manifests():
             client.create(manifest)
@@ -269,11 +275,15 @@ def ensure_volume(
     record_downloads(client, volume.namespace, volume.name, records)
     downloads = [{key: record[key] for key in SHOWN} for record in fetched]
     result["changed"] = result["changed"] or any(download["downloaded"] for download in downloads)
-    others = [record for record in _known(there, sources) if record["name"] not in {each["name"] for each in downloads}]
+    others = [
+        record
+        for record in _records_of_present_sources(there, sources)
+        if record["name"] not in {each["name"] for each in downloads}
+    ]
     return {**result, "downloads": [*downloads, *others], "summary": format_downloads(downloads)}
 
 
-def _known(there: Mapping[str, Any] | None, sources: list[Source]) -> list[dict[str, Any]]:
+def _records_of_present_sources(there: Mapping[str, Any] | None, sources: list[StorageSource]) -> list[dict[str, Any]]:
     known = recorded_content(there)
     return [
         {**{key: known[source.name].get(key) for key in SHOWN}, "downloaded": 0, "seconds": 0.0}
@@ -282,8 +292,8 @@ def _known(there: Mapping[str, Any] | None, sources: list[Source]) -> list[dict[
     ]
 
 
-def _there(volume: VolumeClaim, number: int) -> str:
-    return f"claim {volume.namespace}/{volume.name} holds {formats.count(number, 'source')} already"
+def _format_already_present(volume: VolumeClaim, number: int) -> str:
+    return f"claim {volume.namespace}/{volume.name} holds {formats.format_count(number, 'source')} already"
 
 
 def format_downloads(downloads: list[dict[str, Any]]) -> str:
@@ -305,7 +315,7 @@ def remove_volume(client: Client, namespace: str, name: str, timeout: float, say
     there = find_claim(client, namespace, name)
     if there is None or check:
         return there is not None
-    if not label(there, KEPT):
+    if not label_value(there, KEPT):
         raise OwnershipError(f"claim {namespace}/{name} was not created by role storage: it is not deleted")
     client.delete_seen(kind, name, namespace, there["metadata"]["uid"])
 

@@ -72,7 +72,9 @@ def job_manifests(job: VolumeJob) -> list[dict[str, Any]]:
     secrets = {name: value for name, value in job.credentials.items() if value}
     manifests = [{**secret, "stringData": secrets}] if secrets else []
     manifests.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
-    manifests.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": _job(job, bool(secrets))})
+    manifests.append(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": _job_manifest(job, bool(secrets))}
+    )
     return manifests
 
 
@@ -82,7 +84,7 @@ def empty_secret(job: VolumeJob) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
 
 
-def _job(job: VolumeJob, secrets: bool) -> dict[str, Any]:
+def _job_manifest(job: VolumeJob, secrets: bool) -> dict[str, Any]:
     volumes: list[dict[str, Any]] = [
         {"name": "storage", "persistentVolumeClaim": {"claimName": job.claim, "readOnly": job.read_only}},
         {"name": "program", "configMap": {"name": job.name}},
@@ -131,7 +133,7 @@ def run_job(
     try:
         for manifest in objects:
             client.create(manifest)
-        return _follow(client, job, say, progress)
+        return _wait_for_job_events(client, job, say, progress)
     finally:
         remove_job(client, job)
 
@@ -149,7 +151,9 @@ def remove_job(client: Client, job: VolumeJob) -> None:
     waiting.wait_until_gone(left, _DELETION)
 
 
-def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[Event]], str] | None) -> list[Event]:
+def _wait_for_job_events(
+    client: Client, job: VolumeJob, say: Say, progress: Callable[[list[Event]], str] | None
+) -> list[Event]:
     job_kind, pod_kind = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
 
     def look() -> tuple[list[Event] | None, str]:
@@ -157,11 +161,11 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
         pods = client.list(pod_kind, job.namespace, f"job-name={job.name}")[0]
         state = "; ".join(why_waiting(pod) for pod in pods) or "its pod does not exist yet"
         complete, failed = is_condition_true(there, "Complete"), there is None or is_condition_true(there, "Failed")
-        log = _log(client, job, pods) if complete or failed or progress else ""
-        events = _events(log)
+        log = _read_newest_pod_log(client, job, pods) if complete or failed or progress else ""
+        events = _parse_log_events(log)
         if failed:
             why = next((event["message"] for event in events if event["event"] == "failed"), "")
-            raise AccessError(f"{job.purpose}: {why or _end_of(log) or state}")
+            raise AccessError(f"{job.purpose}: {why or _last_log_lines(log) or state}")
         if complete:
             return events, ""
         return None, (progress(events) if progress else "") or f"waits for the pod of {job.name}: {state}"
@@ -172,7 +176,7 @@ def _follow(client: Client, job: VolumeJob, say: Say, progress: Callable[[list[E
     return waiting.wait_until(look, job.timeout, say, late, _POLL_INTERVAL)
 
 
-def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
+def _read_newest_pod_log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
     """Return the log of the newest pod, empty before it runs."""
     started = [pod for pod in pods if pod["status"].get("phase") not in ("Pending", None)]
     if not started:
@@ -184,7 +188,7 @@ def _log(client: Client, job: VolumeJob, pods: list[dict[str, Any]]) -> str:
         return ""
 
 
-def _events(log: str) -> list[Event]:
+def _parse_log_events(log: str) -> list[Event]:
     events = []
     for line in log.splitlines():
         try:
@@ -196,5 +200,5 @@ def _events(log: str) -> list[Event]:
     return events
 
 
-def _end_of(log: str) -> str:
+def _last_log_lines(log: str) -> str:
     return " / ".join(line for line in log.splitlines()[-_LAST:] if line.strip())

@@ -69,7 +69,7 @@ class SeatrialAction(ActionBase):
         raise NotImplementedError
 
 
-def configured(action: ActionBase) -> tuple[str, str]:
+def configured_remote_tmp(action: ActionBase) -> tuple[str, str]:
     """Return the folder for the modules of this action, and why it can't be used.
 
     The reason is empty if it can be used; both are empty for another machine or user, which are not checked.
@@ -80,12 +80,12 @@ def configured(action: ActionBase) -> tuple[str, str]:
     return folder, why_unusable(folder)
 
 
-def replacement(action: ActionBase, extra: Mapping[str, Any]) -> str | None:
+def replacement_remote_tmp(action: ActionBase, extra: Mapping[str, Any]) -> str | None:
     """Return the folder for ansible_remote_tmp if the configured one can't be used, else None.
 
     extra: variables of ``-e``. Raises InputError if the folder is one of them.
     """
-    asked, why = configured(action)
+    asked, why = configured_remote_tmp(action)
     if why and "ansible_remote_tmp" in extra:
         raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
     if why:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
@@ -56,7 +56,7 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
-def root() -> Path | None:
+def collections_parent_folder() -> Path | None:
     """Return the folder that holds ansible_collections, if this file lies in a collection below it."""
     parents = Path(__file__).parents
     below = [parent.name for parent in reversed(parents[:6])]
@@ -64,7 +64,7 @@ def root() -> Path | None:
     return parents[6] if below == ours else None
 
 
-def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
+def module_program(module: str, arguments: dict[str, Any], folder: Path) -> Any:
     """Return the program that runs ``module`` (its full name) from ``folder``, as an object that Ansible would make.
 
     Raises ImportError, TypeError if Ansible's internals are not those of ansible-core 2.19 to 2.21.
@@ -77,14 +77,14 @@ def payload(module: str, arguments: dict[str, Any], folder: Path) -> Any:
     namespace, collection, name = module.split(".")
     full = f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
     shebang = f"#!{sys.executable}"
-    roots = [str(folder), *(path for path in _others() if path != str(folder))]
+    roots = [str(folder), *(path for path in _collection_search_folders() if path != str(folder))]
     text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=encoded, profile=_PROFILE, module=full)
     return _BuiltModule(
         b_module_data=text.encode(), module_style="new", shebang=shebang, serialization_profile=_PROFILE
     )
 
 
-def _others() -> list[str]:
+def _collection_search_folders() -> list[str]:
     """Return all folders in which Ansible looks for collections: our modules may use other collections."""
     from ansible.utils.collection_loader import AnsibleCollectionConfig
 
@@ -138,7 +138,7 @@ class InPlaceAction(ActionBase):
 
     def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
         """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
-        if "ansible_remote_tmp" not in task_vars and action_base.configured(self)[1]:
+        if "ansible_remote_tmp" not in task_vars and action_base.configured_remote_tmp(self)[1]:
             self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
@@ -153,11 +153,11 @@ class InPlaceAction(ActionBase):
         return result
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
-        folder = root()
+        folder = collections_parent_folder()
         if folder is not None and module_name.startswith("perfscale.seatrial.") and self._is_local(task_vars):
             path = folder / "ansible_collections" / "perfscale" / "seatrial" / "plugins" / "modules"
             try:
-                return payload(module_name, module_args, folder), str(path / f"{module_name.split('.')[2]}.py")
+                return module_program(module_name, module_args, folder), str(path / f"{module_name.split('.')[2]}.py")
             except (ImportError, TypeError):
                 pass  # an unknown version of Ansible
         return super()._configure_module(module_name, module_args, task_vars)
@@ -186,7 +186,7 @@ class ProgressAction(InPlaceAction):
         """Run the module, show its progress, and return its result."""
         with (
             _progress_file(arguments, self._connection.transport) as path,
-            following(path, lambda line: Display().display(line, stderr=True)),
+            show_appended_lines(path, lambda line: Display().display(line, stderr=True)),
         ):
             return super().execute({**arguments, "progress_file": path}, task_vars)
 
@@ -211,10 +211,10 @@ def _progress_file(arguments: dict[str, Any], transport: str) -> Iterator[str | 
 
 
 @contextlib.contextmanager
-def following(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
+def show_appended_lines(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
     """Show each complete line appended to ``path`` while the body runs; end our process group if the body raises."""
     over = threading.Event()
-    follower = Thread(target=_follow, args=(path, show, over), daemon=True)
+    follower = SignalBlockingThread(target=_show_lines_until_over, args=(path, show, over), daemon=True)
     follower.start()
     try:
         yield
@@ -227,7 +227,7 @@ def following(path: str | None, show: Callable[[str], None]) -> Iterator[None]:
         follower.join(timeout=5)
 
 
-def _follow(path: str | None, show: Callable[[str], None], over: threading.Event) -> None:
+def _show_lines_until_over(path: str | None, show: Callable[[str], None], over: threading.Event) -> None:
     parent = os.getppid()
     tail = ProgressTail(path)
     while not over.wait(INTERVAL):

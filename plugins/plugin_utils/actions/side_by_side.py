@@ -22,7 +22,7 @@ from typing import Any
 from ansible import constants
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call
@@ -57,11 +57,11 @@ ARGUMENTS: dict[str, Any] = {
     "step_dir": {"type": "path"},
 }
 
-Call = Callable[["Member"], dict[str, Any]]
+Call = Callable[["ParallelCall"], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Member:
+class ParallelCall:
     """One call. after: names of members that must have passed before. progress: whether the module reports progress."""
 
     name: str
@@ -98,25 +98,29 @@ class MemberOutcome:
         return {**known, "state": self.state, **times}
 
 
-def parse_members(specs: Sequence[Mapping[str, Any]]) -> list[Member]:
+def parse_members(specs: Sequence[Mapping[str, Any]]) -> list[ParallelCall]:
     """Return the members that a task names, without those that have no call.
 
     Raises InputError for two of one name, an unknown one, a call without a module, and a circle.
     """
     names = [spec["name"] for spec in specs]
-    members: dict[str, Member] = {}
+    members: dict[str, ParallelCall] = {}
     for spec in specs:
         name, call = spec["name"], spec["call"] or {}
         if names.count(name) > 1:
             raise InputError(f"members: there are two members '{name}'")
         for before in spec["after"]:
             if before not in names:
-                raise InputError(f"members: {name} depends on unknown member '{before}'{nearest(before, names)}")
+                raise InputError(
+                    f"members: {name} depends on unknown member '{before}'{suggest_similar_name(before, names)}"
+                )
         if call.get("arguments") and not call.get("module"):
             raise InputError(f"members: {name} has a call without a module")
         if call.get("module"):
             progress = bool(call.get("progress"))
-            members[name] = Member(name, call["module"], call.get("arguments") or {}, tuple(spec["after"]), progress)
+            members[name] = ParallelCall(
+                name, call["module"], call.get("arguments") or {}, tuple(spec["after"]), progress
+            )
     known = {
         name: replace(member, after=tuple(filter(members.__contains__, member.after)))
         for name, member in members.items()
@@ -125,7 +129,7 @@ def parse_members(specs: Sequence[Mapping[str, Any]]) -> list[Member]:
     return list(known.values())
 
 
-def _refuse_circle(known: Mapping[str, Member]) -> None:
+def _refuse_circle(known: Mapping[str, ParallelCall]) -> None:
     left = dict(known)
     while left:
         ready = [name for name, member in left.items() if not any(before in left for before in member.after)]
@@ -136,7 +140,10 @@ def _refuse_circle(known: Mapping[str, Member]) -> None:
 
 
 def run_members(
-    members: Sequence[Member], call: Call, look: Callable[[], None], say: Callable[[str], None] = lambda _text: None
+    members: Sequence[ParallelCall],
+    call: Call,
+    look: Callable[[], None],
+    say: Callable[[str], None] = lambda _text: None,
 ) -> dict[str, MemberOutcome]:
     """Run all members and return how each ended, in their order. A failed member ends no other one.
 
@@ -166,7 +173,7 @@ def run_members(
         look()
         for name, (started, process, receiver) in list(running.items()):
             if receiver in ready:
-                task_result = _receive(receiver)
+                task_result = _receive_call_result(receiver)
                 process.join()
                 state = FAILED if task_result.get("failed") else PASSED
                 ended[name] = MemberOutcome(state, started, time.monotonic() - began, task_result)
@@ -178,7 +185,7 @@ def run_members(
     return {member.name: ended[member.name] for member in members}
 
 
-def _run_one(member: Member, call: Call, sender: Any) -> None:
+def _run_one(member: ParallelCall, call: Call, sender: Any) -> None:
     for number in ENDING:  # the module gets these signals too, and ends in order
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -189,7 +196,7 @@ def _run_one(member: Member, call: Call, sender: Any) -> None:
     sender.close()
 
 
-def _receive(receiver: Any) -> dict[str, Any]:
+def _receive_call_result(receiver: Any) -> dict[str, Any]:
     try:
         task_result: dict[str, Any] = receiver.recv()
     except EOFError:
@@ -201,7 +208,7 @@ def _receive(receiver: Any) -> dict[str, Any]:
 def outcome_summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     """Return how the members ended, one line each: errors first."""
     failed = [name for name, outcome in outcomes.items() if outcome.state == FAILED]
-    lines = [f"{len(failed)} of {formats.count(len(outcomes), 'member')} failed"] if failed else []
+    lines = [f"{len(failed)} of {formats.format_count(len(outcomes), 'member')} failed"] if failed else []
     for state in (FAILED, LEFT_OUT, PASSED):
         lines += [outcome.text(name) for name, outcome in outcomes.items() if outcome.state == state]
     return "\n".join(lines)
@@ -246,7 +253,7 @@ class SideBySideAction(InPlaceAction):
                 step.log(text)
                 Display().display(text, stderr=True)
 
-            def call(member: Member) -> dict[str, Any]:
+            def call(member: ParallelCall) -> dict[str, Any]:
                 return self._call(member, files.get(member.name), task_vars)
 
             try:
@@ -256,10 +263,10 @@ class SideBySideAction(InPlaceAction):
                 raise
         for member in members:
             if outcomes[member.name].state != PASSED:
-                _record(member, outcomes[member.name].message)
+                _write_failure_file(member, outcomes[member.name].message)
         return task_result(outcomes, step)
 
-    def _call(self, member: Member, progress: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _call(self, member: ParallelCall, progress: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the module of a member. This process is a fork: what it changes is its own."""
         self._connection._shell.tmpdir = None  # a separate folder for the module of each member
         arguments = {**member.arguments, **({"progress_file": progress} if progress else {})}
@@ -273,7 +280,7 @@ class SideBySideAction(InPlaceAction):
                 self.cleanup(force=True)
 
 
-def _record(member: Member, message: str) -> None:
+def _write_failure_file(member: ParallelCall, message: str) -> None:
     """Write FAILURE into the directory of the role call that the member belongs to, if it has one."""
     path = member.arguments.get("step_dir")
     if path and Path(path).is_dir():

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_settings, preset_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ProjectRole
@@ -33,7 +33,7 @@ _TYPES = {"int": "integer", "float": "float", "str": "text", "bool": "multiplech
 _MARKUP = re.compile(r"\b[A-Z]\(([^)]*)\)")
 
 
-def survey(
+def project_survey_spec(
     role: ProjectRole, catalogue: Catalogue, presets: Mapping[str, Any], settings: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """Return the survey of a project as AWX's API takes it.
@@ -41,53 +41,57 @@ def survey(
     settings: names of settings to ask for; by default those that meta/outside.yml of the role lists. Raises InputError
     for a setting that does not exist, and for one that a survey can't ask for.
     """
-    spec = [_presets(presets)] if presets else []
+    spec = [_preset_question(presets)] if presets else []
     if settings is None:
-        names = [name for name in outside_settings.load(role.root).patterns if name in catalogue.settings]
+        names = [
+            name for name in outside_settings.load_role_declarations(role.root).patterns if name in catalogue.settings
+        ]
         mine = [name for name in names if catalogue.settings[name].role == role.project]
-        spec += [_question(catalogue.settings[name]) for name in mine if _asked(catalogue.settings[name])]
+        spec += [
+            _setting_question(catalogue.settings[name]) for name in mine if _is_type_supported(catalogue.settings[name])
+        ]
     else:
-        spec += [_question(_checked(name, catalogue)) for name in settings]
+        spec += [_setting_question(_checked_survey_setting(name, catalogue)) for name in settings]
     return {"name": "", "description": "", "spec": spec}
 
 
-def presets(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+def presets_by_name(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets that the project can use, by name. loader: Ansible's."""
     known = {**preset_definitions.installed_presets(role, variables, loader), **variables}
-    return dict(preset_definitions.by_name(preset_definitions.of_project(known, role.project)))
+    return dict(preset_definitions.definitions_by_name(preset_definitions.presets_of_project(known, role.project)))
 
 
-def _presets(presets: Mapping[str, Any]) -> dict[str, Any]:
+def _preset_question(presets: Mapping[str, Any]) -> dict[str, Any]:
     text = "Presets to apply, in this order. Without one, the settings have their defaults."
-    return _entry("preset", text, "multiselect", {"choices": sorted(presets)})
+    return _survey_question_entry("preset", text, "multiselect", {"choices": sorted(presets)})
 
 
-def _asked(setting: Setting) -> bool:
+def _is_type_supported(setting: Setting) -> bool:
     return setting.type in _TYPES
 
 
-def _checked(name: str, catalogue: Catalogue) -> Setting:
+def _checked_survey_setting(name: str, catalogue: Catalogue) -> Setting:
     setting = catalogue.settings.get(name)
     if setting is None:
-        raise InputError(f"survey: unknown setting '{name}'{nearest(name, catalogue.settings)}")
+        raise InputError(f"survey: unknown setting '{name}'{suggest_similar_name(name, catalogue.settings)}")
     if setting.secret:
         raise InputError(f"survey: {name} is a secret, which belongs in a credential")
-    if not _asked(setting):
+    if not _is_type_supported(setting):
         raise InputError(f"survey: {name} is a {setting.type}, which a survey can't ask for; set it in a preset")
     return setting
 
 
-def _question(setting: Setting) -> dict[str, Any]:
+def _setting_question(setting: Setting) -> dict[str, Any]:
     choices = setting.spec.get("choices")
     if setting.type == "bool":
         more: dict[str, Any] = {"choices": ["true", "false"]}
     else:
         more = {"choices": [str(choice) for choice in choices]} if choices else {}
     kind = "multiplechoice" if more else _TYPES[setting.type]
-    return _entry(setting.name, _description(setting), kind, more)
+    return _survey_question_entry(setting.name, _question_description(setting), kind, more)
 
 
-def _entry(variable: str, description: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _survey_question_entry(variable: str, description: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "question_name": variable,
         "question_description": description,
@@ -98,15 +102,19 @@ def _entry(variable: str, description: str, kind: str, more: Mapping[str, Any]) 
     }
 
 
-def _description(setting: Setting) -> str:
+def _question_description(setting: Setting) -> str:
     description = setting.spec.get("description") or ""
     first = str(description[0] if isinstance(description, list) else description).strip()
     default = setting.default
-    shown = "" if default is None or (isinstance(default, str) and "{{" in default) else f" Default: {_shown(default)}"
+    shown = (
+        ""
+        if default is None or (isinstance(default, str) and "{{" in default)
+        else f" Default: {_format_default_value(default)}"
+    )
     return _MARKUP.sub(r"\1", first) + (f"{shown}, unless a preset sets it." if shown else "")
 
 
-def _shown(value: Any) -> str:
+def _format_default_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
 
 
@@ -116,7 +124,7 @@ KUBECONFIG = "KUBECONFIG"
 _FALSE = ("false", "no", "0", "off", "n", "f")
 
 
-def export(environment: MutableMapping[str, str], folder: Path) -> Path | None:
+def export_kubeconfig(environment: MutableMapping[str, str], folder: Path) -> Path | None:
     """Write a kubeconfig of the credential into ``folder`` and set KUBECONFIG; return its path.
 
     Nothing is done without the credential, or if KUBECONFIG is set. folder: a private one that is removed when
@@ -133,6 +141,6 @@ def export(environment: MutableMapping[str, str], folder: Path) -> Path | None:
         cluster.pop("certificate-authority", None)
     path = folder / "k8s_auth_kubeconfig"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
-        json.dump(kubeconfig.document("k8s-auth", cluster, {"token": token}), stream)
+        json.dump(kubeconfig.single_context_kubeconfig("k8s-auth", cluster, {"token": token}), stream)
     environment[KUBECONFIG] = str(path)
     return path

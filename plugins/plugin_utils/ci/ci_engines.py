@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 
 _NAME = re.compile(r"\{(\w+)\}")
 
@@ -48,13 +52,15 @@ class CiJob:
 FIELDS = tuple(field.name for field in fields(CiJob))[2:]
 
 
-def load(folder: Path) -> dict[str, dict[str, Any]]:
+def load_engine_definitions(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the engines of a folder, by name. Raises DataError for an unknown key."""
     engines = {path.stem: dict(files.read_yaml(path)) for path in sorted(folder.glob("*.yml"))}
     for name, engine in engines.items():
         if unknown := set(engine) - {"title", "detect", *FIELDS}:
             key = min(unknown)
-            raise DataError(f"{folder / name}.yml: unknown key '{key}'{nearest(key, ['title', 'detect', *FIELDS])}")
+            raise DataError(
+                f"{folder / name}.yml: unknown key '{key}'{suggest_similar_name(key, ['title', 'detect', *FIELDS])}"
+            )
     return engines
 
 
@@ -67,7 +73,7 @@ def detect(engines: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str])
     return next(name for name, engine in engines.items() if not engine.get("detect"))
 
 
-def job(
+def read_current_job(
     engines: Mapping[str, Mapping[str, Any]], name: str, environ: Mapping[str, str], known: Mapping[str, str]
 ) -> CiJob:
     """Return the job that runs. name: engine, empty to detect it. known: values that replace those of the environment.
@@ -75,26 +81,32 @@ def job(
     Raises InputError for an unknown engine.
     """
     if name and name not in engines:
-        raise InputError(f"ci_engine: '{name}' is unknown{nearest(name, engines)}; known: {', '.join(engines)}")
+        raise InputError(
+            f"ci_engine: '{name}' is unknown{suggest_similar_name(name, engines)}; known: {', '.join(engines)}"
+        )
     chosen = name or detect(engines, environ)
     values = {key: value for key, value in known.items() if value}
     for field in FIELDS:
-        field_value = values.get(field) or _first(engines[chosen].get(field) or [], environ, values, field == "path")
+        field_value = values.get(field) or _first_resolvable_text(
+            engines[chosen].get(field) or [], environ, values, field == "path"
+        )
         if field_value:
             values[field] = field_value
     kept = {key: value for key, value in values.items() if key in FIELDS}
     return CiJob(chosen, str(engines[chosen]["title"]), **kept)
 
 
-def _first(texts: list[str], environ: Mapping[str, str], values: Mapping[str, str], is_path: bool) -> str:
+def _first_resolvable_text(
+    texts: list[str], environ: Mapping[str, str], values: Mapping[str, str], is_path: bool
+) -> str:
     """Return the first text with its names replaced whose names are all known, empty if there is none."""
     known = {**values, **environ}
     for text in texts:
         if all(known.get(name) for name in _NAME.findall(text)):
-            return _NAME.sub(lambda match: _part(known[match[1]]) if is_path else known[match[1]], text)
+            return _NAME.sub(lambda match: _escape_path_part(known[match[1]]) if is_path else known[match[1]], text)
     return ""
 
 
-def _part(text: str) -> str:
+def _escape_path_part(text: str) -> str:
     """Return one part of a path: a repository or job may contain slashes and anything else."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"

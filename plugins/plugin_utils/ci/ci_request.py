@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     outside_settings,
@@ -24,7 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_settings import OutsideSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import preset_names, reachable
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
+    preset_names,
+    presets_with_extended,
+)
 
 from . import ci_engines, directives
 from .ci_engines import CiJob
@@ -60,29 +63,31 @@ class CiOffer:
     clusters: Mapping[str, Any] = field(default_factory=dict)
 
 
-def projects(playbooks: Path) -> list[str]:
+def projects_with_playbook(playbooks: Path) -> list[str]:
     """Return the projects that have a playbook."""
     paths = sorted(playbooks.glob("*.yml"))
-    return [path.stem for path in paths if project_role.of_playbook(path).get("run_project") == path.stem]
+    return [
+        path.stem for path in paths if project_role.variables_passed_by_playbook(path).get("run_project") == path.stem
+    ]
 
 
 def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiRequest:
     """Return the request of a job: its own, changed by directives. Raises InputError for what may not be asked for."""
-    project, arguments = _project(asked, own, offer)
+    project, arguments = _project_and_test_arguments(asked, own, offer)
     where = asked.origins.get("test", "/test")
     wanted = preset_names(arguments)
     for name in wanted:
         _check_preset(name, project, offer, where)
-    presets = [*(wanted or own.presets), *_of_cluster(asked, offer)]
+    presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
     for step in asked.steps:
         if step not in STEPS:
-            near = nearest(step, STEPS)
+            near = suggest_similar_name(step, STEPS)
             raise InputError(f"{asked.origins[step]}: unknown step '{step}'{near}; steps: {', '.join(STEPS)}")
     offer.outside.check(asked.variables, asked.origins, offer.catalogue)
     return CiRequest(project, presets, {**own.overrides, **asked.variables}, asked.left_out(STEPS))
 
 
-def _project(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, list[str]]:
+def _project_and_test_arguments(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, list[str]]:
     """Return the project, and the arguments of /test without it: the first one may name it."""
     first, rest = (asked.arguments[:1] or [""])[0], asked.arguments[1:]
     if first in offer.projects and asked.project in ("", first):
@@ -96,7 +101,11 @@ def _project(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, li
     if chosen not in offer.projects:
         wrong = chosen or first
         known = ", ".join(offer.projects)
-        what = f"unknown project '{wrong}'{nearest(wrong, offer.projects)}" if wrong else "no project is named"
+        what = (
+            f"unknown project '{wrong}'{suggest_similar_name(wrong, offer.projects)}"
+            if wrong
+            else "no project is named"
+        )
         raise InputError(f"{where}: {what}; there are {known}")
     return chosen, asked.arguments
 
@@ -105,10 +114,10 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
     """Raise InputError for a preset that is unknown, heavy, or sets what only the lab decides."""
     known = offer.presets(project)
     if name not in known:
-        raise InputError(f"{where}: unknown preset '{name}' of {project}{nearest(name, known)}")
+        raise InputError(f"{where}: unknown preset '{name}' of {project}{suggest_similar_name(name, known)}")
     if name in offer.permitted:
         return
-    for preset in reachable(known, [name]):
+    for preset in presets_with_extended(known, [name]):
         through = f"{name} extends {preset}, which" if preset != name else name
         if (known[preset] or {}).get("heavy"):
             raise InputError(f"{where}: {through} is heavy; ci_presets must name {name} to permit it")
@@ -118,13 +127,13 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
                 raise InputError(f"{where}: {through} sets {key}; ci_presets must name {name} to permit it")
 
 
-def _of_cluster(asked: Directives, offer: CiOffer) -> list[str]:
+def _presets_selecting_cluster(asked: Directives, offer: CiOffer) -> list[str]:
     """Return the presets that choose the cluster that is asked for."""
     if not asked.cluster:
         return []
     if asked.cluster not in offer.clusters:
         known = ", ".join(offer.clusters) or "none"
-        near = nearest(asked.cluster, offer.clusters)
+        near = suggest_similar_name(asked.cluster, offer.clusters)
         raise InputError(
             f"{asked.origins['cluster']}: there is no cluster '{asked.cluster}'{near}; ci_clusters names: {known}"
         )
@@ -146,7 +155,7 @@ def help_text(offer: CiOffer, own: CiRequest, test: str) -> str:
         f" Clusters: {', '.join(f'`{project}`' for project in offer.clusters) or 'the default project'}.",
     ]
     for project in [own.project] if own.project in offer.projects else []:
-        known = [preset for preset in offer.presets(project) if _offered(preset, project, offer)]
+        known = [preset for preset in offer.presets(project) if _is_preset_offered(preset, project, offer)]
         lines += ["", f"Presets of {project}: {', '.join(f'`{preset}`' for preset in known)}."]
     lines += [
         "",
@@ -155,7 +164,7 @@ def help_text(offer: CiOffer, own: CiRequest, test: str) -> str:
     return "\n".join(lines)
 
 
-def _offered(name: str, project: str, offer: CiOffer) -> bool:
+def _is_preset_offered(name: str, project: str, offer: CiOffer) -> bool:
     try:
         _check_preset(name, project, offer, "")
     except InputError:
@@ -169,70 +178,82 @@ ENGINES = ROOT / "roles" / "ci" / "files" / "engines"
 
 def read_request(params: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the result of module ci_request for its options. variables: those of the task. Raises InputError."""
-    job, pull = _job(params, environ)
-    texts: list[directives.Text] = []
+    job, pull = _job_and_pull_request(params, environ)
+    texts: list[directives.TextWithDirectives] = []
     notes: list[str] = []
     if pull:
-        texts, notes = directives.texts_of(pull, Requesters(params["associations"], params["users"]), job.test)
-    asked = directives.parse(texts, job.test)
-    offer = _offer(params, variables)
+        texts, notes = directives.texts_of_permitted_authors(
+            pull, Requesters(params["associations"], params["users"]), job.test
+        )
+    asked = directives.parse_directives(texts, job.test)
+    offer = _allowed_requests_from_params(params, variables)
     own = CiRequest(params["project"], list(params["presets"]))
     if asked.help and pull and pull.trigger:
-        return {**_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
+        return {**_format_module_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
     if pull and pull.trigger and not texts:
-        return _result(
+        return _format_module_result(
             job,
             own,
             notes,
             f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.",
             params,
         )
-    return _result(job, requested_run(asked, own, offer), notes, "", params)
+    return _format_module_result(job, requested_run(asked, own, offer), notes, "", params)
 
 
-def _job(params: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:
+def _job_and_pull_request(params: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:
     """Return the job and its pull request, None if it runs for none. An event knows more than the environment."""
-    engines = ci_engines.load(ENGINES)
-    known = {"event": params["event_file"] or "", "test": params["test"], "started": stamp().replace(":", "")}
-    job = ci_engines.job(engines, params["engine"], environ, known)
-    pull = directives.of_event(_event(Path(job.event))) if job.event else None
+    engines = ci_engines.load_engine_definitions(ENGINES)
+    known = {
+        "event": params["event_file"] or "",
+        "test": params["test"],
+        "started": format_utc_timestamp().replace(":", ""),
+    }
+    job = ci_engines.read_current_job(engines, params["engine"], environ, known)
+    pull = directives.pull_request_from_event(_read_event_file(Path(job.event))) if job.event else None
     if pull:
         more = {"pull_request": pull.number, "repository": pull.repository}
-        job = ci_engines.job(engines, params["engine"], environ, {**known, **more})
+        job = ci_engines.read_current_job(engines, params["engine"], environ, {**known, **more})
         # For a comment, GitHub Actions runs on the default branch and gives its commit.
         job = dataclasses.replace(job, revision=pull.revision)
     elif params["read_pull_request"] and job.pull_request:
-        pull = _of_api(params["github"], job)
+        pull = _fetch_pull_request(params["github"], job)
     return job, pull
 
 
-def _of_api(options: Mapping[str, Any], job: CiJob) -> PullRequest:
+def _fetch_pull_request(options: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
-    api = github.from_options(options, target.repository, str(options.get("ca_file") or ""))
-    return directives.of_api(github.pull_request(api, target), github.comments(api, target))
+    api = github.api_client_from_options(options, target.repository, str(options.get("ca_file") or ""))
+    return directives.pull_request_from_api(
+        github.pull_request(api, target), github.list_pull_request_comments(api, target)
+    )
 
 
-def _event(path: Path) -> Any:
+def _read_event_file(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"the event of the job can't be read from {path}: {error}") from error
 
 
-def _offer(params: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
-    catalogue = settings_catalogue.load(ROOT)
+def _allowed_requests_from_params(params: Mapping[str, Any], variables: Mapping[str, Any]) -> CiOffer:
+    catalogue = settings_catalogue.load_catalogue(ROOT)
     return CiOffer(
-        projects(ROOT / "playbooks"),
-        lambda project: preset_definitions.by_name(preset_definitions.of_project(variables, project)),
-        outside_settings.load(ROOT).permitting(params["variables"], catalogue),
+        projects_with_playbook(ROOT / "playbooks"),
+        lambda project: preset_definitions.definitions_by_name(
+            preset_definitions.presets_of_project(variables, project)
+        ),
+        outside_settings.load_role_declarations(ROOT).permitting(params["variables"], catalogue),
         catalogue,
         params["permitted_presets"],
         params["clusters"],
     )
 
 
-def _result(job: CiJob, request: CiRequest, notes: list[str], answer: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _format_module_result(
+    job: CiJob, request: CiRequest, notes: list[str], answer: str, params: Mapping[str, Any]
+) -> dict[str, Any]:
     export = f"{params['export_url'].rstrip('/')}/{job.path}" if params["export_url"] else ""
     facts = {"run": not answer, "help": False, "answer": answer, "notes": notes, "export_url": export}
     return {**dataclasses.asdict(request), **facts, "job": dataclasses.asdict(job)}

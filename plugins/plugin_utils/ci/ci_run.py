@@ -45,7 +45,7 @@ GRACE = 900.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlaybookOutcome:
     """How a playbook ended. ``ended_by``: the signal or timeout that ended it; run_dir: None if no run was opened.
 
     comparison: the folder of a comparison, None if none was made. answer: why no run was asked for.
@@ -60,12 +60,12 @@ class Outcome:
     answer: str = ""
 
 
-def judged(outcome: Outcome) -> tuple[str, int, str]:
+def verdict_and_exit_status(outcome: PlaybookOutcome) -> tuple[str, int, str]:
     """Return the verdict, the exit status and a sentence on the reason."""
     if outcome.ended_by:
         return overall_verdict.ERROR, ERROR, f"ended by {outcome.ended_by}"
     if outcome.comparison is not None:
-        return _compared(outcome, outcome.comparison)
+        return _comparison_verdict(outcome, outcome.comparison)
     if outcome.answer and outcome.code == 0:
         return ANSWERED, 0, outcome.answer.splitlines()[0]
     if outcome.run_dir is None:
@@ -73,7 +73,9 @@ def judged(outcome: Outcome) -> tuple[str, int, str]:
         return overall_verdict.ERROR, ERROR, text
     path = outcome.run_dir / VERDICT
     try:
-        verdict = schema_migration.upgraded(path, "verdict") if _fresh(path, outcome.began) else {}
+        verdict = (
+            schema_migration.read_document_migrated(path, "verdict") if _is_written_by_job(path, outcome.began) else {}
+        )
     except DataError as error:
         return overall_verdict.ERROR, ERROR, str(error)
     failure = _first_failure(outcome.run_dir)
@@ -86,10 +88,10 @@ def judged(outcome: Outcome) -> tuple[str, int, str]:
     return verdict["verdict"], status, reasons[0] if reasons else "no figure of the run is worse"
 
 
-def _compared(outcome: Outcome, folder: Path) -> tuple[str, int, str]:
+def _comparison_verdict(outcome: PlaybookOutcome, folder: Path) -> tuple[str, int, str]:
     """Return the verdict of a comparison, its exit status and reason. The points of one run have no verdict."""
     try:
-        comparison = schema_migration.upgraded(folder / COMPARISON, "comparison")
+        comparison = schema_migration.read_document_migrated(folder / COMPARISON, "comparison")
     except DataError as error:
         return overall_verdict.ERROR, ERROR, str(error)
     verdict, status = comparison.get("verdict") or "compared", int(comparison.get("exit_status") or 0)
@@ -98,7 +100,7 @@ def _compared(outcome: Outcome, folder: Path) -> tuple[str, int, str]:
     return verdict, status, next(iter(comparison.get("why") or ()), f"see {folder / 'index.html'}")
 
 
-def _fresh(path: Path, began: float) -> bool:
+def _is_written_by_job(path: Path, began: float) -> bool:
     """Return whether a file was written by this job and not by an earlier session of the run."""
     return path.is_file() and path.stat().st_mtime >= began - 1
 
@@ -111,34 +113,38 @@ def _first_failure(run_dir: Path) -> str:
     return next((line for line in lines if line.strip()), "")
 
 
-def write_junit(target: Path, outcome: Outcome, reason: str, status: int) -> None:
+def write_junit(target: Path, outcome: PlaybookOutcome, reason: str, status: int) -> None:
     """Copy the JUnit file of the run; without one that shows an error, write one with the error as its only case."""
     own = outcome.run_dir / "junit.xml" if outcome.run_dir else None
     target.parent.mkdir(parents=True, exist_ok=True)
     if outcome.comparison and status != ERROR:
-        comparison = schema_migration.upgraded(outcome.comparison / COMPARISON, "comparison")
-        files.replace_text(target, junit.of_comparison(comparison))
+        comparison = schema_migration.read_document_migrated(outcome.comparison / COMPARISON, "comparison")
+        files.replace_text(target, junit.render_comparison_xml(comparison))
         return
-    if own and _fresh(own, outcome.began) and (status != ERROR or "<error" in own.read_text(encoding="utf-8")):
+    if (
+        own
+        and _is_written_by_job(own, outcome.began)
+        and (status != ERROR or "<error" in own.read_text(encoding="utf-8"))
+    ):
         files.replace_text(target, own.read_text(encoding="utf-8"))
         return
     kind = overall_verdict.ERROR if status else junit.SKIPPED
-    case = junit.Case("run", kind, reason, _type(outcome) if status else "")
-    files.replace_text(target, junit.document("perfscale.seatrial", [case]))
+    case = junit.JUnitTestCase("run", kind, reason, _job_error_type(outcome) if status else "")
+    files.replace_text(target, junit.render_suite_xml("perfscale.seatrial", [case]))
 
 
-def _type(outcome: Outcome) -> str:
+def _job_error_type(outcome: PlaybookOutcome) -> str:
     """Return the type of the error of a job: the cause that the run recorded, if there is a run."""
     if outcome.ended_by:
         return "Interrupted"
     if outcome.run_dir is None:
         return "InputError"
-    phases = run_reader.read(outcome.run_dir).record.get("phases") or {}
+    phases = run_reader.read_run_directory(outcome.run_dir).record.get("phases") or {}
     causes = [phase["cause"] for phase in phases.values() if phase.get("status") == "failed" and phase.get("cause")]
     return str(causes[0]) if causes else "RunFailed"
 
 
-def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) -> Outcome:
+def run_ansible_playbook(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) -> PlaybookOutcome:
     """Run ansible-playbook. timeout: in seconds; then, and after a signal to us, it ends in order within ``grace``."""
     beside = Path(sys.executable).parent / "ansible-playbook"
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
@@ -148,17 +154,19 @@ def play(arguments: Sequence[str], timeout: float | None, grace: float = GRACE) 
         place = Path(folder) / "session.json"
         began = time.time()
         environment = {**os.environ, run_directory.VARIABLE: str(place)}
-        with _signals() as received:
+        with _record_received_signals() as received:
             # A new session: a terminal's Ctrl-C then reaches it once, through us.
             process = subprocess.Popen([program, *arguments], env=environment, start_new_session=True)
-            ended_by = _wait(process, timeout, grace, received)
-        session = _session(place)
+            ended_by = _wait_for_process(process, timeout, grace, received)
+        session = _read_session_file(place)
     run_dir, comparison = (Path(session[key]) if session.get(key) else None for key in run_directory.KEYS)
     error, answer = (str(session.get(key) or "") for key in ("error", run_directory.ANSWER))
-    return Outcome(process.returncode, began, run_dir, error, ended_by, comparison, answer)
+    return PlaybookOutcome(process.returncode, began, run_dir, error, ended_by, comparison, answer)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float, received: list[str]) -> str:
+def _wait_for_process(
+    process: subprocess.Popen[bytes], timeout: float | None, grace: float, received: list[str]
+) -> str:
     """Wait for the process; return the signal or timeout that ended it, empty if it ended by itself.
 
     received: names of the signals to us so far; each is passed on.
@@ -174,7 +182,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float,
             process.send_signal(signal.Signals[name])
             passed += 1
         if not ended_by and limit is not None and now >= limit:
-            ended_by = f"the timeout of {formats.seconds(timeout or 0.0)}"
+            ended_by = f"the timeout of {formats.format_duration(timeout or 0.0)}"
             process.terminate()
         if kill_at is None and (ended_by or received):
             kill_at = now + grace
@@ -183,7 +191,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None, grace: float,
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[str]]:
+def _record_received_signals() -> Iterator[list[str]]:
     """Record signals to us while the body runs; yield their names."""
     received: list[str] = []
 
@@ -198,7 +206,7 @@ def _signals() -> Iterator[list[str]]:
             signal.signal(number, handler)
 
 
-def _session(place: Path) -> dict[str, Any]:
+def _read_session_file(place: Path) -> dict[str, Any]:
     try:
         session = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -206,34 +214,36 @@ def _session(place: Path) -> dict[str, Any]:
     return session if isinstance(session, dict) else {}
 
 
-class _Parser(argparse.ArgumentParser):
+class _NonExitingArgumentParser(argparse.ArgumentParser):
     """A parser that does not end the process with status 2, which means inconclusive or invalid here."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message)
 
 
-def options(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line. Raises InputError."""
-    parser = _Parser(prog="ci_run", description="Run a playbook; the exit status states the verdict.")
+    parser = _NonExitingArgumentParser(prog="ci_run", description="Run a playbook; the exit status states the verdict.")
     parser.add_argument("--junit", help="JUnit file to write (default: junit.xml in $ARTIFACT_DIR or artifacts)")
     parser.add_argument("--timeout", help="time after which the run is ended, such as 90 min or 4 h")
     parser.add_argument("playbook")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of ansible-playbook")
     namespace = parser.parse_args(arguments)
     try:
-        namespace.timeout = formats.parse_value(_spaced(namespace.timeout), "s") if namespace.timeout else None
+        namespace.timeout = (
+            formats.parse_value(_space_before_duration_unit(namespace.timeout), "s") if namespace.timeout else None
+        )
     except InputError as error:
         raise InputError(f"--timeout: {error}") from error
     return namespace
 
 
-def _spaced(text: str) -> str:
+def _space_before_duration_unit(text: str) -> str:
     """Return a duration with the units of parse_value(): 30m is 30 min."""
     return f"{text[:-1]} min" if text[-1:] == "m" and text[:-1].replace(".", "").isdigit() else text
 
 
-def _target(arguments: Sequence[str]) -> Path:
+def _junit_path_from_arguments(arguments: Sequence[str]) -> Path:
     """Return the JUnit file to write, also for a command line that is otherwise invalid."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--junit", nargs="?")
@@ -247,13 +257,13 @@ def _target(arguments: Sequence[str]) -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the playbook, write the JUnit file and print one line; return the exit status."""
-    target = _target(arguments)
+    target = _junit_path_from_arguments(arguments)
     try:
-        namespace = options(arguments)
-        outcome = play([namespace.playbook, *namespace.arguments], namespace.timeout)
+        namespace = parse_command_line(arguments)
+        outcome = run_ansible_playbook([namespace.playbook, *namespace.arguments], namespace.timeout)
     except InputError as error:
-        outcome = Outcome(ERROR, time.time(), error=str(error))
-    verdict, status, reason = judged(outcome)
+        outcome = PlaybookOutcome(ERROR, time.time(), error=str(error))
+    verdict, status, reason = verdict_and_exit_status(outcome)
     write_junit(target, outcome, reason, status)
     print(f"{verdict} (exit {status}): {' '.join(reason.split())}", flush=True)
     return status

@@ -28,7 +28,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
-class Text:
+class TextWithDirectives:
     """A text with directives. where: its name in messages. comment: whether it is a comment."""
 
     where: str
@@ -58,20 +58,21 @@ class Directives:
         return [step for step in steps if not self.steps.get(step, not self.only)]
 
 
-def addressed(content: str, test: str, by_help: bool = True) -> bool:
+def is_comment_for_test(content: str, test: str, by_help: bool = True) -> bool:
     """Return whether a comment has a /test line for this test, or /help if that counts. test: empty for any test."""
-    directives = list(_lines(content))
+    directives = list(_directive_lines(content))
     return any(
-        (word == "help" and by_help) or (word == "test" and _of_test(rest, test)) for _number, word, rest in directives
+        (word == "help" and by_help) or (word == "test" and _is_line_for_test(rest, test))
+        for _number, word, rest in directives
     )
 
 
 def present(content: str) -> bool:
     """Return whether a text has any directive, also one that parse() would refuse."""
-    return next(_lines(content), None) is not None
+    return next(_directive_lines(content), None) is not None
 
 
-def parse(texts: Sequence[Text], test: str = "") -> Directives:
+def parse_directives(texts: Sequence[TextWithDirectives], test: str = "") -> Directives:
     """Return what the texts ask for, the text of a pull request first.
 
     test: name of this test; /test lines for others are ignored. Empty: all count, and NAME is an argument.
@@ -79,65 +80,65 @@ def parse(texts: Sequence[Text], test: str = "") -> Directives:
     """
     directives = Directives()
     for text in texts:
-        for number, word, rest in _lines(text.content):
+        for number, word, rest in _directive_lines(text.content):
             where = f"/{word} in line {number} of {text.where}"
-            if word == "test" and text.comment and _of_test(rest, test):
+            if word == "test" and text.comment and _is_line_for_test(rest, test):
                 names = rest.split()
                 directives.arguments += names[1:] if test else names
                 directives.origins.setdefault("test", where)
             elif word == "help":
                 directives.help = directives.help or text.comment
             elif word == "var":
-                values = _variables(rest, where)
+                values = _parse_var_line(rest, where)
                 directives.variables |= values
                 directives.origins |= dict.fromkeys(values, where)
             elif word in ("skip", "only"):
-                steps = _needed(rest, where, "a step").split()
+                steps = _check_argument_given(rest, where, "a step").split()
                 directives.only = directives.only or word == "only"
                 directives.steps |= dict.fromkeys(steps, word == "only")
                 directives.origins |= dict.fromkeys(steps, where)
             elif word in ("project", "cluster"):
-                setattr(directives, word, _needed(rest, where, "a name"))
+                setattr(directives, word, _check_argument_given(rest, where, "a name"))
                 directives.origins[word] = where
     return directives
 
 
-def _lines(content: str) -> Iterator[tuple[int, str, str]]:
+def _directive_lines(content: str) -> Iterator[tuple[int, str, str]]:
     """Yield number, word and rest of each directive. Browsers send lines that end with CR and LF."""
     for number, line in enumerate(content.split("\n"), 1):
         if match := _LINE.fullmatch(line.rstrip("\r")):
             yield number, match["word"], (match["rest"] or "").strip()
 
 
-def _of_test(rest: str, test: str) -> bool:
+def _is_line_for_test(rest: str, test: str) -> bool:
     names = rest.split()
     return bool(names) and (not test or names[0] == test)
 
 
-def _needed(rest: str, where: str, what: str) -> str:
+def _check_argument_given(rest: str, where: str, what: str) -> str:
     if not rest:
         raise InputError(f"{where}: {what} is missing")
     return rest
 
 
-def _variables(text: str, where: str) -> dict[str, Any]:
+def _parse_var_line(text: str, where: str) -> dict[str, Any]:
     """Return the mapping that one /var line sets. Raises InputError if it is none."""
     import yaml
 
     if len(text) > LONGEST:
         raise InputError(f"{where} has {len(text)} characters; {LONGEST} are the most")
     try:
-        variables = yaml.load(text, _loader())  # a subclass of SafeLoader
+        variables = yaml.load(text, _restricted_yaml_loader())  # a subclass of SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = getattr(error, "problem", None) or "it can't be read"
-        raise InputError(f"{where}: {_short(text)} is not valid YAML of one line: {why}") from error
+        raise InputError(f"{where}: {_quote_truncated_text(text)} is not valid YAML of one line: {why}") from error
     if not isinstance(variables, dict) or not variables:
-        raise InputError(f"{where}: {_short(text)} is not of the form 'key: value'")
+        raise InputError(f"{where}: {_quote_truncated_text(text)} is not of the form 'key: value'")
     _check_plain(variables, where, DEEPEST)
     return {str(key): value for key, value in variables.items()}
 
 
-def _loader() -> Any:
+def _restricted_yaml_loader() -> Any:
     """Return a YAML loader without aliases, whose texts could grow exponentially, and without dates."""
     import yaml
 
@@ -171,12 +172,12 @@ def _check_plain(value: Any, where: str, levels: int) -> None:
         raise InputError(f"{where}: a {type(value).__name__} is not a valid value of a setting")
 
 
-def _short(text: str) -> str:
+def _quote_truncated_text(text: str) -> str:
     return f"'{text if len(text) <= 60 else text[:57] + '...'}'"
 
 
 @dataclass(frozen=True)
-class Words:
+class AuthoredText:
     """What somebody wrote. association: their relation to the repository, as GitHub names it; empty if unknown."""
 
     content: str
@@ -195,8 +196,8 @@ class PullRequest:
 
     number: str
     repository: str
-    body: Words | None = None
-    comments: tuple[Words, ...] = ()
+    body: AuthoredText | None = None
+    comments: tuple[AuthoredText, ...] = ()
     revision: str = ""
     trigger: bool = False
 
@@ -208,43 +209,60 @@ class Requesters:
     associations: Collection[str]
     users: Collection[str]
 
-    def includes(self, words: Words) -> bool:
+    def includes(self, words: AuthoredText) -> bool:
         """Return whether the author may ask. A name without letters and an empty association never may."""
         by_name = bool(words.author) and words.author.lower() in {user.lower() for user in self.users}
         return by_name or (bool(words.association) and words.association in self.associations)
 
 
-def of_event(event: Any) -> PullRequest | None:
+def pull_request_from_event(event: Any) -> PullRequest | None:
     """Return the pull request of an event, None for an event without one. Raises InputError for another document."""
     if not isinstance(event, Mapping):
         raise InputError("the event is not a JSON object")
     if event.get("object_kind") == "note" and event.get("merge_request"):
-        return _of_note(event)
+        return _merge_request_from_note(event)
     issue = event.get("pull_request") or event.get("issue")
     if not isinstance(issue, Mapping) or ("issue" in event and not issue.get("pull_request")):
         return None
     comment = event.get("comment")
     repository = str((event.get("repository") or {}).get("full_name") or "")
-    comments = (_words(comment),) if isinstance(comment, Mapping) and event.get("action") != "deleted" else ()
+    comments = (
+        (_authored_text_from_document(comment),)
+        if isinstance(comment, Mapping) and event.get("action") != "deleted"
+        else ()
+    )
     head = str((issue.get("head") or {}).get("sha") or "")
-    return PullRequest(str(issue.get("number") or ""), repository, _words(issue), comments, head, comment is not None)
+    return PullRequest(
+        str(issue.get("number") or ""),
+        repository,
+        _authored_text_from_document(issue),
+        comments,
+        head,
+        comment is not None,
+    )
 
 
-def of_api(pull: Mapping[str, Any], comments: Iterable[Mapping[str, Any]]) -> PullRequest:
+def pull_request_from_api(pull: Mapping[str, Any], comments: Iterable[Mapping[str, Any]]) -> PullRequest:
     """Return the pull request that GitHub's API describes."""
     repository = str(((pull.get("base") or {}).get("repo") or {}).get("full_name") or "")
     head = str((pull.get("head") or {}).get("sha") or "")
-    return PullRequest(str(pull["number"]), repository, _words(pull), tuple(map(_words, comments)), head)
+    return PullRequest(
+        str(pull["number"]),
+        repository,
+        _authored_text_from_document(pull),
+        tuple(map(_authored_text_from_document, comments)),
+        head,
+    )
 
 
-def _words(document: Mapping[str, Any]) -> Words:
+def _authored_text_from_document(document: Mapping[str, Any]) -> AuthoredText:
     author = str((document.get("user") or {}).get("login") or "")
-    return Words(str(document.get("body") or ""), author, str(document.get("author_association") or ""))
+    return AuthoredText(str(document.get("body") or ""), author, str(document.get("author_association") or ""))
 
 
-def _of_note(event: Mapping[str, Any]) -> PullRequest:
+def _merge_request_from_note(event: Mapping[str, Any]) -> PullRequest:
     """Return the merge request of a comment in GitLab, which names no associations."""
-    note = Words(
+    note = AuthoredText(
         str((event.get("object_attributes") or {}).get("note") or ""), str(event.get("user", {}).get("username") or "")
     )
     merge = event["merge_request"]
@@ -253,14 +271,16 @@ def _of_note(event: Mapping[str, Any]) -> PullRequest:
     return PullRequest(str(merge.get("iid") or ""), repository, None, (note,), head, True)
 
 
-def texts_of(pull: PullRequest, requesters: Requesters, test: str) -> tuple[list[Text], list[str]]:
+def texts_of_permitted_authors(
+    pull: PullRequest, requesters: Requesters, test: str
+) -> tuple[list[TextWithDirectives], list[str]]:
     """Return the texts that may ask for something, the body first, and a sentence for each that may not.
 
     Of the comments, the last one that addresses this test counts. If the event is a comment, it is that one; if it does
     not address this test, the list is empty. Only such an event can be a /help. Raises InputError if the author of that
     comment may not ask.
     """
-    addressing = [comment for comment in pull.comments if addressed(comment.content, test, pull.trigger)]
+    addressing = [comment for comment in pull.comments if is_comment_for_test(comment.content, test, pull.trigger)]
     if pull.trigger and not addressing:
         return [], []
     if pull.trigger and not requesters.includes(addressing[-1]):
@@ -272,9 +292,9 @@ def texts_of(pull: PullRequest, requesters: Requesters, test: str) -> tuple[list
     notes = [f"a comment of {who} is ignored: ci_associations and ci_users name who may ask" for who in ignored]
     texts = []
     if pull.body and requesters.includes(pull.body):
-        texts.append(Text(f"the text of {pull.body.author}", pull.body.content))
+        texts.append(TextWithDirectives(f"the text of {pull.body.author}", pull.body.content))
     elif pull.body and present(pull.body.content):
         notes.append(f"the text of {pull.body.who} is ignored: ci_associations and ci_users name who may ask")
     if permitted:
-        texts.append(Text(f"the comment of {permitted[-1].author}", permitted[-1].content, comment=True))
+        texts.append(TextWithDirectives(f"the comment of {permitted[-1].author}", permitted[-1].content, comment=True))
     return texts, notes

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG, stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
+    ANSIBLE_LOG,
+    format_utc_timestamp,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict, write_verdict
 
 from . import held_by_run, resumed_extra_vars, run_directory, run_record
@@ -45,7 +48,7 @@ class ClosedSession:
     failed: bool
 
 
-def close(
+def close_session(
     directory: Path, failures: Sequence[str], fail_on: Collection[str], began: float, repeat: bool = False
 ) -> ClosedSession:
     """Close the session and write its end into the run directory.
@@ -56,7 +59,7 @@ def close(
     verdict = run_directory.read_optional(directory / "verdict.json")
     judged = verdict_failure(verdict, fail_on)
     session_failures = list(failures) or ([judged] if judged else [])
-    split = time_split(time.time() - began, run_directory.timings(directory, began))
+    split = time_split(time.time() - began, run_directory.sum_seconds_by_category(directory, began))
     clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
     lease = run_directory.read_optional(directory / "lease.yml")
 
@@ -65,21 +68,21 @@ def close(
         record["clusters"] = clusters
         if released_nothing(record, lease):
             record["phases"]["release"]["status"] = "skipped"
-        record["held"] = held_by_run.of(directory, record["started"])
+        record["held"] = held_by_run.resources_held(directory, record["started"])
         record["split"] = split
-        record["ended"] = stamp()
+        record["ended"] = format_utc_timestamp()
         for session in record.get("sessions", [])[-1:]:
             session["ended"] = record["ended"]
-        record["status"] = status(record, session_failures)
+        record["status"] = overall_run_status(record, session_failures)
         resumed_extra_vars.note_result(record, session_failures, directory)
 
-    record = run_record.change(directory, edit)
+    record = run_record.update_record(directory, edit)
     everything = all_failures(record, session_failures)
     if everything:
         files.replace_text(directory / "FAILURES", "\n".join(everything) + "\n")
     else:
         (directory / "FAILURES").unlink(missing_ok=True)
-    files.replace_text(directory / "FINISHED", finished(record) + "\n")
+    files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     write_verdict.rewrite_texts(directory)
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
@@ -92,7 +95,7 @@ def close(
     return ClosedSession(record, verdict, session_failures, everything, failed)
 
 
-def stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
+def workflow_stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
     """Return what the session hands on to later jobs of a workflow. No key is a setting of a later run."""
     headline = closed.verdict.get("headline") or []
     figures = {figure["name"]: {key: figure.get(key) for key in ("value", "unit", "simulated")} for figure in headline}
@@ -125,7 +128,7 @@ def judged_now(record: Mapping[str, Any]) -> bool:
     return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
 
 
-def status(record: Mapping[str, Any], failures: Sequence[str]) -> str:
+def overall_run_status(record: Mapping[str, Any], failures: Sequence[str]) -> str:
     """Return the status of the whole run; phases that earlier sessions left failed or interrupted count too."""
     states = {phase["status"] for phase in record["phases"].values()}
     if failures or "failed" in states:
@@ -141,7 +144,7 @@ def all_failures(record: Mapping[str, Any], failures: Sequence[str]) -> list[str
     return list(dict.fromkeys([*earlier, *failures]))
 
 
-def finished(record: Mapping[str, Any]) -> str:
+def format_finished_line(record: Mapping[str, Any]) -> str:
     """Return the line of FINISHED."""
     seconds = (
         datetime.fromisoformat(record["ended"]).timestamp() - datetime.fromisoformat(record["started"]).timestamp()
@@ -175,13 +178,15 @@ def summary_lines(
         text += [f"  failed    {first}", *(f"            {line}" for line in rest)]
     for host, cluster in record["clusters"].items():
         if host == "sutest" or cluster != record["clusters"].get("sutest"):
-            text.append(f"  where     {_where(host, cluster)}")
-    text.append(f"  phases    {_phases(record['phases'])}")
+            text.append(f"  where     {_describe_cluster(host, cluster)}")
+    text.append(f"  phases    {_format_phases_by_status(record['phases'])}")
     for figure in verdict.get("headline") or []:
         text.append(f"  {figure_line(figure)}")
     if verdict:
         # A verdict that fails the run is among the failures, with its reasons.
-        text += _judged(verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures))
+        text += _verdict_lines(
+            verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures)
+        )
     text.append(f"  time      {time_split_line(record['split'])}")
     report = directory / "report" / "index.html"
     if report.exists():
@@ -192,21 +197,21 @@ def summary_lines(
     text.append(f"  run       {directory}")
     if (directory / ANSIBLE_LOG).exists():
         text.append(f"  log       {directory / ANSIBLE_LOG}")
-    text += [f"  held      {holding['what']}, {_until(holding)}" for holding in record["held"]]
+    text += [f"  held      {holding['what']}, {_when_holding_ends(holding)}" for holding in record["held"]]
     if record["held"]:
-        text += _reach(record["clusters"])
+        text += _cluster_access_lines(record["clusters"])
         text.append(f"  give back {record['give_back']}")
     return text
 
 
-def _phases(phases: Mapping[str, Mapping[str, Any]]) -> str:
+def _format_phases_by_status(phases: Mapping[str, Mapping[str, Any]]) -> str:
     by_status: dict[str, list[str]] = {}
     for name, phase in phases.items():
         by_status.setdefault(phase["status"], []).append(name)
     return "; ".join(f"{', '.join(names)} {status}" for status, names in by_status.items()) or "none"
 
 
-def _until(holding: Mapping[str, Any]) -> str:
+def _when_holding_ends(holding: Mapping[str, Any]) -> str:
     """Return when a held resource ends, and what ends it."""
     if not holding.get("until"):
         return "until you give it back"
@@ -216,23 +221,25 @@ def _until(holding: Mapping[str, Any]) -> str:
     return f"until you give it back; from {moment} on cluster.yml --tags reap does so too"
 
 
-def _reach(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _cluster_access_lines(clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
     there = [cluster for cluster in clusters.values() if cluster["state"] != "released"]
     commands = [
-        _kubectl(cluster["kubeconfig"], cluster.get("context")) for cluster in there if cluster.get("kubeconfig")
+        _format_kubectl_command(cluster["kubeconfig"], cluster.get("context"))
+        for cluster in there
+        if cluster.get("kubeconfig")
     ]
     consoles = [cluster["console"] for cluster in there if cluster.get("console")]
     return [f"  reach it  {way}" for way in dict.fromkeys([*commands, *consoles])]
 
 
-def _kubectl(kubeconfig: str, context: str | None) -> str:
+def _format_kubectl_command(kubeconfig: str, context: str | None) -> str:
     """Return the command for a shell. A context of the run may be another than the current one of the kubeconfig."""
     if not context:
         return f"export KUBECONFIG={shlex.quote(kubeconfig)}"
     return shlex.join(["kubectl", f"--kubeconfig={kubeconfig}", f"--context={context}", "get", "pods", "-A"])
 
 
-def _where(host: str, cluster: Mapping[str, Any]) -> str:
+def _describe_cluster(host: str, cluster: Mapping[str, Any]) -> str:
     parts = [f"{cluster['provider']} cluster at {cluster.get('api_host', 'an unknown host')}"]
     if cluster.get("version"):
         parts.append(f"Kubernetes {str(cluster['version']).lstrip('v')}")
@@ -240,22 +247,24 @@ def _where(host: str, cluster: Mapping[str, Any]) -> str:
     if cluster["simulated"] and not real:
         parts.append("simulated nodes")
     elif cluster["simulated"]:
-        parts.append(formats.count(real, "real node"))
+        parts.append(formats.format_count(real, "real node"))
     elif cluster.get("kind") or cluster.get("version"):  # otherwise its nodes are unknown
         parts.append(cluster.get("kind") or "real nodes")
     if cluster.get("nodes") is not None:
-        nodes = f"{formats.count(cluster['nodes'], 'node')}{' in all' if real else ''}"
-        parts.append(f"{nodes}, {formats.count(cluster.get('gpus', 0), 'GPU')}")
+        nodes = f"{formats.format_count(cluster['nodes'], 'node')}{' in all' if real else ''}"
+        parts.append(f"{nodes}, {formats.format_count(cluster.get('gpus', 0), 'GPU')}")
     return f"{host}: " + ", ".join(parts)
 
 
-def _judged(verdict: Mapping[str, Any], explain: bool) -> list[str]:
+def _verdict_lines(verdict: Mapping[str, Any], explain: bool) -> list[str]:
     """Return the lines of the verdict: its result, why, and which past runs it was compared with."""
-    text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.compared(verdict)})"]
+    text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.comparison_basis_text(verdict)})"]
     why = overall_verdict.explanation(verdict) if explain else []
     text += [f"  because   {reason}" for reason in why[:REASONS]]
     if len(why) > REASONS:
-        text.append(f"            {formats.count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json")
+        text.append(
+            f"            {formats.format_count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json"
+        )
     if verdict.get("history"):
         text.append(f"  history   {overall_verdict.history_line(verdict['history'])}")
     return text
@@ -266,7 +275,7 @@ def figure_line(figure: Mapping[str, Any]) -> str:
     value = figure.get("value")
     unit = str(figure.get("unit") or "")
     if isinstance(value, (int, float)):
-        shown = formats.value(value, unit)
+        shown = formats.format_with_unit(value, unit)
     else:
         shown = "not known" if value is None else str(value)  # a text has its units
     remark = ", simulated" if figure.get("simulated") else ""

@@ -12,32 +12,32 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
 
 from .run_directory import read_optional
 
 
-def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
+def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
     """Return the resources as run.yml lists them: clusters, objects on clusters of others, scaled nodes, machines.
 
     since: when the run began.
     """
-    records = run_cluster_records.read(run_dir)
+    records = run_cluster_records.read_cluster_records(run_dir)
     holdings: dict[str, dict[str, Any]] = {}
 
     def add(what: str, until: str | None = None, ends: str = "") -> None:
         holdings.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
 
-    held = run_cluster_records.held(records)
+    held = run_cluster_records.clusters_to_release(records)
     for record in records.values():
         if record in held:
             add(
-                f"{record['provider']} cluster {run_cluster_records.name_of(record)}",
+                f"{record['provider']} cluster {run_cluster_records.cluster_display_name(record)}",
                 record.get("expires"),
-                provider_of(record["provider"]).expires_by,
+                provider_by_name(record["provider"]).expires_by,
             )
         elif record.get("objects") and not record["owned"]:
-            add(f"objects on cluster {run_cluster_records.name_of(record)}")
+            add(f"objects on cluster {run_cluster_records.cluster_display_name(record)}")
     if _is_there(records.get("driver", {})):
         for entry in read_optional(run_dir / "scaling-driver.json").get("sets") or ():
             add(f"scaled MachineSet {entry['name']} of the driver")
@@ -52,7 +52,7 @@ def of(run_dir: Path, since: str) -> list[dict[str, Any]]:
     lease = read_optional(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
-        what = f"lease {lease['lease_id']}: {formats.count(len(lease['hosts']), 'machine')} in {clouds}"
+        what = f"lease {lease['lease_id']}: {formats.format_count(len(lease['hosts']), 'machine')} in {clouds}"
         add(what, lease["expires_at"], "the lab takes them back")
     return list(holdings.values())
 
@@ -76,7 +76,7 @@ def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[st
     """
     if "release" not in tags or not settings.get("cluster_keep"):
         return
-    for record in run_cluster_records.held(run_cluster_records.read(run_dir)):
+    for record in run_cluster_records.clusters_to_release(run_cluster_records.read_cluster_records(run_dir)):
         if record["owned"]:
             until = f" until {record['expires']}" if record.get("expires") else ""
             raise OwnershipError(

@@ -51,7 +51,9 @@ _LOOK = 0.2
 Say = Callable[[str], None]
 
 
-def phases(chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
+def phases_that_release_resources(
+    chosen: Iterable[str], every: Iterable[str], settings: Mapping[str, Any]
+) -> list[str]:
     """Return the phases that give back what a session of the ``chosen`` phases would give back at its end.
 
     Empty if resources stay on purpose: by --tags, by a setting, or because the playbook acquires something that stays.
@@ -112,7 +114,7 @@ class RunWatch:
             return
         self._groups |= _workers()
         for child in _children():
-            _send(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+            _signal_child_and_group(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
         raise KeyboardInterrupt
 
     # When the process exits
@@ -125,7 +127,7 @@ class RunWatch:
         for directory, opened in list(self._open.items()):
             command = ""
             try:
-                record = run_record.read(directory)
+                record = run_record.read_record(directory)
                 command = record["give_back"]
                 self._end(directory, opened, record)
             except (SeatrialError, OSError, KeyError) as error:
@@ -140,15 +142,15 @@ class RunWatch:
         self._say(f"\nRun {record['id']} was cut short{why}")
         self._await_tasks()
         with contextlib.suppress(SeatrialError, OSError):
-            _interrupted(directory)
+            _record_interruption(directory)
         wanted = list(opened.get("gives_back") or ())
         if opened.get("keep_failed") and any(
-            cluster["state"] == "failed" for cluster in run_cluster_records.read(directory).values()
+            cluster["state"] == "failed" for cluster in run_cluster_records.read_cluster_records(directory).values()
         ):
             wanted = [phase for phase in wanted if phase != "release"]
-        if wanted and not self._enough and (_held(directory, record) or _locked(directory)):
+        if wanted and not self._enough and (_resources_still_held(directory, record) or _has_held_lock(directory)):
             self._give_back(directory, str(record["project"]), wanted)
-        held = _held(directory, record)
+        held = _resources_still_held(directory, record)
         for what in held:
             self._say(f"  held      {what}")
         if not held:
@@ -158,10 +160,10 @@ class RunWatch:
         """Wait until the processes of the workers have ended in order: giving back must not run beside them."""
         self._groups |= _workers()
         deadline, announced = time.monotonic() + PATIENCE, False
-        while (left := _of_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
+        while (left := _pids_in_groups(self._groups)) and not self._enough and time.monotonic() < deadline:
             if not announced:
                 announced = True
-                still = formats.count(len(left), "process", "processes")
+                still = formats.format_count(len(left), "process", "processes")
                 self._say(f"waiting for its task to end ({still}, at most {PATIENCE:g} s)")
             time.sleep(_LOOK)
 
@@ -219,33 +221,33 @@ def _workers() -> set[int]:
 
 def _children() -> list[int]:
     """Return all children, including a worker that is being forked at this moment."""
-    return [pid for pid in processes.pids() if processes.parent_of(pid) == os.getpid()]
+    return [pid for pid in processes.list_pids() if processes.parent_pid_of(pid) == os.getpid()]
 
 
-def _send(child: int, number: int) -> None:
+def _signal_child_and_group(child: int, number: int) -> None:
     """Send a signal to a child and, if it leads a process group, to the group, so also to the module that it runs.
 
     A worker passes signals on to its group, but the second of two that arrive together ends it before it has done so.
     """
-    send = os.killpg if processes.group_of(child) in (child, None) else os.kill  # None: it has just ended
+    send = os.killpg if processes.process_group_of(child) in (child, None) else os.kill  # None: it has just ended
     with contextlib.suppress(OSError):
         send(child, number)
 
 
-def _of_groups(groups: set[int]) -> list[int]:
-    return [pid for pid in processes.pids() if processes.group_of(pid) in groups]
+def _pids_in_groups(groups: set[int]) -> list[int]:
+    return [pid for pid in processes.list_pids() if processes.process_group_of(pid) in groups]
 
 
-def _held(directory: Path, record: Mapping[str, Any]) -> list[str]:
-    return [holding["what"] for holding in held_by_run.of(directory, record["started"])]
+def _resources_still_held(directory: Path, record: Mapping[str, Any]) -> list[str]:
+    return [holding["what"] for holding in held_by_run.resources_held(directory, record["started"])]
 
 
-def _locked(directory: Path) -> bool:
-    locks = [held_lock_file.read(path) for path in directory.glob(held_lock_file.PATTERN)]
+def _has_held_lock(directory: Path) -> bool:
+    locks = [held_lock_file.read_lock_record(path) for path in directory.glob(held_lock_file.PATTERN)]
     return any(lock is not None and lock["state"] == held_lock_file.HELD for lock in locks)
 
 
-def _interrupted(directory: Path) -> None:
+def _record_interruption(directory: Path) -> None:
     """Write the state of the run into run.yml, for a session that continues it."""
 
     def edit(record: dict[str, Any]) -> None:
@@ -253,8 +255,8 @@ def _interrupted(directory: Path) -> None:
             if phase["status"] == "running":
                 phase["status"] = "interrupted"
         record["status"] = "interrupted"
-        record["ended"] = run_record.stamp()
-        record["clusters"] = run_cluster_records.read(directory)
-        record["held"] = held_by_run.of(directory, record["started"])
+        record["ended"] = run_record.format_utc_timestamp()
+        record["clusters"] = run_cluster_records.read_cluster_records(directory)
+        record["held"] = held_by_run.resources_held(directory, record["started"])
 
-    run_record.change(directory, edit)
+    run_record.update_record(directory, edit)

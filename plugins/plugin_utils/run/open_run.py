@@ -105,7 +105,7 @@ class SettingsSession:
         self._read_secrets(effective, [])
         point_attempts.refuse_changed(directory, effective.matrix_values())
         self._write(directory, effective, changed)
-        run_record.change(directory, lambda record: record.update(points=list(effective.matrix_values())))
+        run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
         self._show(effective, changed)
         return {**self._result(directory, effective, changed), "changed": changed != request}
@@ -138,7 +138,7 @@ class SettingsSession:
 
     def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:
         project = self.context.project
-        request = resumed_extra_vars.opened(self.context.request(), self.context.extra)
+        request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
         effective = self._checked(request, chosen, None)
         self._show(effective, request)
         for line in [*self.context.replaced(request), *self._preflight(request, effective, chosen).unused()]:
@@ -148,41 +148,43 @@ class SettingsSession:
             return self._result(None, effective, request, only_settings=True)
         run_id = run_directory.new_id()
         presets = list(request.presets)
-        name = given_name or run_directory.name_of(project, presets, run_id)
+        name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
         command = self._command()
 
         def fill(directory: Path) -> None:
             self._write(directory, effective, request)
-            record = run_record.new(
+            record = run_record.new_record(
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
             record["give_back"] = command.give_back(parent / name, project, tags)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
-            run_record.write(directory, record)
+            run_record.write_record(directory, record)
             files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
 
-        directory = run_directory.create(parent, name, fill)
+        directory = run_directory.create_run_directory(parent, name, fill)
         self.say(f"Run {run_id} in {directory}")
         self.say(f"  interrupted? {directory / 'GIVE_BACK'} holds the command that gives back")
         return self._result(directory, effective, request)
 
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         context = self.context
-        directory = run_directory.existing(path)
+        directory = run_directory.check_existing_directory(path)
         request = self._read(directory / "request.yml")
         self._refuse_other_run(path, directory, request)
-        if chosen == ["report"] and run_record.at_work(directory) is not None:
+        if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: context.extra[word] for word in RESERVED if word in context.extra}
         if "bisect" in words:  # a later session may change a part of it, such as the budget
-            words["bisect"] = {**schedule_keywords.bisection_of(request), **words["bisect"]}
+            words["bisect"] = {**schedule_keywords.bisect_keyword_of_request(request), **words["bisect"]}
         more = settings_context.extra_layer(context.extra, context.catalogue, words)
-        earlier = run_record.read(directory)
-        interrupted = _interrupted(directory, earlier)
-        request, dropped = resumed_extra_vars.continued(request, more, earlier.get("sessions", []), chosen)
+        earlier = run_record.read_record(directory)
+        interrupted = _point_when_interrupted(directory, earlier)
+        request, dropped = resumed_extra_vars.request_of_continued_run(
+            request, more, earlier.get("sessions", []), chosen
+        )
         effective = self._checked(request, chosen, directory)
         redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
@@ -201,10 +203,10 @@ class SettingsSession:
                     phase["status"] = "interrupted"
             record["status"] = "running"
             record["points"] = list(effective.matrix_values())
-            session = self._session(record, run_record.stamp(), command, chosen)
+            session = self._session(record, run_record.format_utc_timestamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
-        run_record.change(directory, edit)
+        run_record.update_record(directory, edit)
         (directory / "FINISHED").unlink(missing_ok=True)
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
@@ -236,12 +238,14 @@ class SettingsSession:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
-        self.say(f"Run {run_record.read(directory)['id']} is still running; this is the report of the results so far.")
+        self.say(
+            f"Run {run_record.read_record(directory)['id']} is still running; this is the report of the results so far."
+        )
         return {**self._result(directory, self.context.effective(request), request), "beside": True}
 
     def _read(self, path: Path) -> RequestedSettings:
         document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
-        return RequestedSettings.read(settings_context.raw(document), str(path))
+        return RequestedSettings.read(settings_context.raw_variable_value(document), str(path))
 
     def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
         """Resolve a request and check everything that its phases need before one of them runs."""
@@ -257,14 +261,14 @@ class SettingsSession:
 
     def _preflight(
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str]
-    ) -> settings_preflight.Preflight:
+    ) -> settings_preflight.PreflightInput:
         known = self.context
         context = (known.catalogue, known.render, chosen, known.variables)
-        return settings_preflight.Preflight(request, effective, *context, self.phases)
+        return settings_preflight.PreflightInput(request, effective, *context, self.phases)
 
     def _read_secrets(self, effective: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context
-        self.secrets = read_secret_settings.required(
+        self.secrets = read_secret_settings.read_all_secrets(
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
 
@@ -284,36 +288,42 @@ class SettingsSession:
         self, record: Mapping[str, Any], started: str, command: run_record.CommandLine, chosen: list[str]
     ) -> dict[str, Any]:
         # An action runs in a worker of ansible-playbook.
-        session = run_record.session(started, command, self._tags()[0], os.getppid())
+        session = run_record.new_session_record(started, command, self._tags()[0], os.getppid())
         return {**session, **resumed_extra_vars.held_before(record, chosen)}
 
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]
 
     def _write(self, directory: Path, effective: EffectiveSettings, request: RequestedSettings) -> None:
-        settings_files.write(directory, effective, request, self.context.catalogue.secrets, self._given_secrets())
+        settings_files.write_all_settings_files(
+            directory, effective, request, self.context.catalogue.secrets, self._given_secrets()
+        )
 
     def _create_attempt(self, directory: Path, planned_point: PlannedPoint, effective: EffectiveSettings) -> None:
         """Create the folder of a further attempt, with the settings of this session."""
         values = next(point.settings for point in effective.points if point.name == planned_point.of)
         hidden = self.context.catalogue.secrets
-        point_attempts.create_attempt(directory, planned_point, lambda path: settings_files.dump(path, values, hidden))
+        point_attempts.create_attempt(
+            directory, planned_point, lambda path: settings_files.write_settings_file(path, values, hidden)
+        )
 
     def _show(self, effective: EffectiveSettings, request: RequestedSettings) -> None:
         document = settings_files.provenance(effective, request, self._given_secrets())
         defaults = self.context.defaults
         shown = [name for name in document["settings"] if name in defaults]
         rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
-        rows = settings_files.rows(document, rendered)
-        for line in settings_files.table(rows, list(request.presets), len(effective.points)):
+        rows = settings_files.changed_settings_rows(document, rendered)
+        for line in settings_files.render_settings_table(rows, list(request.presets), len(effective.points)):
             self.say(line)
 
     def _show_points(
         self, effective: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
     ) -> None:
         loads = point_loads.load_durations(self.context.role.folder, effective.measured, self.context.render)
-        states = point_states.states_of(directory, effective.points, redone)
-        for line in settings_files.points(effective, loads, states, point_states.time_left(directory, states.values())):
+        states = point_states.states_by_point(directory, effective.points, redone)
+        for line in settings_files.render_point_list(
+            effective, loads, states, point_states.time_left(directory, states.values())
+        ):
             self.say(line)
         if most := schedule_keywords.most_text(effective):
             self.say(f"  {most}")
@@ -329,7 +339,7 @@ class SettingsSession:
             "only_settings": only_settings,
             "beside": False,
             "run_dir": str(directory) if directory else None,
-            "run_id": run_record.read(directory)["id"] if directory else None,
+            "run_id": run_record.read_record(directory)["id"] if directory else None,
             "points": [point.name for point in effective.points],
             "repeat": effective.repeat,
             "bisect": effective.bisect,
@@ -337,13 +347,15 @@ class SettingsSession:
             "presets": list(request.presets),
             "late": list(effective.late),
             "pre_cleanup": effective.pre_cleanup,
-            "gives_back": interrupted_run.phases(self._chosen(), self.phases, effective.settings),
+            "gives_back": interrupted_run.phases_that_release_resources(
+                self._chosen(), self.phases, effective.settings
+            ),
             "keep_failed": bool(effective.settings.get("cluster_keep_failed")),
             "interrupted": None,
         }
 
 
-def _interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
+def _point_when_interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the point that the last session was measuring (or '') if it was cut short, None if it was closed."""
     last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
     if record["status"] not in ("running", "interrupted") or "ended" in last:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
     repetition,
@@ -31,10 +31,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PASSED,
     PLANNED,
     SKIPPED,
-    Attempt,
-    Chooser,
-    Finished,
+    AttemptChooser,
     PlannedPoint,
+    PointAttempt,
+    ScheduleFinished,
     ScheduleState,
     next_point,
     read_attempts,
@@ -68,61 +68,77 @@ class ScheduleKeywords:
 NO_KEYWORDS = ScheduleKeywords()
 
 
-def state_of(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
+def last_session_schedule_state(run_dir: Path, stop_on_error: bool = False) -> ScheduleState:
     """Return the state of the schedule in the last session of a run."""
-    return _state(run_dir, _session(run_record.read(run_dir)), stop_on_error)
+    return _session_schedule_state(run_dir, _current_session_start(run_record.read_record(run_dir)), stop_on_error)
 
 
-def _state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
-    return ScheduleState(read_attempts(run_dir), schedule_log.decided(run_dir, session), stop_on_error)
+def _session_schedule_state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
+    return ScheduleState(
+        read_attempts(run_dir), schedule_log.attempts_decided_in_session(run_dir, session), stop_on_error
+    )
 
 
-def decide(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS) -> PlannedPoint | Finished:
+def decide_next_attempt(
+    run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS
+) -> PlannedPoint | ScheduleFinished:
     """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
-    record = run_record.read(run_dir)
-    run, session = str(record["id"]), _session(record)
-    state = replace(_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
-    decision = next_point(state, choosers(run_dir, run, words.repeat, words.bisect, words.kpis))
+    record = run_record.read_record(run_dir)
+    run, session = str(record["id"]), _current_session_start(record)
+    state = replace(_session_schedule_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
+    decision = next_point(state, next_attempt_deciders(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(decision, PlannedPoint) and decision.name not in {attempt.name for attempt in state.attempts}:
         create_attempt(run_dir, decision)
-    schedule_log.append(run_dir, run, session, decision, words.given())
+    schedule_log.append_schedule_decision(run_dir, run, session, decision, words.given())
     return decision
 
 
-def answer(run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS) -> dict[str, Any]:
+def next_attempt_module_result(
+    run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS
+) -> dict[str, Any]:
     """Return the decision as the result of module run_state."""
-    decision = decide(run_dir, stop_on_error, words)
-    if isinstance(decision, Finished):
-        return {"finished": True, "point": "", "attempt": 0, "why": decision.why, "failures": failures(run_dir)}
+    decision = decide_next_attempt(run_dir, stop_on_error, words)
+    if isinstance(decision, ScheduleFinished):
+        return {
+            "finished": True,
+            "point": "",
+            "attempt": 0,
+            "why": decision.why,
+            "failures": failures_of_points(run_dir),
+        }
     result = {"finished": False, "point": decision.name, "attempt": decision.attempt, "last": decision.last}
     return {**result, "why": decision.why, "failures": []}
 
 
-def begin(run_dir: Path, name: str) -> tuple[bool, dict[str, Any]]:
+def record_attempt_begin(run_dir: Path, name: str) -> tuple[bool, dict[str, Any]]:
     """Record that an attempt begins; return whether the nodes must be scaled before, and its record.
 
     Raises InputError if there is no such attempt.
     """
     folder = run_dir / "points" / name
-    record = _read(run_dir, name)
+    record = _read_attempt(run_dir, name)
     # Figures of a killed session are those of a part of the load; the schedule must not decide by them.
     (folder / KPIS).unlink(missing_ok=True)
     if record["status"] == "running" and (folder / LEDGER).exists():
         record["resumed"] = True
-    record.update(status="running", started=stamp(), ended=None, exit_code=None, error=None, cause=None)
+    record.update(status="running", started=format_utc_timestamp(), ended=None, exit_code=None, error=None, cause=None)
     scales, record["nodes"] = point_loads.nodes_of_point(run_dir, folder)
     files.write_yaml(folder / "point.yml", record, "point/2")
     return scales, record
 
 
-def end(run_dir: Path, name: str, status: str, error: str | None = None, cause: str | None = None) -> None:
+def record_attempt_end(
+    run_dir: Path, name: str, status: str, error: str | None = None, cause: str | None = None
+) -> None:
     """Record that an attempt has passed or failed. cause: class of the error. Raises InputError if there is none."""
-    record = _read(run_dir, name)
-    record.update(status=status, ended=stamp(), exit_code=0 if status == PASSED else 1, error=error, cause=cause)
+    record = _read_attempt(run_dir, name)
+    record.update(
+        status=status, ended=format_utc_timestamp(), exit_code=0 if status == PASSED else 1, error=error, cause=cause
+    )
     files.write_yaml(run_dir / "points" / name / "point.yml", record, "point/2")
 
 
-def _read(run_dir: Path, name: str) -> dict[str, Any]:
+def _read_attempt(run_dir: Path, name: str) -> dict[str, Any]:
     path = run_dir / "points" / name / "point.yml"
     if not path.exists():
         raise InputError(f"{run_dir.name} has no point {name}")
@@ -130,27 +146,27 @@ def _read(run_dir: Path, name: str) -> dict[str, Any]:
     return {"attempt": 1, **files.read_yaml(path), "schema": "point/2"}
 
 
-def failures(run_dir: Path) -> list[str]:
+def failures_of_points(run_dir: Path) -> list[str]:
     """Return why the test has not passed: failures of this session, and points that failed in an earlier one."""
-    state = state_of(run_dir)
+    state = last_session_schedule_state(run_dir)
     now = {attempt.name: attempt for attempt in state.failed_now()}
     earlier = {
         attempt.name: attempt for attempt in state.counted() if attempt.status == FAILED and attempt.name not in now
     }
     return [
-        *(_error(attempt) for attempt in now.values()),
+        *(_format_attempt_error(attempt) for attempt in now.values()),
         *(
-            f"{_error(attempt)} (in an earlier session; -e redo=failed measures it again)"
+            f"{_format_attempt_error(attempt)} (in an earlier session; -e redo=failed measures it again)"
             for attempt in earlier.values()
         ),
     ]
 
 
-def _error(attempt: Attempt) -> str:
+def _format_attempt_error(attempt: PointAttempt) -> str:
     return str(attempt.record.get("error") or f"point {attempt.name}: no reason was recorded")
 
 
-def _session(record: Mapping[str, Any]) -> str:
+def _current_session_start(record: Mapping[str, Any]) -> str:
     """Return the start of the session that works on the run. record: run.yml."""
     sessions = record.get("sessions") or [record]
     return str(sessions[-1]["started"])
@@ -160,10 +176,17 @@ def create_attempt(run_dir: Path, point: PlannedPoint, write: WriteSettings | No
     """Create the folder of a further attempt, with the settings of the first one unless ``write`` writes others."""
     first = run_dir / "points" / point.of
     values = files.read_yaml(first / "point.yml")["settings"]
-    _create(run_dir, point.of, point.attempt, values, write or (lambda path: _copy(first, path)), why=point.why)
+    _create_attempt_folder(
+        run_dir,
+        point.of,
+        point.attempt,
+        values,
+        write or (lambda path: _copy_settings_file(first, path)),
+        why=point.why,
+    )
 
 
-def _copy(first: Path, path: Path) -> None:
+def _copy_settings_file(first: Path, path: Path) -> None:
     shutil.copyfile(first / "settings.yml", path)
 
 
@@ -177,7 +200,7 @@ def write_points(
     """
     for half in (run_dir / "points").glob(".*"):  # left by a killed session
         shutil.rmtree(half)
-    there: dict[str, list[Attempt]] = {}
+    there: dict[str, list[PointAttempt]] = {}
     for attempt in read_attempts(run_dir):
         there.setdefault(attempt.of, []).append(attempt)
     wanted = list(points)
@@ -185,7 +208,7 @@ def write_points(
         shutil.rmtree(run_dir / "points" / name)
     for name, values, skipped, write in wanted:
         if name not in there:
-            _create(run_dir, name, 1, values, write, SKIPPED if skipped else PLANNED, skipped)
+            _create_attempt_folder(run_dir, name, 1, values, write, SKIPPED if skipped else PLANNED, skipped)
         for attempt in there.get(name, ()):
             folder = run_dir / "points" / attempt.name
             if attempt.status in (PASSED, FAILED):
@@ -193,7 +216,7 @@ def write_points(
                 continue
             write(folder / "settings.yml")
             if attempt.attempt == 1 and attempt.status in (PLANNED, SKIPPED):
-                record = _record(name, 1, values, SKIPPED if skipped else PLANNED, skipped)
+                record = _new_attempt_record(name, 1, values, SKIPPED if skipped else PLANNED, skipped)
                 files.write_yaml(folder / "point.yml", {**record, "uuid": attempt.record["uuid"]}, "point/2")
 
 
@@ -205,27 +228,31 @@ def refuse_changed(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> No
         had = attempt.record["settings"]
         if attempt.name not in points:
             raise InputError(
-                f"point {attempt.name} was measured with {_text(had)}, and the matrix lacks it now: {_KEEPS}"
+                f"point {attempt.name} was measured with {_format_matrix_values(had)}, and the matrix lacks"
+                f" it now: {_KEEPS}"
             )
-        now = files.plain(points[attempt.name])
+        now = files.to_plain_types(points[attempt.name])
         if had != now:
-            raise InputError(f"point {attempt.name} was measured with {_text(had)}, and now has {_text(now)}: {_KEEPS}")
+            raise InputError(
+                f"point {attempt.name} was measured with {_format_matrix_values(had)}, and now has"
+                f" {_format_matrix_values(now)}: {_KEEPS}"
+            )
 
 
 _KEEPS = "a run keeps the points that it has measured; begin another run"
 
 
-def _text(values: Mapping[str, Any]) -> str:
+def _format_matrix_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in values.items()) or "no matrix"
 
 
-def _record(of: str, attempt: int, values: Mapping[str, Any], status: str, why: str) -> dict[str, Any]:
+def _new_attempt_record(of: str, attempt: int, values: Mapping[str, Any], status: str, why: str) -> dict[str, Any]:
     record = {"schema": "point/2", "point": attempt_folder(of, attempt), "attempt": attempt, "uuid": str(uuid.uuid4())}
     more = {**({"of": of} if attempt > 1 else {}), **({"why": why} if why else {})}
     return {**record, "settings": dict(values), "status": status, **more}
 
 
-def _create(
+def _create_attempt_folder(
     run_dir: Path,
     of: str,
     attempt: int,
@@ -240,7 +267,7 @@ def _create(
     name = attempt_folder(of, attempt)
     half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
     write(half / "settings.yml")
-    files.write_yaml(half / "point.yml", _record(of, attempt, values, status, why), "point/2")
+    files.write_yaml(half / "point.yml", _new_attempt_record(of, attempt, values, status, why), "point/2")
     half.chmod(0o755)
     try:
         os.rename(half, parent / name)
@@ -252,22 +279,26 @@ def _create(
 BISECTION = "bisection.json"
 
 
-def choosers(
+def next_attempt_deciders(
     run_dir: Path, run: str, repeat: Mapping[str, Any], bisect: Mapping[str, Any], kpis: Sequence[Mapping[str, Any]]
-) -> list[Chooser]:
+) -> list[AttemptChooser]:
     """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
-    spent = schedule_log.spent(schedule_log.lines(run_dir), stamp())
-    repeated, bisected = repetition.parse(repeat), bisection.parse(bisect)
+    spent = schedule_log.seconds_spent_on_attempts(schedule_log.read_schedule_lines(run_dir), format_utc_timestamp())
+    repeated, bisected = repetition.parse_repeat_keyword(repeat), bisection.parse_bisect_keyword(bisect)
     if bisected:
 
         def note(document: dict[str, Any]) -> None:
             files.write_json(run_dir / BISECTION, {**document, "run": run}, "bisection/1")
 
-        return [bisection.chooser(bisected, lambda name: figure(run_dir, name, bisected.kpi), spent, note)]
-    return [repetition.chooser(repeated, kpis, spent)] if repeated else []
+        return [
+            bisection.make_next_value_chooser(
+                bisected, lambda name: read_attempt_figure(run_dir, name, bisected.kpi), spent, note
+            )
+        ]
+    return [repetition.create_attempt_chooser(repeated, kpis, spent)] if repeated else []
 
 
-def figure(run_dir: Path, name: str, kpi: str) -> float | None:
+def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> float | None:
     """Return a figure of an attempt, None if it was not measured. name: of the attempt's folder."""
     try:
         document = files.read_json(run_dir / "points" / name / "kpis.json")

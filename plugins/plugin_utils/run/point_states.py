@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     OPEN,
     PASSED,
     RUNNING,
-    Attempt,
     PlannedPoint,
+    PointAttempt,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import MatrixPoint
@@ -34,7 +34,7 @@ from . import point_attempts
 MEASURE = "to measure"
 
 
-def states_of(
+def states_by_point(
     run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[PlannedPoint] = ()
 ) -> dict[str, str]:
     """Return point -> what was or will be done with it. run_dir: of the run to continue. redone: further attempts."""
@@ -50,7 +50,7 @@ def states_of(
                 f"{MEASURE} again, attempt {again[point.name].attempt}: {again[point.name].why.rstrip('.')}"
             )
         else:
-            states[point.name] = _state(mine)
+            states[point.name] = _state_from_attempts(mine)
     return states
 
 
@@ -60,7 +60,7 @@ def running_point(run_dir: Path) -> str:
     return running[-1].name if running else ""
 
 
-def _state(mine: Sequence[Attempt]) -> str:
+def _state_from_attempts(mine: Sequence[PointAttempt]) -> str:
     waiting = [attempt for attempt in mine if attempt.status in OPEN]
     if waiting:
         if waiting[0].status == RUNNING:
@@ -68,13 +68,17 @@ def _state(mine: Sequence[Attempt]) -> str:
         return f"{MEASURE} again, attempt {waiting[0].attempt}" if waiting[0].attempt > 1 else MEASURE
     for attempt in next_point.ScheduleState(tuple(mine)).counted():
         if attempt.status == PASSED:
-            return "passed" + (f" in {formats.seconds(taken)}" if (taken := seconds(attempt)) is not None else "")
+            return "passed" + (
+                f" in {formats.format_duration(taken)}"
+                if (taken := attempt_duration_seconds(attempt)) is not None
+                else ""
+            )
         if attempt.status == FAILED:
             return "failed; -e redo=failed measures it again"
     return MEASURE
 
 
-def seconds(attempt: Attempt) -> float | None:
+def attempt_duration_seconds(attempt: PointAttempt) -> float | None:
     """Return how long an attempt took, None if that is unknown."""
     try:
         return (
@@ -89,18 +93,22 @@ def time_left(run_dir: Path | None, states: Iterable[str]) -> str:
     """Return how long the points to measure take if each takes as long as those that passed; empty if none did."""
     count = sum(state.startswith(MEASURE) for state in states)
     passed = (
-        [attempt for attempt in point_attempts.state_of(run_dir).attempts if attempt.status == PASSED]
+        [
+            attempt
+            for attempt in point_attempts.last_session_schedule_state(run_dir).attempts
+            if attempt.status == PASSED
+        ]
         if run_dir
         else []
     )
-    took = [taken for attempt in passed if (taken := seconds(attempt)) is not None]
+    took = [taken for attempt in passed if (taken := attempt_duration_seconds(attempt)) is not None]
     if not took or not count:
         return ""
     usual = statistics.median(took)
-    points = formats.count(len(took), "point")
+    points = formats.format_count(len(took), "point")
     return (
-        f"{formats.count(count, 'point')} to measure: about {formats.seconds(count * usual)}, "
-        f"by the median of {points} that passed, {formats.seconds(usual)}"
+        f"{formats.format_count(count, 'point')} to measure: about {formats.format_duration(count * usual)}, "
+        f"by the median of {points} that passed, {formats.format_duration(usual)}"
     )
 
 
@@ -112,8 +120,8 @@ def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[Pla
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
     asked = next_point.parse_redo(raw, points)
     unclear = inconclusive_points(run_dir) if next_point.INCONCLUSIVE in asked else set()
-    repeats = bool(run_reader.last_schedule_keyword(schedule_log.lines(run_dir), repetition.KEYWORD))
-    return next_point.points_to_redo(asked, point_attempts.state_of(run_dir), unclear, repeats)
+    repeats = bool(run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repetition.KEYWORD))
+    return next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats)
 
 
 def inconclusive_points(run_dir: Path) -> set[str]:
@@ -121,7 +129,7 @@ def inconclusive_points(run_dir: Path) -> set[str]:
     path = run_dir / "verdict.json"
     if not path.exists():
         raise InputError("redo=inconclusive: the run has no verdict yet; --tags report determines it")
-    kpis = schema_migration.upgraded(path, "verdict").get("kpis") or []
+    kpis = schema_migration.read_document_migrated(path, "verdict").get("kpis") or []
     points = set()
     for kpi in kpis:
         if kpi.get("reading") in UNDECIDED or (kpi.get("limit") or {}).get("result") in UNDECIDED:

@@ -29,25 +29,25 @@ QUIET = {"settings", "report", "cleanup", "release", "export"}
 STAYS = ("matrix", "matrix_points", "matrix_skip_if", "repeat", "bisect")
 
 
-def opened(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
+def request_of_new_run(request: RequestedSettings, extra: Iterable[str]) -> RequestedSettings:
     """Return the request of a new run, with the ``-e`` values that stay even if this session fails."""
-    values = _values(request, "extra")
+    values = _values_of_layer(request, "extra")
     origins = {"overrides": "-e"} if "overrides" in extra else {}
     return request.with_layers(
         SettingsLayer("before", "-e", {name: values[name] for name in STAYS if name in values}, origins)
     )
 
 
-def continued(
+def request_of_continued_run(
     request: RequestedSettings, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a session that continues a run, and the names of the values that it drops.
 
     more: the ``-e`` of this session. sessions: records of the earlier ones. chosen: the phases of this one.
     """
-    values = _values(request, "extra")
+    values = _values_of_layer(request, "extra")
     if set(chosen) <= QUIET:
-        return (_with(request, {**values, **more.values}, more), []) if more.values else (request, [])
+        return (_request_with_values(request, {**values, **more.values}, more), []) if more.values else (request, [])
     last: Mapping[str, Any] = next((session for session in reversed(list(sessions)) if "held" in session), {})
     dropped: list[str] = []
     if last.get("kept") is False:
@@ -58,17 +58,17 @@ def continued(
             dropped.append("overrides")
         values = before.values
     request = request.with_layers(SettingsLayer("before", "-e", dict(values)))
-    return _with(request, {**values, **more.values}, more), dropped
+    return _request_with_values(request, {**values, **more.values}, more), dropped
 
 
-def _with(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
+def _request_with_values(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
     origins = {**next((layer.origins for layer in request.of("extra")), {}), **more.origins}
     return request.with_layers(
         SettingsLayer("extra", "-e", values, {name: at for name, at in origins.items() if name in values})
     )
 
 
-def _values(request: RequestedSettings, kind: str) -> dict[str, Any]:
+def _values_of_layer(request: RequestedSettings, kind: str) -> dict[str, Any]:
     return next((layer.values for layer in request.of(kind)), {})
 
 
@@ -82,10 +82,10 @@ def note_result(record: dict[str, Any], failures: list[str], directory: Path) ->
     session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:
         new = {holding["what"] for holding in record["held"]} - set(session["held"])
-        session["kept"] = not failures or bool(new) or _measured(directory, session["started"])
+        session["kept"] = not failures or bool(new) or _has_point_passed_since(directory, session["started"])
 
 
-def _measured(directory: Path, since: str) -> bool:
+def _has_point_passed_since(directory: Path, since: str) -> bool:
     """Return whether a point passed after ``since`` (UTC, in the format of the files)."""
     points = [read_optional(path) for path in directory.glob("points/*/point.yml")]
     return any(point.get("status") == "passed" and str(point.get("ended") or "") >= since for point in points)

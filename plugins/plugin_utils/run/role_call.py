@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, Gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
@@ -28,7 +28,7 @@ ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 _SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|credentials|access_key|secret_key)$", re.IGNORECASE)
 
 
-def options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
+def entry_point_options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
     """Return the options of a role's entry point; empty without argument_specs."""
     path = role_path / "meta" / "argument_specs.yml"
     if not path.exists():
@@ -37,7 +37,7 @@ def options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
     return (entries.get(entry) or entries.get("main") or {}).get("options") or {}
 
 
-def record(
+def write_call_record(
     step: Path,
     role: Any,
     task_vars: Mapping[str, Any],
@@ -51,8 +51,8 @@ def record(
     """
     name, entry = role.get_name(), str((role._from_files or {}).get("tasks") or "main").removesuffix(".yml")
     try:
-        declared = options(Path(role._role_path), entry)
-        arguments, secrets = _values(declared, task_vars, template)
+        declared = entry_point_options(Path(role._role_path), entry)
+        arguments, secrets = _option_values_and_secrets(declared, task_vars, template)
     except (DataError, OSError, AttributeError) as error:
         files.replace_text(step / ARGUMENTS, f"# The arguments are unknown: {error}\n")
         return
@@ -63,10 +63,10 @@ def record(
     call = {"step_role": name, "step_entry": entry, **of_run}
     marked = setting_templates.mark_unsafe({**call, **arguments}, lambda _text: False)
     files.replace_text(step / ARGUMENTS, head + setting_templates.dump_yaml(marked))
-    files.replace_text(step / COMMAND, command(step, argv, loader, secrets) + "\n")
+    files.replace_text(step / COMMAND, command_to_repeat_call(step, argv, loader, secrets) + "\n")
 
 
-def _values(
+def _option_values_and_secrets(
     declared: Mapping[str, Mapping[str, Any]], task_vars: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the values of the options that have one, and the names of the secrets."""
@@ -74,24 +74,24 @@ def _values(
     known = {}
     for name in secrets:
         try:
-            value = read_secret_settings.read(name, task_vars, os.environ, template)
+            value = read_secret_settings.read_secret(name, task_vars, os.environ, template)
         except (AnsibleError, InputError):
             continue
         if value:
             known[name] = value
-    gate = Gate(known)
+    gate = SecretScanner(known)
     arguments = {}
     for name in sorted(declared.keys() - set(secrets)):
         if name not in task_vars:
             continue
         try:
-            arguments[name] = without_secrets(files.plain(template(task_vars[name])), gate)
+            arguments[name] = without_secrets(files.to_plain_types(template(task_vars[name])), gate)
         except AnsibleError:
             continue  # it refers to what does not exist yet
     return arguments, secrets
 
 
-def without_secrets(value: Any, gate: Gate) -> Any:
+def without_secrets(value: Any, gate: SecretScanner) -> Any:
     """Return plain data with secrets masked: those that the gate finds, and values of keys that name one."""
     if isinstance(value, dict):
         return {
@@ -105,7 +105,7 @@ def without_secrets(value: Any, gate: Gate) -> Any:
     return gate.masked(value) if isinstance(value, str) else value
 
 
-def command(step: Path, argv: list[str], loader: Any, secrets: Iterable[str]) -> str:
+def command_to_repeat_call(step: Path, argv: list[str], loader: Any, secrets: Iterable[str]) -> str:
     """Return the command that runs the call again, with the files of ``-e @file`` that hold one of ``secrets``."""
     from ansible import context
 

@@ -30,7 +30,7 @@ def new_id() -> str:
     return f"t{datetime.now(UTC):%m%d}-{tail}"
 
 
-def name_of(project: str, presets: list[str], run_id: str) -> str:
+def generated_directory_name(project: str, presets: list[str], run_id: str) -> str:
     """Return ``<project>-<preset>-<id>``; several presets are joined by ``+``, a long list is truncated."""
     preset = "+".join(presets)[:60] or "default"
     return f"{project}-{preset}-{run_id}"
@@ -43,7 +43,7 @@ def given_name(project: str, name: str) -> str:
     return f"{project}-{name}"
 
 
-def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
+def create_run_directory(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
     """Create the run directory with everything that ``fill`` writes, atomically.
 
     It is filled under a temporary name and then renamed: an existing run directory always contains its request.
@@ -65,7 +65,7 @@ def create(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
     return target
 
 
-def existing(path: str) -> Path:
+def check_existing_directory(path: str) -> Path:
     """Return the directory of an earlier run. Raises InputError if there is none at ``path``."""
     directory = Path(path).expanduser()
     directory = directory if directory.is_absolute() else Path.cwd() / directory
@@ -96,7 +96,7 @@ def next_step(run_dir: Path, role: str, entry: str) -> Path:
             claim.unlink()
 
 
-def timings(run_dir: Path, since: float) -> dict[str, float]:
+def sum_seconds_by_category(run_dir: Path, since: float) -> dict[str, float]:
     """Sum the seconds that modules recorded, by category, over the role calls begun after ``since`` (epoch seconds)."""
     total: dict[str, float] = {}
     for path in sorted(run_dir.glob("[0-9]*__*/timing.json")):
@@ -124,7 +124,7 @@ ANSWER = "answer"
 Outcome = TypeVar("Outcome", bound=dict[str, Any] | InputError)
 
 
-def noted(outcome: Outcome) -> Outcome:
+def write_outcome_file(outcome: Outcome) -> Outcome:
     """Write folders and answer of a result, or the text of an error, into the file if one is asked for.
 
     Returns ``outcome``.

@@ -19,10 +19,10 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask_secret_values
 
 from .run_directory import read_optional
 
@@ -35,25 +35,25 @@ CREATING = ("prepare", "test")
 HEAD = "The record of this run. give_back is the command that returns whatever it still holds."
 
 
-def read(run_dir: Path) -> dict[str, Any]:
+def read_record(run_dir: Path) -> dict[str, Any]:
     """Return the record. Raises DataError if there is none."""
     return files.read_yaml(run_dir / "run.yml")
 
 
-def write(run_dir: Path, record: Mapping[str, Any]) -> None:
+def write_record(run_dir: Path, record: Mapping[str, Any]) -> None:
     """Replace the record."""
     files.write_yaml(run_dir / "run.yml", record, "run/1", HEAD)
 
 
-def change(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def update_record(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Apply ``edit`` to the record and return it."""
-    record = read(run_dir)
+    record = read_record(run_dir)
     edit(record)
-    write(run_dir, record)
+    write_record(run_dir, record)
     return record
 
 
-def new(
+def new_record(
     run_id: str, role: project_role.ProjectRole, presets: list[str], points: list[str], arguments: CommandLine
 ) -> dict[str, Any]:
     """Return the record of a new run. The caller fills in ``give_back``, which needs the name of the directory."""
@@ -64,13 +64,13 @@ def new(
         "role": role.name,
         "presets": presets,
         "status": "running",
-        "started": stamp(),
+        "started": format_utc_timestamp(),
         "ended": None,
         "command": arguments.text(),
         "give_back": "",
-        "git": git(role.root),
-        "versions": versions(role),
-        "environment": environment(),
+        "git": git_revision_and_changes(role.root),
+        "versions": software_versions(role),
+        "environment": machine_properties(),
         "phases": {},
         "clusters": {},
         "points": points,
@@ -82,15 +82,23 @@ def new(
 def start_phase(run_dir: Path, name: str) -> dict[str, Any]:
     """Record that a phase begins, which ends the running one as passed, and return the record."""
     if name in CREATING:
-        run_cluster_records.update(run_dir, run_cluster_records.read(run_dir), {"objects": True})
+        run_cluster_records.update_host_records(
+            run_dir, run_cluster_records.read_cluster_records(run_dir), {"objects": True}
+        )
 
     def edit(record: dict[str, Any]) -> None:
         phases = record["phases"]
         end_running(phases, "passed")
         phases.pop(name, None)  # phases are in the order in which they last ran
-        phases[name] = {"status": "running", "started": stamp(), "ended": None, "seconds": None, "error": None}
+        phases[name] = {
+            "status": "running",
+            "started": format_utc_timestamp(),
+            "ended": None,
+            "seconds": None,
+            "error": None,
+        }
 
-    return change(run_dir, edit)
+    return update_record(run_dir, edit)
 
 
 def end_phase(
@@ -108,7 +116,7 @@ def end_phase(
         elif phases.get(name, {}).get("status") == "running":
             end_one(phases[name], status, error, cause)
 
-    return change(run_dir, edit)
+    return update_record(run_dir, edit)
 
 
 def end_running(
@@ -123,15 +131,15 @@ def end_running(
 
 def end_one(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
     """End one phase now. cause: class of the error."""
-    phase.update(status=status, ended=stamp(), error=error, **({"cause": cause} if cause else {}))
-    phase["seconds"] = round(_moment(phase["ended"]) - _moment(phase["started"]), 3)
+    phase.update(status=status, ended=format_utc_timestamp(), error=error, **({"cause": cause} if cause else {}))
+    phase["seconds"] = round(_timestamp_from_iso(phase["ended"]) - _timestamp_from_iso(phase["started"]), 3)
 
 
-def _moment(text: str) -> float:
+def _timestamp_from_iso(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def session(started: str, command: CommandLine, tags: list[str], pid: int) -> dict[str, Any]:
+def new_session_record(started: str, command: CommandLine, tags: list[str], pid: int) -> dict[str, Any]:
     """Return the record of a session. pid: its ansible-playbook process."""
     began = round(started_of_process(pid), 2)
     return {"started": started, "command": command.text(), "tags": tags, "pid": pid, "began": began}
@@ -162,7 +170,7 @@ class CommandLine:
 
     def text(self) -> str:
         """Return the command as typed, without secrets."""
-        return mask(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
+        return mask_secret_values(shlex.join([Path(self.argv[0]).name, *self.argv[1:]]), self.secret_values)
 
     def program(self) -> str:
         """Return the absolute path of ansible-playbook, or its name if the path is unknown."""
@@ -172,14 +180,14 @@ class CommandLine:
     def give_back(self, run_dir: Path, project: str, tags: Sequence[str]) -> str:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
         words = self._program_and_files(project) + self._secrets()
-        return _from_anywhere(
+        return _command_with_environment(
             [*words, "--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
         )
 
     def role_call(self, playbook: Path, step: Path) -> str:
         """Return the command that runs a role call again with ``playbook``, from any shell and working directory."""
         words = [self.program(), str(playbook), *self._inventory_and_vault(), *self._secrets()]
-        return _from_anywhere([*words, "-e", f"step_dir={step.resolve()}"])
+        return _command_with_environment([*words, "-e", f"step_dir={step.resolve()}"])
 
     def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
         """Return the argument list of this command for some phases of the run, with all its ``-e``."""
@@ -192,11 +200,14 @@ class CommandLine:
         mine = [
             playbook for playbook in playbooks if Path(playbook).stem == project or playbook.endswith(f".{project}")
         ]
-        words = [self.program(), _absolute(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}"))]
+        words = [
+            self.program(),
+            _absolute_if_existing(next(iter([*mine, *playbooks]), f"perfscale.seatrial.{project}")),
+        ]
         return words + self._inventory_and_vault()
 
     def _secrets(self) -> list[str]:
-        return [word for path in self.secret_files for word in ("-e", f"@{_absolute(path)}")]
+        return [word for path in self.secret_files for word in ("-e", f"@{_absolute_if_existing(path)}")]
 
     def _inventory_and_vault(self) -> list[str]:
         """Return the options that name the inventories and the passwords of vaults."""
@@ -204,30 +215,32 @@ class CommandLine:
         for source in self.cli.get("inventory") or ():
             # Ansible also lists its default inventory, which most machines do not have. "host," is a list of hosts.
             if isinstance(source, str) and ("," in source or Path(source).exists()):
-                words += ["-i", _absolute(source)]
+                words += ["-i", _absolute_if_existing(source)]
         return words + self._vault()
 
     def _vault(self) -> list[str]:
         words = []
         for path in self.cli.get("vault_password_files") or ():
-            words += ["--vault-password-file", _absolute(path)]
+            words += ["--vault-password-file", _absolute_if_existing(path)]
         for vault_id in self.cli.get("vault_ids") or ():
             label, at, path = vault_id.rpartition("@")
-            words += ["--vault-id", f"{label}{at}{_absolute(path)}"]
+            words += ["--vault-id", f"{label}{at}{_absolute_if_existing(path)}"]
         return words + (["--ask-vault-password"] if self.cli.get("ask_vault_pass") else [])
 
 
-def _absolute(path: str) -> str:
+def _absolute_if_existing(path: str) -> str:
     """Return an existing path as an absolute path, any other argument unchanged."""
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
-def _from_anywhere(words: list[str]) -> str:
+def _command_with_environment(words: list[str]) -> str:
     """Return a command with the environment variables that it needs in another shell."""
-    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in _environment().items()), shlex.join(words)])
+    return " ".join(
+        [*(f"{name}={shlex.quote(value)}" for name, value in _variables_for_command().items()), shlex.join(words)]
+    )
 
 
-def _environment() -> dict[str, str]:
+def _variables_for_command() -> dict[str, str]:
     """Return the environment variables that the command needs in another shell."""
     settings = {name: os.environ[name] for name in _NEEDED if os.environ.get(name)}
     if os.environ.get("ANSIBLE_STDOUT_CALLBACK", "").startswith("perfscale.seatrial."):
@@ -236,7 +249,7 @@ def _environment() -> dict[str, str]:
     if constants.CONFIG_FILE:
         settings["ANSIBLE_CONFIG"] = str(constants.CONFIG_FILE)
     return {
-        name: os.pathsep.join(_absolute(path) for path in value.split(os.pathsep))
+        name: os.pathsep.join(_absolute_if_existing(path) for path in value.split(os.pathsep))
         for name, value in sorted(settings.items())
     }
 
@@ -245,21 +258,21 @@ def started_of_process(pid: int) -> float:
     """Return when process ``pid`` started, in seconds since the epoch; the current time if that is unknown."""
     import time
 
-    if processes.ticks_of(pid) is None:
+    if processes.start_ticks_of(pid) is None:
         return time.time()
     try:
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - uptime + processes.began(pid)
+    return time.time() - uptime + processes.start_time_of(pid)
 
 
-def at_work(run_dir: Path) -> dict[str, Any] | None:
+def find_running_session(run_dir: Path) -> dict[str, Any] | None:
     """Return the session whose ansible-playbook process still works on this run, if any.
 
     One that started us does not count: it was interrupted, and we give back what it holds.
     """
-    above = ancestors(os.getpid())
+    above = process_and_ancestor_ids(os.getpid())
     for session in read_optional(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
         if pid and pid not in above and _is_running(session):
@@ -272,29 +285,29 @@ def _is_running(session: Mapping[str, Any]) -> bool:
     return Path(f"/proc/{pid}").exists() and abs(started_of_process(pid) - session["began"]) < 2.0
 
 
-def began(run_dir: Path, pid: int) -> float:
+def session_start_time(run_dir: Path, pid: int) -> float:
     """Return when the session of process ``pid`` began, in seconds since the epoch.
 
     An interrupted session that has started it, to give back what the run holds, counts with it.
     """
-    above = ancestors(pid)
+    above = process_and_ancestor_ids(pid)
     sessions = read_optional(run_dir / "run.yml").get("sessions", [])
     known = [record["began"] for record in sessions if record.get("pid") in above and _is_running(record)]
     return min([started_of_process(pid), *known])
 
 
-def ancestors(pid: int) -> set[int]:
+def process_and_ancestor_ids(pid: int) -> set[int]:
     """Return the ids of the process and of all its ancestors."""
     pids: set[int] = set()
     while pid and pid not in pids:
         pids.add(pid)
-        pid = processes.parent_of(pid) or 0
+        pid = processes.parent_pid_of(pid) or 0
     return pids
 
 
 def refuse_while_running(run_dir: Path) -> None:
     """Raise InputError when the ansible-playbook process of an earlier session still works on this run."""
-    session = at_work(run_dir)
+    session = find_running_session(run_dir)
     if session is not None:
         raise InputError(
             f"run {run_dir.name} is still being worked on by process {session['pid']} ({session['command']}): "
@@ -302,20 +315,20 @@ def refuse_while_running(run_dir: Path) -> None:
         )
 
 
-def git(root: Path) -> dict[str, Any]:
+def git_revision_and_changes(root: Path) -> dict[str, Any]:
     """Return the revision of the checkout at ``root`` and whether files differ from it; null outside a checkout.
 
     A job of AWX has a copy of its project without .git in the working directory, and the revision in PROJECT_REVISION.
     """
     try:
-        top = _git(root, "rev-parse", "HEAD")
-        return {"revision": top.strip() or None, "dirty": bool(_git(root, "status", "--porcelain").strip())}
+        top = _git_output(root, "rev-parse", "HEAD")
+        return {"revision": top.strip() or None, "dirty": bool(_git_output(root, "status", "--porcelain").strip())}
     except (OSError, subprocess.SubprocessError):
         copied = root.resolve().is_relative_to(Path.cwd())
         return {"revision": os.environ.get("PROJECT_REVISION") or None if copied else None, "dirty": None}
 
 
-def _git(root: Path, *words: str) -> str:
+def _git_output(root: Path, *words: str) -> str:
     if not (root.resolve() / ".git").exists():
         raise OSError("not a checkout")
     done = subprocess.run(
@@ -324,7 +337,7 @@ def _git(root: Path, *words: str) -> str:
     return done.stdout
 
 
-def versions(role: project_role.ProjectRole) -> dict[str, str]:
+def software_versions(role: project_role.ProjectRole) -> dict[str, str]:
     """Return the versions of all software that results may depend on."""
     from importlib import metadata
 
@@ -333,7 +346,7 @@ def versions(role: project_role.ProjectRole) -> dict[str, str]:
     version_by_name = {
         "python": platform.python_version(),
         "ansible-core": core,
-        "perfscale.seatrial": _collection(project_role.ROOT),
+        "perfscale.seatrial": _collection_version(project_role.ROOT),
     }
     for name in ("kubernetes", "Jinja2", "jmespath", "msgspec", "numpy", "matplotlib", "cryptography", "PyYAML"):
         try:
@@ -342,18 +355,18 @@ def versions(role: project_role.ProjectRole) -> dict[str, str]:
             version_by_name[name] = "not installed"
     for name in dict.fromkeys(["kubernetes.core", role.collection]):
         folder = project_role.collection_folder(name)
-        version_by_name.setdefault(name, _collection(folder) if folder else "not installed")
+        version_by_name.setdefault(name, _collection_version(folder) if folder else "not installed")
     return version_by_name
 
 
-def _collection(root: Path) -> str:
+def _collection_version(root: Path) -> str:
     if (root / "galaxy.yml").exists():
         return str(files.read_yaml(root / "galaxy.yml")["version"])
     manifest = root / "MANIFEST.json"
     return str(files.read_json(manifest)["collection_info"]["version"]) if manifest.exists() else "unknown"
 
 
-def environment() -> dict[str, Any]:
+def machine_properties() -> dict[str, Any]:
     """Return properties of the machine, without names of hosts or users, which must not appear in a report."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

@@ -24,12 +24,12 @@ def record_state(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping
     if state == "next_point":
         return _next_point(run_dir, arguments)
     if state in POINT_STATES:
-        return _point(run_dir, arguments, task_vars)
+        return _record_point_state(run_dir, arguments, task_vars)
     if state in ("settled", "closed"):
-        return _close(run_dir, arguments, bool(task_vars.get("run_beside")))
-    result = _failure(arguments, task_vars) if state == "failed" else {}
+        return _record_session_end(run_dir, arguments, bool(task_vars.get("run_beside")))
+    result = _session_failures_and_cause(arguments, task_vars) if state == "failed" else {}
     if task_vars.get("run_beside"):  # the record belongs to the session that works on the run
-        return {"changed": False, **result, "phases": run_record.read(run_dir)["phases"]}
+        return {"changed": False, **result, "phases": run_record.read_record(run_dir)["phases"]}
     if state == "started":
         record = run_record.start_phase(run_dir, arguments["phase"])
     elif state == "skipped":
@@ -45,7 +45,7 @@ def _failed_task(task_vars: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mappi
     return task, result, str(result.get("msg") or "no message")
 
 
-def _failure(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+def _session_failures_and_cause(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
     """Return the failures of the session so far, with that of the failed task, and the class of its error.
 
     A fail task repeats the message of another task, so its own name is left out. It can't repeat the class of the
@@ -61,10 +61,10 @@ def _failure(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict
     return {"failures": failures, "cause": arguments["cause"] or cause, "used_fact": fact}
 
 
-def _point(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+def _record_point_state(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
     point, status = arguments["point"], POINT_STATES[arguments["state"]]
     if status == "running":
-        scales, record = point_attempts.begin(run_dir, point)
+        scales, record = point_attempts.record_attempt_begin(run_dir, point)
         values = ", ".join(f"{name}={value}" for name, value in record["settings"].items())
         if values:
             Display().display(f"Point {point}: {values}")
@@ -74,7 +74,7 @@ def _point(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, 
             task, failed, message = _failed_task(task_vars)
             error = f"point {point}: {task.get('name') or 'unknown task'}: {message}"
             cause = failed.get("error") or ""
-        point_attempts.end(run_dir, point, status, error, cause)
+        point_attempts.record_attempt_end(run_dir, point, status, error, cause)
     folder = run_dir / "points" / point
     paths = {"path": str(folder), "settings_file": str(folder / "settings.yml")}
     return {"changed": True, "scales": scales, **paths}
@@ -82,13 +82,13 @@ def _point(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, 
 
 def _next_point(run_dir: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
     keywords = point_attempts.ScheduleKeywords(arguments["repeat"], arguments["bisect"], arguments["kpis"])
-    decision = point_attempts.answer(run_dir, arguments["stop_on_error"], keywords)
+    decision = point_attempts.next_attempt_module_result(run_dir, arguments["stop_on_error"], keywords)
     if decision["attempt"] > 1 or arguments["bisect"]:
         Display().display(f"Point {decision['point']}: {decision['why']}" if decision["point"] else decision["why"])
     return {"changed": True, **decision}
 
 
-def _close(run_dir: Path, arguments: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], beside: bool) -> dict[str, Any]:
     """Write the end of the session; if it is closed, also print the summary and fail if the session failed."""
     failures = list(arguments["failures"])
     result: dict[str, Any]
@@ -96,12 +96,12 @@ def _close(run_dir: Path, arguments: Mapping[str, Any], beside: bool) -> dict[st
         Display().display(f"  report    {run_dir / 'report' / 'index.html'}, of the results so far")
         result = {"changed": False, "failures": failures, "held": [], "split": {}}
         return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
-    began = run_record.began(run_dir, os.getppid())  # ansible-playbook: an action runs in a worker of it
-    closed = close_run.close(run_dir, failures, arguments["fail_on"], began, arguments["repeat_failure"])
+    began = run_record.session_start_time(run_dir, os.getppid())  # ansible-playbook: an action runs in a worker of it
+    closed = close_run.close_session(run_dir, failures, arguments["fail_on"], began, arguments["repeat_failure"])
     record = closed.record
     result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
     if arguments["state"] == "settled":
-        stats = {"data": close_run.stats(run_dir, closed), "aggregate": False, "per_host": False}
+        stats = {"data": close_run.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
     for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures):
         Display().display(line)

@@ -36,7 +36,7 @@ def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets
     return {"schema": "provenance/1", "settings": changes_by_name}
 
 
-def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def changed_settings_rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return (setting, value, source) of every key that a layer set, sorted by name.
 
     A value equal to the default is listed too, marked as the default: its author looks for it here.
@@ -45,22 +45,24 @@ def rows(document: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[tuple
     for key, changes in sorted(document["settings"].items()):
         last = changes[-1]
         beaten = [change["source"] for change in changes[:-1]]
-        who = last["source"] + (f" ({_short(last['where'])})" if last.get("where") and last["source"] != "-e" else "")
+        who = last["source"] + (
+            f" ({_last_two_path_parts(last['where'])})" if last.get("where") and last["source"] != "-e" else ""
+        )
         who += f", over {', '.join(beaten)}" if beaten else ""
         who += "; the default" if key in defaults and last["value"] == defaults[key] else ""
-        table_rows.append((key, _text(last["value"]), who))
+        table_rows.append((key, _format_setting_value(last["value"]), who))
     return table_rows
 
 
-def _text(value: Any) -> str:
+def _format_setting_value(value: Any) -> str:
     return value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _short(where: str) -> str:
+def _last_two_path_parts(where: str) -> str:
     return "/".join(where.split("/")[-2:])
 
 
-def table(table_rows: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
+def render_settings_table(table_rows: list[tuple[str, str, str]], presets: list[str], points: int) -> list[str]:
     """Return the table of settings. A long value is shown unabridged on a separate line, so that it can be copied."""
     asked = f"preset {', '.join(presets)}" if presets else "no preset"
     lines = [f"Settings that were set ({asked}; {points} test point{'s' * (points != 1)}):"]
@@ -75,7 +77,7 @@ def table(table_rows: list[tuple[str, str, str]], presets: list[str], points: in
     return lines
 
 
-def points(
+def render_point_list(
     effective: EffectiveSettings, estimates: Mapping[str, str], states: Mapping[str, str] | None = None, left: str = ""
 ) -> list[str]:
     """Return the list of the points, each with its state and the estimate of its load.
@@ -86,7 +88,7 @@ def points(
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
     for point in effective.points:
-        values = ", ".join(f"{key}={_text(value)}" for key, value in point.values.items())
+        values = ", ".join(f"{key}={_format_setting_value(value)}" for key, value in point.values.items())
         state = (states or {}).get(point.name, "")
         estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
         lines.append("  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), state, estimate) if part))
@@ -99,13 +101,13 @@ OF_VERDICT = ("results_", "workload_max_lateness")
 HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows who set them.\n"
 
 
-def dump(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
+def write_settings_file(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
     """Write settings to a file. hidden: names of secret settings, which are left out."""
     public = {name: value for name, value in values.items() if name not in hidden}
     files.replace_text(path, HEAD + setting_templates.dump_yaml(public))
 
 
-def write(
+def write_all_settings_files(
     directory: Path,
     effective: EffectiveSettings,
     request: RequestedSettings,
@@ -121,24 +123,33 @@ def write(
     files.check_schema("request/1", document)
     files.check_schema("settings/1", effective.settings)
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
-    dump(directory / "settings.yml", effective.settings, hidden)
+    write_settings_file(directory / "settings.yml", effective.settings, hidden)
     sources = provenance(effective, request, given_secrets)
     files.write_yaml(directory / "provenance.yml", sources, "provenance/1")
     point_attempts.write_points(
         directory,
         [
-            (point.name, point.values, point.skipped, functools.partial(dump, values=point.settings, hidden=hidden))
+            (
+                point.name,
+                point.values,
+                point.skipped,
+                functools.partial(write_settings_file, values=point.settings, hidden=hidden),
+            )
             for point in effective.points
         ],
-        functools.partial(_judge, {point.name: point.settings for point in effective.points}, hidden),
+        functools.partial(
+            _replace_verdict_settings, {point.name: point.settings for point in effective.points}, hidden
+        ),
     )
 
 
-def _judge(settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path) -> None:
+def _replace_verdict_settings(
+    settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path
+) -> None:
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own."""
     if not path.is_file():
         return
     measured = setting_templates.load_yaml(path.read_text(encoding="utf-8"))
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
     if measured != (now := {**measured, **of_verdict}):
-        dump(path, now, hidden)
+        write_settings_file(path, now, hidden)

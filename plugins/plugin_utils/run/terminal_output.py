@@ -69,7 +69,7 @@ class RunLog(logging.Handler):
         super().close()
 
 
-def attach() -> RunLog:
+def attach_log_to_display() -> RunLog:
     """Return the only log of this process; it receives everything that Ansible displays from now on."""
     logger = logging.getLogger("ansible")
     run_log = next((handler for handler in logger.handlers if isinstance(handler, RunLog)), None)
@@ -109,41 +109,45 @@ def debug_output(result: Mapping[str, Any]) -> list[str]:
     """Return the output of a debug task: the lines of its message, or the variable with its value."""
     if "msg" in result:
         message = result["msg"]
-        return [line for entry in (message if isinstance(message, list) else [message]) for line in _lines(entry)]
+        return [
+            line
+            for entry in (message if isinstance(message, list) else [message])
+            for line in _split_value_lines(entry)
+        ]
     shown = {name: value for name, value in result.items() if name not in ("changed", "failed") and name[0] != "_"}
-    return [f"{name}: {_text(value)}" for name, value in shown.items()]
+    return [f"{name}: {_text_or_json(value)}" for name, value in shown.items()]
 
 
-def failure(result: Mapping[str, Any], origin: str = "") -> list[str]:
+def task_failure_message(result: Mapping[str, Any], origin: str = "") -> list[str]:
     """Return why a task failed: its message, or that of each failed item, and the end of what a program printed."""
     items = [item for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")]
     if items:
-        return [line for item in items for line in _labelled(item)]
-    return [*_message(result), *_lines(origin.strip())]
+        return [line for item in items for line in _item_failure_lines(item)]
+    return [*_failure_message_lines(result), *_split_value_lines(origin.strip())]
 
 
-def _labelled(item: Mapping[str, Any]) -> list[str]:
-    label = _text(item.get("_ansible_item_label", item.get("item", "")))
-    first, *rest = _message(item)
+def _item_failure_lines(item: Mapping[str, Any]) -> list[str]:
+    label = _text_or_json(item.get("_ansible_item_label", item.get("item", "")))
+    first, *rest = _failure_message_lines(item)
     return [f"{label}: {first}", *rest]
 
 
-def _message(result: Mapping[str, Any]) -> list[str]:
+def _failure_message_lines(result: Mapping[str, Any]) -> list[str]:
     streams = ("module_stderr", "stderr", "module_stdout", "stdout")
     printed = next((result[name] for name in streams if result.get(name)), "")
-    message = _text(result.get("msg") or "no message").removeprefix("Task failed: ")
-    return [*_lines(message), *_lines(printed)[-MOST:]]
+    message = _text_or_json(result.get("msg") or "no message").removeprefix("Task failed: ")
+    return [*_split_value_lines(message), *_split_value_lines(printed)[-MOST:]]
 
 
-def _lines(value: Any) -> list[str]:
-    return [line.rstrip() for line in _text(value).splitlines()] if value not in (None, "") else []
+def _split_value_lines(value: Any) -> list[str]:
+    return [line.rstrip() for line in _text_or_json(value).splitlines()] if value not in (None, "") else []
 
 
-def _text(value: Any) -> str:
+def _text_or_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def survive(display: Any) -> None:
+def ignore_closed_output(display: Any) -> None:
     """Make ``display``, Ansible's, discard what follows once the reader of stdout or stderr is gone."""
     show = display.display
 
@@ -152,12 +156,12 @@ def survive(display: Any) -> None:
         try:
             show(*args, **more)
         except BrokenPipeError:
-            _discard(2 if more.get("stderr") else 1)
+            _redirect_to_devnull(2 if more.get("stderr") else 1)
 
     display.display = guarded
 
 
-def _discard(descriptor: int) -> None:
+def _redirect_to_devnull(descriptor: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, descriptor)
     os.close(nothing)

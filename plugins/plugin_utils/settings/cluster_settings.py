@@ -15,20 +15,22 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
     ACCESS_SETTINGS,
     AccessSettings,
     ClusterTarget,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_binaries
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import Options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
+    RehearsalOptions,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import parse_duration
 
 from . import workload_kinds
-from .setting_values import coerce
+from .setting_values import coerce_to_declared_type
 from .settings_catalogue import Catalogue
 
 TASKS = Path(__file__).parents[3] / "roles" / "cluster" / "tasks"
@@ -38,15 +40,15 @@ TOOLS_INSTANCE = "default"
 
 def is_cluster_setting(known: Catalogue, name: str) -> bool:
     """Return whether a variable is a setting of a cluster that may be recorded."""
-    return cluster_selection.of_clusters(name) and name in known.settings and not known.settings[name].secret
+    return cluster_selection.is_cluster_setting(name) and name in known.settings and not known.settings[name].secret
 
 
 def typed_setting(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
     """Return a setting in its declared type: ``-e name=value`` gives text."""
-    plain = files.plain(value)
+    plain = files.to_plain_types(value)
     if name == "cluster_provider" or plain in (None, ""):
         return plain  # an unknown one is refused later, with the list of the known ones
-    return coerce(known.settings[name], plain, where)
+    return coerce_to_declared_type(known.settings[name], plain, where)
 
 
 def current_settings(
@@ -102,37 +104,37 @@ def cluster_targets(
             for name in chosen
             if is_cluster_setting(known, name)
         }
-    return cluster_selection.targets(settings, own)
+    return cluster_selection.clusters_to_acquire(settings, own)
 
 
 def lifetime(target: ClusterTarget) -> float:
     """Return the lifetime of a cluster that is created now, in seconds; 0 means unlimited. Raises InputError."""
-    return duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
+    return parse_duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
 
 
 def initial_records(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
     """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
     now = time.time()
     records = []
-    for target, name in zip(targets, cluster_selection.names(targets, run_id), strict=True):
+    for target, name in zip(targets, cluster_selection.assign_cluster_names(targets, run_id), strict=True):
         seconds = lifetime(target)
         ownership = {
             "owner": str(target.chosen.get("cluster_owner") or run_id),
             "purpose": str(target.chosen.get("cluster_purpose", "")),
-            "taken": stamp(now),
-            "expires": stamp(now + seconds) if seconds else None,
+            "taken": format_utc_timestamp(now),
+            "expires": format_utc_timestamp(now + seconds) if seconds else None,
         }
-        records.append(provider_of(target.provider).initial_record(target, name, ownership))
+        records.append(provider_by_name(target.provider).initial_record(target, name, ownership))
     return records
 
 
-def description(target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+def target_module_result(target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a target as module cluster_targets returns it. values: its initial record; record: the one in the file."""
     return {
         "hosts": list(target.hosts),
         "settings": target.chosen,
-        "steps": cluster_selection.steps_of(TASKS, target.provider),
-        "acquired": provider_of(target.provider).creates and record.get("state") == "acquired",
+        "steps": cluster_selection.provider_steps(TASKS, target.provider),
+        "acquired": provider_by_name(target.provider).creates and record.get("state") == "acquired",
         **values,
     }
 
@@ -159,12 +161,12 @@ def check_programs(
     prefix = "rehearsal_"
     values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     if isinstance(values.get("components"), list):
-        values["components"] = workload_kinds.components(values["components"], folder, places)
-    options = Options.of({**values, "name": "", "components_dir": str(folder)})
+        values["components"] = workload_kinds.components_with_kind_folders(values["components"], folder, places)
+    options = RehearsalOptions.of({**values, "name": "", "components_dir": str(folder)})
     components = options.select(options.components)
     if job is None or any(name in given_names for name in PROGRAM_PLACES):
         return
-    lacking = component_binaries.missing(components, options.sources)
+    lacking = component_binaries.components_without_programs(components, options.sources)
     if lacking:
         minutes = sum(component.build.minutes for component in lacking)
         names = formats.join_with_and([component.name for component in lacking])

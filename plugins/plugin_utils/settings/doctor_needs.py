@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
 from . import project_role, resolve_settings, setting_templates, settings_context, workload_files, workload_kinds
@@ -25,6 +25,12 @@ COMMON = ("cluster", "stack", "workload", "cleanup", "metrics")
 BEFORE = ("settings", "lease", "cluster")
 
 Document = Mapping[str, Any]
+
+
+def phases_with_a_cluster(phases: Sequence[str], variables: Mapping[str, Any]) -> list[str]:
+    """Return those of ``phases`` that --tags and --skip-tags leave, without those before there is a cluster."""
+    tags = (list(variables.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
+    return [phase for phase in settings_context.chosen_phases(list(phases), *tags) if phase not in BEFORE]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class ExaminedRun:
         """Read the settings of a run. Names that only the run defines are still templates in them."""
 
         def read(path: Path) -> Any:
-            return settings_context.raw(loader.load_from_file(str(path), trusted_as_template=True))
+            return settings_context.raw_variable_value(loader.load_from_file(str(path), trusted_as_template=True))
 
         values = read(directory / "settings.yml")
         attempts = [
@@ -64,28 +70,28 @@ class ExaminedRun:
         ]
         points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}
-        return cls(values, points, setting_templates.renderer(templar, known), str(variables["run_id"]))
+        return cls(values, points, setting_templates.create_template_renderer(templar, known), str(variables["run_id"]))
 
 
-def needs_of(project: str, required: bool) -> list[Document]:
+def read_doctor_files(project: str, required: bool) -> list[Document]:
     """Return the meta/doctor.yml of the common roles and of the project's role, which is the last one.
 
     project: name of the role, in full for one of another collection.
 
     Raises InputError with the nearest name if the project has none and it is ``required``.
     """
-    own = project_role.find(project).folder
+    own = project_role.find_role(project).folder
     paths = [folder / "meta" / "doctor.yml" for folder in (*(ROLES / role for role in COMMON), own)]
     if required and not paths[-1].exists():
         known = sorted({path.parents[1].name for path in ROLES.glob("*/meta/doctor.yml")} - set(COMMON))
         raise InputError(
-            f"project '{project}' has no roles/{own.name}/meta/doctor.yml{nearest(project, known)}; "
+            f"project '{project}' has no roles/{own.name}/meta/doctor.yml{suggest_similar_name(project, known)}; "
             f"there are: {', '.join(known)}"
         )
     return [files.read_yaml(path) or {} for path in paths if path.exists()]
 
 
-def requirements(
+def requirements_to_check(
     documents: Sequence[Document],
     run: ExaminedRun,
     phases: Sequence[str],
@@ -108,25 +114,29 @@ def requirements(
 
     def planned(settings: Mapping[str, Any]) -> dict[str, Any]:
         plan = render(own["plan"], settings)[0]
-        return {**plan, "arrival": workload_files.arrival(plan.get("arrival"), find)}
+        return {**plan, "arrival": workload_files.arrival_with_trace(plan.get("arrival"), find)}
 
-    kinds, permissions = _of_loads(documents, trees, render, workload_kinds.places_of_role(project))
+    kinds, permissions = _requirements_of_workloads(documents, trees, render, workload_kinds.places_of_role(project))
     return {
-        "permissions": _each_once(_entries(documents, "permissions", trees, render) + permissions),
-        "kinds": _each_once(_texts(documents, "kinds", trees, render) + kinds),
-        "namespaces": _texts(documents, "namespaces", trees, render),
-        "storage_classes": _texts(documents, "storage_classes", trees, render),
+        "permissions": _each_once(_render_applicable_entries(documents, "permissions", trees, render) + permissions),
+        "kinds": _each_once(_render_unique_texts(documents, "kinds", trees, render) + kinds),
+        "namespaces": _render_unique_texts(documents, "namespaces", trees, render),
+        "storage_classes": _render_unique_texts(documents, "storage_classes", trees, render),
         "points": {name: planned(settings) for name, settings in run.points.items()} if own.get("plan") else {},
         # Within a run, phase cluster has created its nodes already.
-        "nodes": [entry for entry in _entries(documents, "nodes", [values], render) if _created_in(entry, phases)],
-        "installs": ", ".join(_installs(documents, values, render)) if "prepare" in phases else "",
+        "nodes": [
+            entry
+            for entry in _render_applicable_entries(documents, "nodes", [values], render)
+            if _are_nodes_created_in(entry, phases)
+        ],
+        "installs": ", ".join(_software_installed_by_roles(documents, values, render)) if "prepare" in phases else "",
         "heavy": list(run.heavy),
         "run_id": run.run_id,
         "exclusive": bool(values.get("cluster_exclusive")),
     }
 
 
-def _of_loads(
+def _requirements_of_workloads(
     documents: Sequence[Document], trees: Sequence[Mapping[str, Any]], render: Render, places: Sequence[Path]
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the kinds and the permissions that follow from the kinds of workloads that the documents name."""
@@ -135,8 +145,8 @@ def _of_loads(
     for settings in trees:
         for document in documents:
             created, watched = (render(document.get(key) or [], settings)[0] for key in ("workloads", "watches"))
-            kinds += workload_kinds.required(created, watched, places)
-            permissions += workload_kinds.permissions(created, watched, places)
+            kinds += workload_kinds.kinds_required_on_cluster(created, watched, places)
+            permissions += workload_kinds.permissions_required_by_load(created, watched, places)
     return kinds, permissions
 
 
@@ -144,18 +154,18 @@ def _each_once(values: list[Any]) -> list[Any]:
     return [value for number, value in enumerate(values) if value not in values[:number]]
 
 
-def _created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:
+def _are_nodes_created_in(entry: dict[str, Any], phases: Sequence[str]) -> bool:
     """Return whether one of the phases creates the nodes of an entry; removes the name of the phase from it."""
     return entry.pop("phase", "cluster") in phases
 
 
-def _installs(documents: Sequence[Document], values: Mapping[str, Any], render: Render) -> list[str]:
+def _software_installed_by_roles(documents: Sequence[Document], values: Mapping[str, Any], render: Render) -> list[str]:
     """Return what the roles install, each role a text; roles that install nothing are left out."""
     texts = [render(document["installs"], values)[0] for document in documents if document.get("installs")]
     return [str(text) for text in texts if text]
 
 
-def _entries(
+def _render_applicable_entries(
     documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render
 ) -> list[dict[str, Any]]:
     """Return the entries of all documents whose ``when`` holds, rendered with each of these settings, each once."""
@@ -171,7 +181,9 @@ def _entries(
     return entries
 
 
-def _texts(documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render) -> list[str]:
+def _render_unique_texts(
+    documents: Sequence[Document], key: str, trees: Sequence[Mapping[str, Any]], render: Render
+) -> list[str]:
     """Return the texts of all documents, each once; an expression may give a list."""
     texts: list[str] = []
     for values in trees:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 Path = tuple[str | int, ...]
 
@@ -23,7 +23,7 @@ class PathError(InputError):
     """A path that can't be parsed, or that does not exist in this tree."""
 
 
-def parse(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Split a dotted key into its steps: names (str) and list positions (int).
 
     Raises PathError for invalid text: empty, an extra dot, an open bracket.
@@ -59,50 +59,50 @@ def render(path: Path) -> str:
     return text
 
 
-def get(tree: Any, path: Path) -> Any:
+def get_value(tree: Any, path: Path) -> Any:
     """Return the value at ``path``. Raises PathError naming the missing step and the nearest existing one."""
     here = tree
     for depth, step in enumerate(path):
         parent = render(path[:depth]) or "the settings"
         if isinstance(step, str) and isinstance(here, dict):
             if step not in here:
-                raise PathError(f"no '{step}' in {parent}{nearest(step, here)}")
+                raise PathError(f"no '{step}' in {parent}{suggest_similar_name(step, here)}")
             here = here[step]
         elif isinstance(step, int) and isinstance(here, list):
             if step >= len(here):
                 raise PathError(f"no [{step}] in {parent}: it has {len(here)} items")
             here = here[step]
         else:
-            raise PathError(f"no '{step}' in {parent}: that is {_kind(here)}")
+            raise PathError(f"no '{step}' in {parent}: that is {_describe_value_type(here)}")
     return here
 
 
-def put(tree: Any, path: Path, value: Any) -> Any:
+def with_value_replaced(tree: Any, path: Path, value: Any) -> Any:
     """Return a copy of ``tree`` with ``value`` at ``path``; all other branches are shared, not copied.
 
     The path must exist: a key is never created. Raises PathError as get().
     """
-    get(tree, path)
-    return _put(tree, path, value)
+    get_value(tree, path)
+    return _copy_with_value(tree, path, value)
 
 
-def create(tree: Any, path: Path, value: Any) -> Any:
+def with_value_created(tree: Any, path: Path, value: Any) -> Any:
     """Return what put() does, after creating the keys of dictionaries that are missing on the path."""
     if not path or not isinstance(tree, dict):
-        return put(tree, path, value)
-    return {**tree, path[0]: create(tree.get(path[0], {}), path[1:], value)}
+        return with_value_replaced(tree, path, value)
+    return {**tree, path[0]: with_value_created(tree.get(path[0], {}), path[1:], value)}
 
 
-def _put(tree: Any, path: Path, value: Any) -> Any:
+def _copy_with_value(tree: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, rest = path[0], path[1:]
     copy = tree.copy()
-    copy[step] = _put(tree[step], rest, value)
+    copy[step] = _copy_with_value(tree[step], rest, value)
     return copy
 
 
-def _kind(value: Any) -> str:
+def _describe_value_type(value: Any) -> str:
     names: dict[type, str] = {
         dict: "a dictionary",
         list: "a list",

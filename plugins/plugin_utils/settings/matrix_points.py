@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 
 from . import dotted_paths, setting_templates
 from .setting_templates import Render, looks_like_template
@@ -21,7 +21,7 @@ MATRIX, POINTS, SKIP_IF = "matrix", "matrix_points", "matrix_skip_if"
 
 
 @dataclass(frozen=True)
-class Matrix:
+class SettingsMatrix:
     """lists: dotted key -> values. points: further points. skip_if: conditions on the settings of a point."""
 
     lists: dict[str, list[Any]]
@@ -29,7 +29,7 @@ class Matrix:
     skip_if: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], given_names: Collection[str]) -> Matrix:
+    def of(cls, settings: Mapping[str, Any], given_names: Collection[str]) -> SettingsMatrix:
         """Return the matrix of resolved settings. given_names: dotted keys that the command line sets.
 
         Raises SettingsError for a matrix that cannot be measured.
@@ -67,71 +67,73 @@ class Matrix:
             yield f"{number:03d}", point, f"{word}, point {number:03d}"
 
 
-def _error(word: str, message: str) -> SettingsError:
+def _matrix_error(word: str, message: str) -> SettingsError:
     return SettingsError(message, word, word)
 
 
 def _refuse_given(where: str, key: Any, what: str, given_names: Collection[str]) -> None:
     word = where.partition("[")[0]
     try:
-        path = dotted_paths.parse(str(key))
+        path = dotted_paths.parse_path(str(key))
     except dotted_paths.PathError as error:
         raise SettingsError(f"{where}: {error}", key, word) from error
-    clash = [name for name in given_names if _overlap(dotted_paths.parse(name), path)]
+    clash = [name for name in given_names if _do_paths_overlap(dotted_paths.parse_path(name), path)]
     if clash:
         who = "the matrix" if where == MATRIX else where
         message = f"{clash[0]} was given on the command line, and {who} {what}: leave one of them out"
         raise SettingsError(message, key, word)
 
 
-def _overlap(path: dotted_paths.Path, other: dotted_paths.Path) -> bool:
+def _do_paths_overlap(path: dotted_paths.Path, other: dotted_paths.Path) -> bool:
     shorter = min(len(path), len(other))
     return path[:shorter] == other[:shorter] and path[0] != MATRIX
 
 
-def _refuse_twice(matrix: Matrix) -> None:
+def _refuse_twice(matrix: SettingsMatrix) -> None:
     seen: list[tuple[str, dict[str, Any]]] = []
     for name, values, source in matrix.combinations():
         same = [other for other, had in seen if had == values]
         if same and source.startswith(POINTS):
-            raise _error(POINTS, f"{POINTS}: point {name} has the same values as point {same[0]}")
+            raise _matrix_error(POINTS, f"{POINTS}: point {name} has the same values as point {same[0]}")
         seen.append((name, values))
 
 
-def skipped(conditions: Sequence[str], settings: Mapping[str, Any], late: Collection[str], render: Render) -> str:
+def why_point_skipped(
+    conditions: Sequence[str], settings: Mapping[str, Any], late: Collection[str], render: Render
+) -> str:
     """Return the condition by which a point is skipped, an empty string if it is measured.
 
     late: settings whose values only the run defines. Raises SettingsError for a condition that cannot be evaluated.
     """
     for number, text in enumerate(conditions):
         where = f"{SKIP_IF}[{number}]"
-        for name in _names(where, text):
+        for name in _variables_in_condition(where, text):
             if name in late:
-                raise _error(SKIP_IF, f"{where}: '{text}' names {name}, whose value only the run knows")
+                raise _matrix_error(SKIP_IF, f"{where}: '{text}' names {name}, whose value only the run knows")
             if name not in settings:
                 near = [setting for setting in settings if setting.endswith(f"_{name}")]
-                like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else nearest(name, settings)
-                raise _error(SKIP_IF, f"{where}: '{text}' names the unknown setting '{name}'{like}")
+                like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else suggest_similar_name(name, settings)
+                raise _matrix_error(SKIP_IF, f"{where}: '{text}' names the unknown setting '{name}'{like}")
         try:
             result, _late = render("{{ true if (" + text + ") else false }}", settings)
         except SettingsError as error:
-            raise _error(SKIP_IF, f"{where}: {error}") from error
+            raise _matrix_error(SKIP_IF, f"{where}: {error}") from error
         if result is True:
             return f"{where}: {text}"
     return ""
 
 
-def _names(where: str, text: str) -> list[str]:
+def _variables_in_condition(where: str, text: str) -> list[str]:
     """Return the variables in a condition."""
     from jinja2 import TemplateError
 
     try:
         return sorted(setting_templates.names_in_template("{{ (" + text + ") }}"))
     except TemplateError as error:
-        raise _error(SKIP_IF, f"{where}: '{text}' is not a valid condition: {error}") from error
+        raise _matrix_error(SKIP_IF, f"{where}: '{text}' is not a valid condition: {error}") from error
 
 
 def refuse_nothing(reasons: Sequence[str]) -> None:
     """Raise SettingsError if each point is skipped. reasons: of each point, empty if it is measured."""
     if all(reasons):
-        raise _error(SKIP_IF, f"{SKIP_IF} leaves no point of {len(reasons)}; the first: {reasons[0]}")
+        raise _matrix_error(SKIP_IF, f"{SKIP_IF} leaves no point of {len(reasons)}; the first: {reasons[0]}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import dotted_paths
 from .settings_catalogue import RESERVED, Catalogue
@@ -38,10 +38,12 @@ class OutsideSettings:
     def permitting(self, more: Mapping[str, str | None], catalogue: Catalogue) -> OutsideSettings:
         """Return these and the keys that a lab permits. Raises InputError for a secret, a path or an unknown one."""
         for key, pattern in more.items():
-            name = _root(key, "ci_variables")
+            name = _setting_name_of_key(key, "ci_variables")
             if name not in catalogue.settings:
-                raise InputError(f"ci_variables: unknown setting '{key}'{nearest(name, catalogue.settings)}")
-            if why := never(name, catalogue):
+                raise InputError(
+                    f"ci_variables: unknown setting '{key}'{suggest_similar_name(name, catalogue.settings)}"
+                )
+            if why := why_never_permitted(name, catalogue):
                 raise InputError(f"ci_variables: '{key}' can't be permitted: {why}")
             try:
                 re.compile(pattern or WORD)
@@ -66,28 +68,31 @@ class OutsideSettings:
                 self._check(key, value, where, catalogue)
 
     def _check(self, key: str, value: Any, where: str, catalogue: Catalogue) -> None:
-        name = _root(key, where)
+        name = _setting_name_of_key(key, where)
         if name not in catalogue.settings and name not in RESERVED:
-            raise InputError(f"{where}: unknown setting '{key}'{nearest(name, [*self.patterns, *catalogue.settings])}")
-        if why := never(name, catalogue):
+            raise InputError(
+                f"{where}: unknown setting '{key}'{suggest_similar_name(name, [*self.patterns, *catalogue.settings])}"
+            )
+        if why := why_never_permitted(name, catalogue):
             raise InputError(f"{where}: {name} can't be set from outside: {why}")
-        pattern = self._pattern(dotted_paths.parse(key))
+        pattern = self._pattern(dotted_paths.parse_path(key))
         if pattern is None:
             raise InputError(
-                f"{where}: {key} can't be set from outside{nearest(key, self.patterns)}; meta/outside.yml of its role "
+                f"{where}: {key} can't be set from outside{suggest_similar_name(key, self.patterns)};"
+                " meta/outside.yml of its role "
                 "and the setting ci_variables list what can"
             )
-        for text in _texts(value):
+        for text in _texts_in_value(value):
             if len(text) > _LONGEST or not re.fullmatch(pattern, text):
                 raise InputError(f"{where}: {key}: '{text[:60]}' does not match {pattern}, as texts from outside must")
 
     def _pattern(self, path: dotted_paths.Path) -> str | None:
         """Return the pattern of the entry that names this key or one around it."""
-        keys = [key for key in self.patterns if path[: len(_path(key))] == _path(key)]
+        keys = [key for key in self.patterns if path[: len(_parse_key(key))] == _parse_key(key)]
         return self.patterns[max(keys, key=len)] if keys else None
 
 
-def never(name: str, catalogue: Catalogue) -> str:
+def why_never_permitted(name: str, catalogue: Catalogue) -> str:
     """Return why nobody outside may ever set this setting, empty if a declaration may permit it."""
     setting = catalogue.settings.get(name)
     if setting is None:
@@ -102,7 +107,7 @@ def never(name: str, catalogue: Catalogue) -> str:
 
 
 @functools.cache
-def load(root: Path) -> OutsideSettings:
+def load_role_declarations(root: Path) -> OutsideSettings:
     """Read the declarations of all roles of the collection at ``root``."""
     patterns: dict[str, str] = {}
     reserved = set()
@@ -114,26 +119,26 @@ def load(root: Path) -> OutsideSettings:
     return OutsideSettings(patterns, frozenset(reserved))
 
 
-def _root(key: str, where: str) -> str:
+def _setting_name_of_key(key: str, where: str) -> str:
     try:
-        return str(dotted_paths.parse(key)[0])
+        return str(dotted_paths.parse_path(key)[0])
     except dotted_paths.PathError as error:
         raise InputError(f"{where}: {error}") from error
 
 
 @functools.cache
-def _path(key: str) -> dotted_paths.Path:
-    return dotted_paths.parse(key)
+def _parse_key(key: str) -> dotted_paths.Path:
+    return dotted_paths.parse_path(key)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_in_value(value: Any) -> Iterator[str]:
     """Yield every text in a value, keys of dictionaries included."""
     if isinstance(value, dict):
         for key, entry in value.items():
             yield str(key)
-            yield from _texts(entry)
+            yield from _texts_in_value(entry)
     elif isinstance(value, list):
         for element in value:
-            yield from _texts(element)
+            yield from _texts_in_value(element)
     elif isinstance(value, str):
         yield value

@@ -28,11 +28,11 @@ def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) ->
     """
     estimates: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
-    for point, plan in _loads(role, points, render):
+    for point, plan in _loads_of_points(role, points, render):
         nodes = simulated_nodes(point.settings, plan.selector)
-        why = _lacking(plan, nodes)
-        gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.gpus(plan, nodes)
-        estimate = None if why else load_estimate.estimate(plan, gpus, real=nodes is None)
+        why = _why_capacity_missing(plan, nodes)
+        gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.count_node_gpus(plan, nodes)
+        estimate = None if why else load_estimate.estimate_by_scheduling(plan, gpus, real=nodes is None)
         if estimate is None:
             texts[point.name] = why
         else:
@@ -47,8 +47,8 @@ def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> st
 
     role: folder of the project's role. Raises InputError for an invalid load.
     """
-    for point, plan in _loads(role, points, render):
-        if why := _lacking(plan, simulated_nodes(point.settings, plan.selector)):
+    for point, plan in _loads_of_points(role, points, render):
+        if why := _why_capacity_missing(plan, simulated_nodes(point.settings, plan.selector)):
             return f"{role.name}, point {point.name}: {why}"
     return ""
 
@@ -68,12 +68,12 @@ def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) ->
     return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
 
 
-def _lacking(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
+def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
     why = load_estimate.missing_capacity(plan, nodes) if nodes is not None else ""
-    return f"can never run on the {formats.count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
+    return f"can never run on the {formats.format_count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
 
 
-def _loads(
+def _loads_of_points(
     role: Path, points: Sequence[MatrixPoint], render: Render
 ) -> Iterator[tuple[MatrixPoint, load_estimate.PointLoad]]:
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
@@ -81,7 +81,7 @@ def _loads(
     template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
     for point in points if template else ():
         plan, unknown = render(template, point.settings)
-        if unknown or not _with_trace(plan, role):
+        if unknown or not _add_trace_to_plan(plan, role):
             continue
         if problem := load_estimate.first_problem(plan):
             name, why = problem
@@ -93,7 +93,7 @@ def _loads(
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
 
 
-def _with_trace(plan: dict[str, Any], role: Path) -> bool:
+def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:
     """Add the content of its trace to a plan; return False if the trace file was not found."""
     arrival = plan.get("arrival")
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):

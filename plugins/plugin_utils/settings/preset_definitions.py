@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import KINDS
 
 from . import project_role, settings_layers
-from .settings_layers import SettingsError, origin_of, preset_names
+from .settings_layers import SettingsError, file_origin_of_value, preset_names
 
 #: ``-e preset=list`` shows all presets.
 LIST = "list"
@@ -46,21 +46,21 @@ class PresetDefinition:
         return "; ".join(parts) or "sets nothing"
 
 
-def project_of(variable: str) -> str:
+def project_of_presets_variable(variable: str) -> str:
     """Return the project whose presets a variable of this name contains, an empty string for another variable."""
     match = _VARIABLE.fullmatch(variable)
     return match["project"] if match else ""
 
 
-def of_project(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
+def presets_of_project(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
     """Return the presets that a project can use: common ones, then its own. A later one of the same name is used.
 
     Raises SettingsError for a variable that is not a dictionary of presets, and for a name that can't be used.
     """
-    return [*_of(variables, COMMON), *_of(variables, project)]
+    return [*_presets_in_project_variables(variables, COMMON), *_presets_in_project_variables(variables, project)]
 
 
-def _of(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition]:
+def _presets_in_project_variables(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition]:
     own = f"{project}_presets"
     for variable in sorted(name for name in variables if name == own or name.startswith(f"{own}_")):
         presets = variables[variable]
@@ -72,7 +72,7 @@ def _of(variables: Mapping[str, Any], project: str) -> Iterator[PresetDefinition
                 raise SettingsError(f"{variable}: '{name}' can't be the name of a preset: {why}", name)
             if values is not None and not isinstance(values, Mapping):
                 raise SettingsError(f"preset '{name}' is not a dictionary of settings", values)
-            yield PresetDefinition(str(name), variable, values or {}, origin_of(name))
+            yield PresetDefinition(str(name), variable, values or {}, file_origin_of_value(name))
 
 
 def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
@@ -88,11 +88,11 @@ def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, An
         folder = root / "playbooks" / "group_vars" / "all"
         for path in sorted(path for path in folder.glob("*") if path.suffix in (".yml", ".yaml", ".json")):
             values = loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
-            presets |= {name: value for name, value in values.items() if project_of(name) == project}
+            presets |= {name: value for name, value in values.items() if project_of_presets_variable(name) == project}
     return presets
 
 
-def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
+def definitions_by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     """Return the presets that are used."""
     return {definition.name: definition.values for definition in definitions}
 
@@ -100,13 +100,17 @@ def by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
 def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
     notes = []
-    for name in settings_layers.reachable(by_name(definitions), names):
+    for name in settings_layers.presets_with_extended(definitions_by_name(definitions), names):
         *others, used = [definition for definition in definitions if definition.name == name]
-        notes += [f"preset {name} of {_source(used)} is used; it replaces that of {_source(other)}" for other in others]
+        notes += [
+            f"preset {name} of {_format_definition_source(used)} is used; it replaces that of"
+            f" {_format_definition_source(other)}"
+            for other in others
+        ]
     return notes
 
 
-def _source(definition: PresetDefinition) -> str:
+def _format_definition_source(definition: PresetDefinition) -> str:
     return (
         f"{definition.variable} ({definition.where})"
         if definition.where and not definition.where.startswith("<")
@@ -117,21 +121,29 @@ def _source(definition: PresetDefinition) -> str:
 def preset_listing(variables: Mapping[str, Any], project: str) -> list[str]:
     """Return a line for each preset of each project, those that this project can use first."""
     lines: list[str] = []
-    for owner in dict.fromkeys([project, COMMON, *_projects(variables)]):
-        presets = {preset.name: preset for preset in _of(variables, owner)}
+    for owner in dict.fromkeys([project, COMMON, *_projects_with_presets(variables)]):
+        presets = {preset.name: preset for preset in _presets_in_project_variables(variables, owner)}
         width = max(map(len, presets), default=0)
         lines.append("Presets for all projects:" if owner == COMMON else f"Presets of {owner}:")
-        lines += [f"  {name:<{width}}  {_line(preset)}" for name, preset in presets.items()] or ["  none"]
+        lines += [f"  {name:<{width}}  {_format_preset_description(preset)}" for name, preset in presets.items()] or [
+            "  none"
+        ]
     return lines
 
 
 def preset_names_of_all(variables: Mapping[str, Any]) -> set[str]:
     """Return the names of the presets of all projects."""
-    return {preset.name for project in _projects(variables) for preset in _of(variables, project)}
+    return {
+        preset.name
+        for project in _projects_with_presets(variables)
+        for preset in _presets_in_project_variables(variables, project)
+    }
 
 
-def _projects(variables: Mapping[str, Any]) -> list[str]:
-    return sorted({project_of(name) for name, value in variables.items() if _looks_like_presets(value)} - {""})
+def _projects_with_presets(variables: Mapping[str, Any]) -> list[str]:
+    return sorted(
+        {project_of_presets_variable(name) for name, value in variables.items() if _looks_like_presets(value)} - {""}
+    )
 
 
 def _looks_like_presets(value: Any) -> bool:
@@ -140,7 +152,7 @@ def _looks_like_presets(value: Any) -> bool:
     )
 
 
-def _line(preset: PresetDefinition) -> str:
+def _format_preset_description(preset: PresetDefinition) -> str:
     return preset.description + (" (heavy)" if preset.values.get("heavy") else "")
 
 
@@ -152,13 +164,14 @@ def check_profiles(profiles: Any, presets: Collection[str]) -> None:
         for name in preset_names(value):
             if name not in presets:
                 raise SettingsError(
-                    f"cluster_profiles, {key}: no project has a preset '{name}'{nearest(name, presets)}", key
+                    f"cluster_profiles, {key}: no project has a preset '{name}'{suggest_similar_name(name, presets)}",
+                    key,
                 )
 
 
 def matching_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the presets of the profiles that match a cluster, by key."""
-    names = _names(cluster)
+    names = _cluster_profile_names(cluster)
     return {key: preset_names(value) for key, value in profiles.items() if key in names}
 
 
@@ -166,7 +179,7 @@ def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) 
     """Return what to say of a cluster that no profile matches: the names that a profile of it could have."""
     if not profiles:
         return []
-    like = next((hint for key in profiles if (hint := nearest(key, _names(cluster)))), "")
+    like = next((hint for key in profiles if (hint := suggest_similar_name(key, _cluster_profile_names(cluster)))), "")
     kind = cluster.get("kind") or "not known"
     return [
         f"No cluster profile matches; there are {', '.join(map(str, profiles))}. The API host of this cluster is "
@@ -174,6 +187,6 @@ def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) 
     ]
 
 
-def _names(cluster: Mapping[str, Any]) -> list[str]:
+def _cluster_profile_names(cluster: Mapping[str, Any]) -> list[str]:
     own = [cluster.get("api_host"), cluster.get("kind"), *(cluster.get("node_names") or [])]
     return [name for name in own if name]

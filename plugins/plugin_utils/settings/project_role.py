@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 ROOT = Path(__file__).parents[3]
 OURS = "perfscale.seatrial"
@@ -48,7 +48,7 @@ class ProjectRole:
         return self.collection == OURS
 
 
-def find(name: str) -> ProjectRole:
+def find_role(name: str) -> ProjectRole:
     """Return the role of a project. name: a role of this collection, or the full name of one of any collection.
 
     Raises InputError for a collection that is not installed, and for a role that it does not have.
@@ -72,31 +72,31 @@ def find(name: str) -> ProjectRole:
     known = sorted(path.name for path in (root / "roles").glob("*") if path.is_dir())
     if role not in known:
         there = ", ".join(known) or "none"
-        raise InputError(f"role {name}: {root} has no role '{role}'{nearest(role, known)}; roles: {there}")
+        raise InputError(f"role {name}: {root} has no role '{role}'{suggest_similar_name(role, known)}; roles: {there}")
     return ProjectRole(role, collection, root)
 
 
-def also(role: ProjectRole, entry_points: Sequence[str] | None) -> list[str]:
+def additional_entry_points(role: ProjectRole, entry_points: Sequence[str] | None) -> list[str]:
     """Return the entry points of a project beside prepare and test: those given, else those that its playbook names.
 
     Its playbook is playbooks/<project>.yml of its collection; playbooks for any project, such as ci.yml, give None.
     Raises InputError for a name that is none of ALSO, and for an entry point that the role does not have.
     """
     named = (
-        of_playbook(role.root / "playbooks" / f"{role.project}.yml")
+        variables_passed_by_playbook(role.root / "playbooks" / f"{role.project}.yml")
         if entry_points is None
         else {"run_role_also": entry_points}
     )
     wanted = list(named.get("run_role_also") or [])
     for name in wanted:
         if name not in ALSO:
-            raise InputError(f"run_role_also: '{name}' is none of {', '.join(ALSO)}{nearest(name, ALSO)}")
+            raise InputError(f"run_role_also: '{name}' is none of {', '.join(ALSO)}{suggest_similar_name(name, ALSO)}")
         if not (role.folder / "tasks" / f"{name}.yml").is_file():
             raise InputError(f"run_role_also: role {role.name} has no entry point '{name}' (tasks/{name}.yml)")
     return wanted
 
 
-def of_playbook(path: Path) -> dict[str, Any]:
+def variables_passed_by_playbook(path: Path) -> dict[str, Any]:
     """Return the variables that a project's playbook passes to that of all phases; empty if it is no such playbook."""
     plays = files.read_yaml(path) if path.is_file() else None
     for play in plays if isinstance(plays, list) else []:

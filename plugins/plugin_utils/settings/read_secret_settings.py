@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from .setting_templates import Render
 from .settings_catalogue import Catalogue
@@ -26,12 +26,12 @@ MASK = "<secret>"
 DIRECTORY = "secrets_dir"
 
 
-def variable(name: str) -> str:
+def secret_environment_variable(name: str) -> str:
     """Return the name of the environment variable of a secret."""
     return f"SEATRIAL_{name.upper()}"
 
 
-def read(
+def read_secret(
     name: str, variables: Mapping[str, Any], environ: Mapping[str, str], render: Callable[[Any], Any]
 ) -> str | None:
     """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read."""
@@ -40,19 +40,19 @@ def read(
         return str(render(value))
     path = variables.get(f"{name}_file")
     if path not in (None, ""):
-        return _content(f"{name}_file", Path(str(render(path))).expanduser())
-    folder = _folder(variables, render)
+        return _read_secret_file(f"{name}_file", Path(str(render(path))).expanduser())
+    folder = _secrets_folder(variables, render)
     if folder is not None and (folder / name).exists():
-        return _content(DIRECTORY, folder / name)
-    return environ.get(variable(name)) or None
+        return _read_secret_file(DIRECTORY, folder / name)
+    return environ.get(secret_environment_variable(name)) or None
 
 
-def _folder(variables: Mapping[str, Any], render: Callable[[Any], Any]) -> Path | None:
+def _secrets_folder(variables: Mapping[str, Any], render: Callable[[Any], Any]) -> Path | None:
     folder = variables.get(DIRECTORY)
     return Path(str(render(folder))).expanduser() if folder not in (None, "") else None
 
 
-def _content(setting: str, path: Path) -> str:
+def _read_secret_file(setting: str, path: Path) -> str:
     try:
         content = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -64,19 +64,20 @@ def _content(setting: str, path: Path) -> str:
     return content
 
 
-def missing(name: str, why: str, folder: Path | None = None) -> InputError:
+def missing_secret_error(name: str, why: str, folder: Path | None = None) -> InputError:
     """Return the error for a required secret that is not given. folder: where a file of its name was looked for."""
     place = f"a file {name} in a folder that {DIRECTORY} names"
     if folder is not None:
-        there = _names(folder)
-        place = f"a file {folder / name}, which does not exist{nearest(name, there)}"
+        there = _file_names_in_folder(folder)
+        place = f"a file {folder / name}, which does not exist{suggest_similar_name(name, there)}"
     return InputError(
         f"{name} is needed {why} and is not given: set the variable {name} (in a vault), "
-        f"or {name}_file to the path of a file, or the environment variable {variable(name)}, or create {place}"
+        f"or {name}_file to the path of a file, or the environment variable"
+        f" {secret_environment_variable(name)}, or create {place}"
     )
 
 
-def _names(folder: Path) -> list[str]:
+def _file_names_in_folder(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
@@ -85,7 +86,7 @@ def check_folder(folder: Path, known: Collection[str]) -> None:
     if not folder.is_dir():
         raise InputError(f"{DIRECTORY}: {folder} is {'no folder' if folder.exists() else 'missing'}")
     try:
-        names = _names(folder)
+        names = _file_names_in_folder(folder)
     except OSError as error:
         raise InputError(f"{DIRECTORY}: can't read {folder}: {error.strerror}") from error
     for name in names:
@@ -93,7 +94,7 @@ def check_folder(folder: Path, known: Collection[str]) -> None:
             raise InputError(f"{DIRECTORY}: {folder / name} is not a secret setting; did you mean '{like[0]}'?")
 
 
-def required(
+def read_all_secrets(
     catalogue: Catalogue,
     variables: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -107,21 +108,21 @@ def required(
     role) and that is not given, and for a folder of secrets that can't be used.
     """
     values: dict[str, str | None] = {}
-    folder = _folder(settings, template)
+    folder = _secrets_folder(settings, template)
     if folder is not None:
         check_folder(folder, catalogue.secrets)
     for name in catalogue.secrets:
         known = {**variables, DIRECTORY: str(folder or ""), f"{name}_file": settings.get(f"{name}_file")}
-        values[name] = read(name, known, os.environ, template)
+        values[name] = read_secret(name, known, os.environ, template)
         need = catalogue.needs.get(name) or {}
         phases = [phase for phase in need.get("phases", []) if phase in chosen]
         condition = "{{ (" + str(need.get("when", True)) + ") | bool }}"
         if not values[name] and phases and render(condition, settings)[0] is True:
-            raise missing(name, f"by phase {phases[0]}", folder)
+            raise missing_secret_error(name, f"by phase {phases[0]}", folder)
     return values
 
 
-def mask(text: str, values: Iterable[str | None]) -> str:
+def mask_secret_values(text: str, values: Iterable[str | None]) -> str:
     """Return ``text`` with every one of these values replaced by ``<secret>``."""
     for value in sorted((value for value in values if value), key=len, reverse=True):
         text = text.replace(value, MASK)

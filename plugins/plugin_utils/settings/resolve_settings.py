@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import join_with_and
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 
 from . import dotted_paths, matrix_points, setting_templates, settings_layers
-from .matrix_points import Matrix
+from .matrix_points import SettingsMatrix
 from .setting_templates import Render, has_template
-from .setting_values import coerce
+from .setting_values import coerce_to_declared_type
 from .settings_catalogue import RESERVED, Catalogue, Setting
-from .settings_layers import Change, RequestedSettings, Resolved, SettingsError, reachable
+from .settings_layers import RequestedSettings, ResolvedSettings, SettingChange, SettingsError, presets_with_extended
 
 #: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
 EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
@@ -48,7 +48,7 @@ class EffectiveSettings:
     """The settings of a run. late: settings that refer to a name which only the run defines."""
 
     settings: dict[str, Any]
-    resolved: Resolved
+    resolved: ResolvedSettings
     points: tuple[MatrixPoint, ...]
     late: tuple[str, ...]
     matrix: dict[str, list[Any]]
@@ -66,7 +66,7 @@ class EffectiveSettings:
         return {point.name: point.values for point in self.points}
 
 
-def effective(
+def resolve_request(
     request: RequestedSettings, catalogue: Catalogue, defaults: Mapping[str, Any], render: Render
 ) -> EffectiveSettings:
     """Resolve a request. This is the only entry point: runs, cluster profiles and the doctor all call it.
@@ -74,13 +74,13 @@ def effective(
     defaults: setting -> raw default of its role, without secrets. Raises SettingsError for an error in any layer.
     """
     tree = {**defaults, **RESERVED}
-    changes = _coerced(catalogue, _changes(request, catalogue))
-    tree = _opened(tree, changes, render)
-    resolved = settings_layers.apply(Resolved(tree), changes, EXTENSIBLE & tree.keys())
-    resolved = _with_bisected(resolved, catalogue)
-    matrix = Matrix.of(resolved.settings, _own_paths(request))
-    values, late = _rendered(resolved, catalogue, render)
-    points = tuple(_points(resolved, matrix, catalogue, render, values, late))
+    changes = _coerce_plain_changes(catalogue, _changes_of_layers(request, catalogue))
+    tree = _render_partly_set_defaults(tree, changes, render)
+    resolved = settings_layers.apply_changes(ResolvedSettings(tree), changes, EXTENSIBLE & tree.keys())
+    resolved = _add_bisection_matrix(resolved, catalogue)
+    matrix = SettingsMatrix.of(resolved.settings, _own_paths(request))
+    values, late = _render_all_settings(resolved, catalogue, render)
+    points = tuple(_resolve_matrix_points(resolved, matrix, catalogue, render, values, late))
     pre_cleanup = bool(values.pop("pre_cleanup"))
     for word in ("matrix", "matrix_points", "matrix_skip_if"):
         values.pop(word)
@@ -91,7 +91,7 @@ def effective(
 def heavy_presets(request: RequestedSettings) -> list[str]:
     """Return the presets of a request that can overload a control plane."""
     definitions = request.definitions()
-    return [name for name in reachable(definitions, request.names()) if definitions[name].get("heavy")]
+    return [name for name in presets_with_extended(definitions, request.names()) if definitions[name].get("heavy")]
 
 
 def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
@@ -111,16 +111,18 @@ def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
         )
 
 
-def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
-    changes = [_top(name, value) for layer in request.of("inventory") for name, value in layer.values.items()]
+def _changes_of_layers(request: RequestedSettings, catalogue: Catalogue) -> list[SettingChange]:
+    changes = [
+        _whole_setting_change(name, value) for layer in request.of("inventory") for name, value in layer.values.items()
+    ]
     definitions = request.definitions()
     for name in request.presets:
-        changes += settings_layers.expand(definitions, name)
+        changes += settings_layers.changes_of_preset(definitions, name)
     for profile in request.of("profile"):
         for name in profile.values["presets"]:
-            preset_changes = settings_layers.expand(definitions, name)
+            preset_changes = settings_layers.changes_of_preset(definitions, name)
             changes += [
-                Change(f"profile {profile.source} ({change.source})", change.path, change.value, change.key)
+                SettingChange(f"profile {profile.source} ({change.source})", change.path, change.value, change.key)
                 for change in preset_changes
             ]
     for change in changes:
@@ -132,42 +134,42 @@ def _changes(request: RequestedSettings, catalogue: Catalogue) -> list[Change]:
                 change.source,
             )
     for layer in request.of("overrides"):
-        changes += settings_layers.layer("overrides", layer.values)
+        changes += settings_layers.changes_of_layer("overrides", layer.values)
     for layer in request.of("extra"):
-        changes += [_top(name, value, "-e") for name, value in layer.values.items()]
+        changes += [_whole_setting_change(name, value, "-e") for name, value in layer.values.items()]
     return changes
 
 
-def _top(name: str, value: Any, source: str = "inventory") -> Change:
-    return Change(source, (name,), value, name)
+def _whole_setting_change(name: str, value: Any, source: str = "inventory") -> SettingChange:
+    return SettingChange(source, (name,), value, name)
 
 
-def _setting(catalogue: Catalogue, name: Any) -> Setting | None:
+def _find_setting_definition(catalogue: Catalogue, name: Any) -> Setting | None:
     return catalogue.settings.get(name) or _WORD_SPECS.get(name)
 
 
-def _coerced(catalogue: Catalogue, changes: list[Change]) -> list[Change]:
+def _coerce_plain_changes(catalogue: Catalogue, changes: list[SettingChange]) -> list[SettingChange]:
     """Convert values of whole settings that are not templates; here an error can still name their origin."""
     result = []
     for change in changes:
-        setting = _setting(catalogue, change.path[0])
+        setting = _find_setting_definition(catalogue, change.path[0])
         if setting and len(change.path) == 1 and not has_template(change.value):
             raw_value = RESERVED.get(setting.name) if change.value is None else change.value
-            value = coerce(setting, raw_value, change.source, change.key)
-            change = Change(change.source, change.path, value, change.key)
+            value = coerce_to_declared_type(setting, raw_value, change.source, change.key)
+            change = SettingChange(change.source, change.path, value, change.key)
         result.append(change)
     return result
 
 
-def _opened(tree: dict[str, Any], changes: list[Change], render: Render) -> dict[str, Any]:
+def _render_partly_set_defaults(tree: dict[str, Any], changes: list[SettingChange], render: Render) -> dict[str, Any]:
     """Render the defaults whose elements a dotted key sets, since a template has no elements."""
     reached = {change.path[0] for change in changes if len(change.path) > 1}
     variables = {**tree, **{str(change.path[0]): change.value for change in changes if len(change.path) == 1}}
     return {name: render(value, variables)[0] if name in reached else value for name, value in tree.items()}
 
 
-def _rendered(
-    resolved: Resolved, catalogue: Catalogue, render: Render, known: Mapping[str, Any] | None = None
+def _render_all_settings(
+    resolved: ResolvedSettings, catalogue: Catalogue, render: Render, known: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the values of all settings, and the names of those that refer to a name which only the run defines.
 
@@ -181,7 +183,7 @@ def _rendered(
             values[name] = known[name]
             continue
         value, undefined = render(raw, resolved.settings) if has_template(raw) else (raw, False)
-        setting = _setting(catalogue, name)
+        setting = _find_setting_definition(catalogue, name)
         if undefined or name in awaiting:
             value = raw
             late.append(name)
@@ -191,22 +193,24 @@ def _rendered(
     return values, tuple(late)
 
 
-def _coerced_result(resolved: Resolved, setting: Setting, value: Any) -> Any:
+def _coerced_result(resolved: ResolvedSettings, setting: Setting, value: Any) -> Any:
     """Convert a rendered value; an error names the layer that set it last. A default may be null."""
     changes = [change for change in resolved.changes if change.path[0] == setting.name]
     if not changes:
-        return coerce(setting, value, "default", setting.name) if value is not None else None
-    return coerce(setting, value, changes[-1].source, changes[-1].key)
+        return coerce_to_declared_type(setting, value, "default", setting.name) if value is not None else None
+    return coerce_to_declared_type(setting, value, changes[-1].source, changes[-1].key)
 
 
-def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
+def _add_bisection_matrix(resolved: ResolvedSettings, catalogue: Catalogue) -> ResolvedSettings:
     """Return the settings with the matrix that a bisection measures."""
-    plan = bisection.parse(resolved.settings["bisect"])
+    plan = bisection.parse_bisect_keyword(resolved.settings["bisect"])
     if plan is None:
         return resolved
-    name = str(dotted_paths.parse(plan.over)[0])
+    name = str(dotted_paths.parse_path(plan.over)[0])
     if name not in catalogue.settings:
-        raise SettingsError(f"over: unknown setting '{plan.over}'{nearest(name, catalogue.settings)}", "bisect", "-e")
+        raise SettingsError(
+            f"over: unknown setting '{plan.over}'{suggest_similar_name(name, catalogue.settings)}", "bisect", "-e"
+        )
     others = [word for word in ("matrix", "matrix_points", "matrix_skip_if") if resolved.settings[word]]
     if others:
         message = (
@@ -219,15 +223,17 @@ def _with_bisected(resolved: Resolved, catalogue: Catalogue) -> Resolved:
 def _own_paths(request: RequestedSettings) -> list[str]:
     """Return the dotted keys that the command line sets."""
     changes = [
-        change for layer in request.of("overrides") for change in settings_layers.layer("overrides", layer.values)
+        change
+        for layer in request.of("overrides")
+        for change in settings_layers.changes_of_layer("overrides", layer.values)
     ]
     paths = [change.path for change in changes] + [(name,) for layer in request.of("extra") for name in layer.values]
     return [dotted_paths.render(path) for path in paths]
 
 
-def _points(
-    resolved: Resolved,
-    matrix: Matrix,
+def _resolve_matrix_points(
+    resolved: ResolvedSettings,
+    matrix: SettingsMatrix,
     catalogue: Catalogue,
     render: Render,
     values: Mapping[str, Any],
@@ -241,14 +247,16 @@ def _points(
     words = setting_templates.words_in_templates(base)
     points = []
     for name, combination, source in matrix.combinations():
-        changes = _coerced(catalogue, settings_layers.layer(source, combination))
-        of_point = settings_layers.apply(
-            Resolved(_opened(base, changes, render), resolved.changes), changes, EXTENSIBLE & base.keys()
+        changes = _coerce_plain_changes(catalogue, settings_layers.changes_of_layer(source, combination))
+        of_point = settings_layers.apply_changes(
+            ResolvedSettings(_render_partly_set_defaults(base, changes, render), resolved.changes),
+            changes,
+            EXTENSIBLE & base.keys(),
         )
         changed = setting_templates.dependent_settings(words, {*RESERVED, *(str(change.path[0]) for change in changes)})
         known = {name: value for name, value in values.items() if name not in changed}
-        whole, _late = _rendered(of_point, catalogue, render, known)
-        why = matrix_points.skipped(matrix.skip_if, whole, late, render)
+        whole, _late = _render_all_settings(of_point, catalogue, render, known)
+        why = matrix_points.why_point_skipped(matrix.skip_if, whole, late, render)
         points.append(MatrixPoint(name, combination, whole, why))
     matrix_points.refuse_nothing([point.skipped for point in points])
     return points

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
     judge_run,
@@ -30,7 +30,7 @@ MOST = 500
 HISTORY = "results_history"
 
 
-def of_playbook(params: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
+def bisect_keyword_of_playbook(params: Mapping[str, Any] | None, goes_on: bool) -> dict[str, Any]:
     """Return the word ``bisect`` by its name, from the variables of its playbook; None is for any other playbook.
 
     goes_on: whether a run is continued, which may leave them out. Raises InputError for values that are no list.
@@ -55,31 +55,31 @@ def given_bisection(params: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def bisection_of(request: RequestedSettings) -> dict[str, Any]:
+def bisect_keyword_of_request(request: RequestedSettings) -> dict[str, Any]:
     """Return the word ``bisect`` of the earlier sessions of a run."""
     return next((dict(layer.values["bisect"]) for layer in request.of("extra") if "bisect" in layer.values), {})
 
 
-def check(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong word. roles: their folders by name."""
-    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
+    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
     if most_attempts(effective) > MOST and repeat:
-        points = formats.count(len(effective.points), "point")
+        points = formats.format_count(len(effective.points), "point")
         raise InputError(f"repeat: {points} with max {repeat.most} are more than {MOST} attempts; lower max")
-    if repeat and not _decidable(effective):
+    if repeat and not _has_decidable_figures(effective):
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:
-        known = set(_kpis(project, effective, roles))
-        is_defined = any(limits.overlap(kpi, bisect.kpi) for kpi in known)
+        known = set(_kpi_names_of_points(project, effective, roles))
+        is_defined = any(limits.do_patterns_overlap(kpi, bisect.kpi) for kpi in known)
         if not is_defined and verdict_settings.KPI_FILES not in effective.late:
-            raise InputError(f"kpi: '{bisect.kpi}' is not defined{nearest(bisect.kpi, known)}")
+            raise InputError(f"kpi: '{bisect.kpi}' is not defined{suggest_similar_name(bisect.kpi, known)}")
 
 
 def most_attempts(effective: EffectiveSettings) -> int:
     """Return how many attempts a run makes at most without ``redo``."""
-    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
+    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
     if bisect:
         return max(bisect.most, len(effective.points))
     return len(effective.points) * (repeat.most if repeat else 1)
@@ -94,19 +94,19 @@ def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
 
 def most_text(effective: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
-    repeat, bisect = repetition.parse(effective.repeat), bisection.parse(effective.bisect)
+    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
     word = repeat or bisect
     if word is None:
         return ""
-    within = "" if word.budget is None else f", and begins none after {formats.seconds(word.budget)} (budget)"
+    within = "" if word.budget is None else f", and begins none after {formats.format_duration(word.budget)} (budget)"
     if repeat:
         whole = f", {most_attempts(effective)} in all" if len(effective.points) > 1 else ""
-        attempts = formats.count(repeat.most, "attempt")
+        attempts = formats.format_count(repeat.most, "attempt")
         return f"repeat makes {repeat.least} to {attempts} at each point{whole}{within}"
-    return f"bisect makes at most {formats.count(word.most, 'run')}{within}"
+    return f"bisect makes at most {formats.format_count(word.most, 'run')}{within}"
 
 
-def _decidable(effective: EffectiveSettings) -> bool:
+def _has_decidable_figures(effective: EffectiveSettings) -> bool:
     """Return whether each point has a figure to decide: a limit other than the default one, or history."""
     return all(
         name in effective.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
@@ -115,9 +115,9 @@ def _decidable(effective: EffectiveSettings) -> bool:
     )
 
 
-def _kpis(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
+def _kpi_names_of_points(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
     paths = dict.fromkeys(
         path for point in effective.points for path in verdict_settings.kpi_files(project, point.settings, roles)
     )
-    for definition in kpi_definitions.load(list(paths)):
-        yield from limits.names_of(definition)
+    for definition in kpi_definitions.load_kpi_definitions(list(paths)):
+        yield from limits.kpi_names_of_definition(definition)

@@ -87,7 +87,7 @@ def dump_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
+def create_template_renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
     """Return a function (value, tree) -> (rendered value, whether some name in it is not defined yet).
 
     A tree must not change between two calls with it.
@@ -145,7 +145,7 @@ def undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[s
     """
     todo, seen, awaits_run = [value], set[str](), False
     while todo:
-        for name in sorted(_names_of(todo.pop()) - seen):
+        for name in sorted(_variables_in_templates(todo.pop()) - seen):
             seen.add(name)
             awaits_run = awaits_run or name in OF_RUN
             if name in settings:
@@ -157,11 +157,11 @@ def undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[s
     return None if awaits_run else ""
 
 
-def _names_of(value: Any) -> set[str]:
+def _variables_in_templates(value: Any) -> set[str]:
     if isinstance(value, Mapping):
-        return set().union(*map(_names_of, value.values()))
+        return set().union(*map(_variables_in_templates, value.values()))
     if isinstance(value, (list, tuple)):
-        return set().union(*map(_names_of, value))
+        return set().union(*map(_variables_in_templates, value))
     return names_in_template(value) if isinstance(value, str) and has_template(value) else set()
 
 
@@ -172,7 +172,7 @@ _DYNAMIC = frozenset({"lookup", "query", "q", "vars", "varnames", "hostvars"})
 def words_in_templates(settings: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the words in each setting that contains a template."""
     templates = {name: raw for name, raw in settings.items() if has_template(raw)}
-    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts(raw)))) for name, raw in templates.items()}
+    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts_in_value(raw)))) for name, raw in templates.items()}
 
 
 def dependent_settings(of_settings: Mapping[str, set[str]], changed: Iterable[str]) -> set[str]:
@@ -181,7 +181,7 @@ def dependent_settings(of_settings: Mapping[str, set[str]], changed: Iterable[st
     of_settings: of words_in_templates(). A template depends on every setting whose name is in it, and on what that one
     depends on.
     """
-    return _users(
+    return _settings_referring_to_names(
         of_settings, {*changed, *(name for name, ones in of_settings.items() if not ones.isdisjoint(_DYNAMIC))}
     )
 
@@ -193,12 +193,12 @@ def awaiting_run(settings: Mapping[str, Any], render: Render) -> set[str]:
     would stay empty if they were rendered before there is a cluster.
     """
     defined, _undefined = render("{{ [" + ", ".join(f"{name} is defined" for name in OF_RUN) + "] }}", settings)
-    return _users(
+    return _settings_referring_to_names(
         words_in_templates(settings), [name for name, there in zip(OF_RUN, defined, strict=True) if not there]
     )
 
 
-def _users(of_settings: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
+def _settings_referring_to_names(of_settings: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     """Return ``names`` and the settings whose templates name one of them, also through other settings."""
     users = set(names)
     while more := {name for name, ones in of_settings.items() if name not in users and not ones.isdisjoint(users)}:
@@ -206,12 +206,12 @@ def _users(of_settings: Mapping[str, set[str]], names: Iterable[str]) -> set[str
     return users
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_in_value(value: Any) -> Iterator[str]:
     """Return the texts in a value."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple)):
         for element in value:
-            yield from _texts(element)
+            yield from _texts_in_value(element)
     elif isinstance(value, str):
         yield value

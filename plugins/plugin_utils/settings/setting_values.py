@@ -15,7 +15,7 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
@@ -37,7 +37,7 @@ _ARTICLE = {
 _PLAIN: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
-def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
+def coerce_to_declared_type(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
     """Return ``value`` as the declared type of ``setting``; a path becomes absolute.
 
     Null is a value only of a setting without a default. A number is negative only if its default is.
@@ -66,10 +66,10 @@ def coerce(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
     )
     if wrong:
         raise SettingsError(_not_a(setting, value, source), at, source)
-    return _validated(setting, value, source, at)
+    return _validate_with_ansible(setting, value, source, at)
 
 
-def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
+def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -> Any:
     from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
     from ansible.module_utils.common.text.converters import to_native
 
@@ -82,7 +82,7 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
         result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
         valid, errors = result.validated_parameters.get(setting.name), result.error_messages
     if not errors:
-        if setting.type in ("int", "float") and not _in_range(setting, valid):
+        if setting.type in ("int", "float") and not _is_number_in_range(setting, valid):
             raise SettingsError(
                 f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
             )
@@ -90,7 +90,10 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
         text = ", ".join(str(choice) for choice in choices)
-        message = f"{source}: {setting.name} can't be '{value}'{nearest(str(value), choices)}; it is one of {text}"
+        message = (
+            f"{source}: {setting.name} can't be '{value}'{suggest_similar_name(str(value), choices)};"
+            f" it is one of {text}"
+        )
         raise SettingsError(message, at, source)
     if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
         detail = "; ".join(to_native(text) for text in errors)
@@ -98,7 +101,7 @@ def _validated(setting: Setting, value: Any, source: str, at: Any) -> Any:
     raise SettingsError(_not_a(setting, value, source), at, source)
 
 
-def _in_range(setting: Setting, value: float) -> bool:
+def _is_number_in_range(setting: Setting, value: float) -> bool:
     has_negative_default = isinstance(setting.default, (int, float)) and setting.default < 0
     return math.isfinite(value) and (value >= 0 or has_negative_default)
 

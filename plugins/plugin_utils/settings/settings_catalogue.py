@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from .project_role import ProjectRole
 
@@ -101,7 +101,7 @@ class Catalogue:
             role = self.role_of(name)
             if name in self.parameters:
                 raise InputError(f"{where}: '{name}' is set by the playbook itself and is not a setting")
-            like = nearest(name, known)
+            like = suggest_similar_name(name, known)
             if "." in name or "[" in name:
                 raise InputError(
                     f"{where}: '{name}' reaches into a setting; write it as "
@@ -121,7 +121,7 @@ def _very_near(name: str, known: Iterable[str]) -> bool:
 
 
 @functools.cache
-def load(root: Path, project: ProjectRole | None = None) -> Catalogue:
+def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     """Read the catalogue of the collection at ``root``, and the role of a project of another collection.
 
     An option with ``required: true`` is a parameter of that entry point, every other one a setting. The file of a

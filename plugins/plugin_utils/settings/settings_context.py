@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible.template import is_trusted_as_template
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import (
     preset_definitions,
@@ -31,17 +31,17 @@ from .settings_layers import (
     RequestedSettings,
     SettingsError,
     SettingsLayer,
-    expand,
-    origins_of,
+    changes_of_preset,
+    file_origins_by_key,
     preset_names,
-    reachable,
+    presets_with_extended,
 )
 
 #: Special tags of Ansible, and a tag that Molecule always skips.
 TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule-notest")
 
 
-def raw(value: Any) -> Any:
+def raw_variable_value(value: Any) -> Any:
     """Return a variable's raw value as plain data; text that is not a trusted template becomes UnsafeText."""
     return mark_unsafe(value, is_trusted_as_template)
 
@@ -62,7 +62,9 @@ def role_defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
     for folder in catalogue.roles.values():
         path = folder / "defaults" / "main.yml"
         if path.exists():
-            defaults.update(raw(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}))
+            defaults.update(
+                raw_variable_value(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {})
+            )
     known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
     return {name: defaults.get(name, default) for name, default in known.items()}
 
@@ -76,14 +78,14 @@ def inventory_layer(
     values: dict[str, Any] = {}
     for name, setting in catalogue.settings.items():
         if name in given_values and not setting.secret:
-            value = raw(given_values[name])
+            value = raw_variable_value(given_values[name])
             if value != base.get(name):
                 values[name] = value
     return SettingsLayer(
         "inventory",
         "inventory",
         with_absolute_paths(values, catalogue),
-        origins_of({name: given_values[name] for name in values}),
+        file_origins_by_key({name: given_values[name] for name in values}),
     )
 
 
@@ -106,11 +108,16 @@ def preset_layers(
 
     Raises SettingsError for one that edits another.
     """
-    for name in reachable(known, names):
+    for name in presets_with_extended(known, names):
         _refuse_edited_presets(f"preset {name}", known[name], known, catalogue)
     return [
-        SettingsLayer("preset", name, with_absolute_paths(raw(known[name]), catalogue), origins_of(known[name]))
-        for name in reachable(known, names)
+        SettingsLayer(
+            "preset",
+            name,
+            with_absolute_paths(raw_variable_value(known[name]), catalogue),
+            file_origins_by_key(known[name]),
+        )
+        for name in presets_with_extended(known, names)
     ]
 
 
@@ -120,7 +127,7 @@ def _refuse_edited_presets(
     """Raise SettingsError for a key that reaches into a preset, such as ``light.fine_tuning_count``."""
     for key in values:
         preset, _dot, rest = str(key).partition(".")
-        if preset_definitions.project_of(preset):
+        if preset_definitions.project_of_presets_variable(preset):
             preset, _dot, rest = rest.partition(".")
         if rest and preset in presets and preset not in catalogue.settings:
             raise SettingsError(
@@ -131,15 +138,15 @@ def _refuse_edited_presets(
             )
 
 
-def requested(
+def request_of_new_run(
     project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
 ) -> RequestedSettings:
     """Return the request of a new run. Raises SettingsError for an unknown preset and for a preset cycle."""
     names = preset_names(variables.get("preset"))
-    known = preset_definitions.by_name(preset_definitions.of_project(variables, project))
+    known = preset_definitions.definitions_by_name(preset_definitions.presets_of_project(variables, project))
     for name in names:
         try:
-            list(expand(known, name))  # raises an error that can name all known presets
+            list(changes_of_preset(known, name))  # raises an error that can name all known presets
         except SettingsError as error:
             asked = variables["preset"] if error.at == name else error.at
             raise SettingsError(str(error), asked, error.source) from error
@@ -153,7 +160,10 @@ def requested(
     if overrides:
         layers.append(
             SettingsLayer(
-                "overrides", "overrides", with_absolute_paths(raw(overrides), catalogue), origins_of(overrides)
+                "overrides",
+                "overrides",
+                with_absolute_paths(raw_variable_value(overrides), catalogue),
+                file_origins_by_key(overrides),
             )
         )
     layers.append(extra_layer(extra, catalogue, words))
@@ -165,12 +175,15 @@ def requested(
 def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[str, Any]) -> SettingsLayer:
     """Return the layer of ``-e``: all settings except secrets, and ``words`` (matrix, pre_cleanup) as written."""
     values = {
-        name: raw(value)
+        name: raw_variable_value(value)
         for name, value in extra.items()
         if name in catalogue.settings and not catalogue.settings[name].secret
     }
     return SettingsLayer(
-        "extra", "-e", {**with_absolute_paths(values, catalogue), **raw(words)}, origins_of({**extra, **words})
+        "extra",
+        "-e",
+        {**with_absolute_paths(values, catalogue), **raw_variable_value(words)},
+        file_origins_by_key({**extra, **words}),
     )
 
 
@@ -180,7 +193,8 @@ def chosen_phases(phases: list[str], run_tags: list[str], skip_tags: list[str]) 
         for tag in tags:
             if tag not in phases and tag not in TAG_WORDS:
                 raise InputError(
-                    f"{option} {tag}: no phase has this name{nearest(tag, phases)}; phases: {', '.join(phases)}"
+                    f"{option} {tag}: no phase has this name{suggest_similar_name(tag, phases)}; phases:"
+                    f" {', '.join(phases)}"
                 )
     every = not run_tags or any(tag in run_tags for tag in ("all", "tagged"))
     return [phase for phase in phases if (every or phase in run_tags) and phase not in skip_tags]
@@ -217,12 +231,12 @@ class SettingsContext:
         project: name of its role, in full for one of another collection. more: values of variables that otherwise only
         a run defines. Raises InputError for a role that is not installed.
         """
-        role = project_role.find(project)
-        catalogue = settings_catalogue.load(ROOT, role)
+        role = project_role.find_role(project)
+        catalogue = settings_catalogue.load_catalogue(ROOT, role)
         defaults = role_defaults(loader, catalogue)
         variables = {**preset_definitions.installed_presets(role, variables, loader), **variables}
         others = {name: value for name, value in variables.items() if name not in defaults} | more
-        render = setting_templates.renderer(templar, others)
+        render = setting_templates.create_template_renderer(templar, others)
         return cls(role, variables, extra, catalogue, defaults, render)
 
     @property
@@ -235,7 +249,7 @@ class SettingsContext:
         self.check_names()
         profiles = self.render(self.variables.get("cluster_profiles") or {}, self.defaults)[0]
         preset_definitions.check_profiles(profiles, preset_definitions.preset_names_of_all(self.variables))
-        return requested(self.project, self.variables, self.extra, self.defaults, self.catalogue)
+        return request_of_new_run(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
     def preset_list(self) -> list[str]:
         """Return the list of all presets if ``-e preset=list`` asks for it."""
@@ -248,13 +262,15 @@ class SettingsContext:
 
     def preset_layers(self, names: list[str]) -> list[SettingsLayer]:
         """Return the layers of these presets and of all presets that they extend."""
-        known = preset_definitions.by_name(preset_definitions.of_project(self.variables, self.project))
+        known = preset_definitions.definitions_by_name(
+            preset_definitions.presets_of_project(self.variables, self.project)
+        )
         return preset_layers(names, known, self.catalogue)
 
     def replaced(self, request: RequestedSettings) -> list[str]:
         """Return a sentence for each preset of a request that replaces another one of the same name."""
         return preset_definitions.replaced_presets(
-            preset_definitions.of_project(self.variables, self.project), request.names()
+            preset_definitions.presets_of_project(self.variables, self.project), request.names()
         )
 
     def check_names(self) -> None:
@@ -269,11 +285,13 @@ class SettingsContext:
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
-            effective = resolve_settings.effective(request, self.catalogue, self.defaults, self.render)
+            effective = resolve_settings.resolve_request(request, self.catalogue, self.defaults, self.render)
             self._refuse_undefined(effective)
             return effective
         except SettingsError as error:
-            raise SettingsError(settings_layers.with_origin(error, request.where(error.source, error.at))) from error
+            raise SettingsError(
+                settings_layers.error_message_with_origin(error, request.where(error.source, error.at))
+            ) from error
 
     def _refuse_undefined(self, effective: resolve_settings.EffectiveSettings) -> None:
         """Raise SettingsError for a value that waits for something that not even the run defines."""
@@ -285,7 +303,7 @@ class SettingsContext:
             missing = setting_templates.undefined_name(change.value, effective.settings, self.variables)
             if missing is not None:
                 why = f"nothing defines '{missing}'" if missing else "it names a part of a variable that does not exist"
-                like = nearest(missing, [*effective.settings, *setting_templates.OF_RUN])
+                like = suggest_similar_name(missing, [*effective.settings, *setting_templates.OF_RUN])
                 raise SettingsError(
                     f"{change.source}: {name} is '{change.value}', and {why}{like}", change.key, change.source
                 )

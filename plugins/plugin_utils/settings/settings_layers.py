@@ -15,7 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 
 from . import dotted_paths
 
@@ -39,7 +43,7 @@ class SettingsError(InputError):
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One value that one layer sets. ``source`` names the layer, ``key`` is the key as written."""
 
     source: str
@@ -49,41 +53,43 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedSettings:
     """The effective settings and all changes that led to them, in order; of one key the last change won."""
 
     settings: Tree
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SettingChange, ...] = ()
 
 
-def layer(source: str, values: Mapping[str, Any]) -> list[Change]:
+def changes_of_layer(source: str, values: Mapping[str, Any]) -> list[SettingChange]:
     """Return the changes that ``source`` makes. values: dotted key -> value."""
-    return [_change(source, key, value) for key, value in values.items()]
+    return [_create_change(source, key, value) for key, value in values.items()]
 
 
-def expand(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[Change]:
+def changes_of_preset(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[SettingChange]:
     """Yield the changes of a preset; those of an extended preset come at the position of ``extends``."""
-    todo = [_items(presets, name, ())]  # a stack instead of recursion: a chain may be of any length
+    todo = [_preset_chain_and_items(presets, name, ())]  # a stack instead of recursion: a chain may be of any length
     while todo:
         chain, items = todo[-1]
         for key, value in items:
             if key == "extends":
-                todo += reversed([_items(presets, parent, chain) for parent in _parents(value, chain[-1])])
+                todo += reversed(
+                    [_preset_chain_and_items(presets, parent, chain) for parent in _extended_presets(value, chain[-1])]
+                )
                 break
             if key not in PRESET_WORDS:
-                yield _change(f"preset {' -> '.join(chain)}", key, value)
+                yield _create_change(f"preset {' -> '.join(chain)}", key, value)
         else:
             todo.pop()
 
 
-def _items(
+def _preset_chain_and_items(
     presets: Mapping[str, Mapping[str, Any] | None], name: str, chain: tuple[str, ...]
 ) -> tuple[tuple[str, ...], Iterator[tuple[Any, Any]]]:
     """Return the chain that leads to a preset, itself included, and its keys and values."""
     if name not in presets:
         by = f", extended by {' -> '.join(chain)}" if chain else ""
         known = ", ".join(sorted(presets)) or "none"
-        raise SettingsError(f"unknown preset '{name}'{by}{nearest(name, presets)}; known: {known}", name)
+        raise SettingsError(f"unknown preset '{name}'{by}{suggest_similar_name(name, presets)}; known: {known}", name)
     if name in chain:
         raise SettingsError(f"preset cycle: {' -> '.join((*chain, name))}", name)
     values = presets[name]
@@ -92,7 +98,7 @@ def _items(
     return (*chain, str(name)), iter((values or {}).items())
 
 
-def _parents(value: Any, name: str) -> list[str]:
+def _extended_presets(value: Any, name: str) -> list[str]:
     """Return the presets that ``extends`` names."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(parent, str) for parent in names):
@@ -105,25 +111,29 @@ def _parents(value: Any, name: str) -> list[str]:
     return preset_names(names)
 
 
-def _change(source: str, key: Any, value: Any) -> Change:
+def _create_change(source: str, key: Any, value: Any) -> SettingChange:
     try:
-        return Change(source, dotted_paths.parse(str(key)), value, key)
+        return SettingChange(source, dotted_paths.parse_path(str(key)), value, key)
     except dotted_paths.PathError as error:
         raise SettingsError(f"{source}: {error}", key, source) from error
 
 
-def apply(
-    resolved: Resolved, changes: Sequence[Change] | Iterator[Change], extensible: Collection[str] = ()
-) -> Resolved:
+def apply_changes(
+    resolved: ResolvedSettings,
+    changes: Sequence[SettingChange] | Iterator[SettingChange],
+    extensible: Collection[str] = (),
+) -> ResolvedSettings:
     """Return ``resolved`` with the changes applied in order. Raises SettingsError for an unknown key.
 
     extensible: settings to which a dotted key may add a key.
     """
     tree: Any = resolved.settings
-    made: list[Change] = []
+    made: list[SettingChange] = []
     for change in changes:
         try:
-            change_tree = dotted_paths.create if change.path[0] in extensible else dotted_paths.put
+            change_tree = (
+                dotted_paths.with_value_created if change.path[0] in extensible else dotted_paths.with_value_replaced
+            )
             tree = change_tree(tree, change.path, change.value)
         except dotted_paths.PathError as error:
             what = "setting" if len(change.path) == 1 else "key"
@@ -131,7 +141,7 @@ def apply(
             message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
             raise SettingsError(message, change.key, change.source) from error
         made.append(change)
-    return Resolved(tree, (*resolved.changes, *made))
+    return ResolvedSettings(tree, (*resolved.changes, *made))
 
 
 def preset_names(value: Any) -> list[str]:
@@ -229,7 +239,7 @@ class RequestedSettings:
         return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
 
 
-def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
+def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
     """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
 
     reached: list[str] = []
@@ -243,7 +253,7 @@ def reachable(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[s
     return reached
 
 
-def origin_of(value: Any) -> str | None:
+def file_origin_of_value(value: Any) -> str | None:
     """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None if unknown."""
     try:
         from ansible._internal._datatag._tags import Origin  # private, but only messages depend on it
@@ -254,16 +264,16 @@ def origin_of(value: Any) -> str | None:
         return None
 
 
-def origins_of(values: Mapping[Any, Any]) -> dict[str, str]:
+def file_origins_by_key(values: Mapping[Any, Any]) -> dict[str, str]:
     """Return key -> origin for the keys whose value or name has a known origin."""
-    origins = {str(key): origin_of(value) or origin_of(key) for key, value in values.items()}
+    origins = {str(key): file_origin_of_value(value) or file_origin_of_value(key) for key, value in values.items()}
     return {key: where for key, where in origins.items() if where}
 
 
-def with_origin(error: Exception, where: str | None = None) -> str:
+def error_message_with_origin(error: Exception, where: str | None = None) -> str:
     """Return the message of an error, followed by the file and line of the value that caused it, if known.
 
     where: that origin; by default that of the error's ``at``.
     """
-    where = where or origin_of(getattr(error, "at", None))
+    where = where or file_origin_of_value(getattr(error, "at", None))
     return f"{error}\nwritten in {where}" if where and not where.startswith("<") else str(error)

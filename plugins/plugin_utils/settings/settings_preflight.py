@@ -21,10 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    nearest_file,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 
 from . import cluster_settings, point_loads, project_role, schedule_keywords, verdict_settings
@@ -43,15 +47,17 @@ def read_checks(path: Path) -> list[dict[str, Any]]:
 
 def first_refused(checks: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Problem | None:
     """Return the first setting that a check refuses, and why; None if there is none."""
-    return next(_problems(checks, settings, render), None)
+    return next(_problems_found_by_checks(checks, settings, render), None)
 
 
-def _problems(entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render) -> Iterator[Problem]:
+def _problems_found_by_checks(
+    entries: Sequence[dict[str, Any]], settings: Mapping[str, Any], render: Render
+) -> Iterator[Problem]:
     conditions = [f"({entry['refuse_when']}) | bool" for entry in entries if "refuse_when" in entry]
     fine = not conditions or _none_holds(conditions, settings, render)
     for entry in entries:
         if "more" in entry:
-            yield from _problems(render(entry["more"], settings)[0], settings, render)
+            yield from _problems_found_by_checks(render(entry["more"], settings)[0], settings, render)
         elif "keys" in entry:
             yield from _unknown_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
@@ -72,7 +78,7 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
     name, known = entry["setting"], entry["keys"]
     for key in settings[name] if known else ():
         if key not in known:
-            yield name, f"{name}: unknown {entry['what']} '{key}'{nearest(key, known)}"
+            yield name, f"{name}: unknown {entry['what']} '{key}'{suggest_similar_name(key, known)}"
 
 
 ROOT = project_role.ROOT
@@ -90,7 +96,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
-class Preflight:
+class PreflightInput:
     """A request with its effective settings, the phases that will run, and all phases of the playbook."""
 
     request: RequestedSettings
@@ -121,7 +127,7 @@ class Preflight:
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()
-        schedule_keywords.check(self.request.project, self.found, self.catalogue.roles)
+        schedule_keywords.check_keywords(self.request.project, self.found, self.catalogue.roles)
         if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
 
@@ -146,7 +152,11 @@ class Preflight:
         asked = [phase for phase in ON_CLUSTER if phase in self.chosen]
         if not asked or "cluster" in self.chosen:
             return
-        states = {record["state"]: record for record in run_cluster_records.read(run_dir).values()} if run_dir else {}
+        states = (
+            {record["state"]: record for record in run_cluster_records.read_cluster_records(run_dir).values()}
+            if run_dir
+            else {}
+        )
         if states and set(states) == {"acquired"}:
             return
         why = "this run has none"
@@ -181,7 +191,7 @@ class Preflight:
             if "test" in self.chosen and "workload_run_on" not in self.found.late and host not in known:
                 raise InputError(
                     f"workload_run_on is '{host}'{self._set_by('workload_run_on')}, and the inventory has no such host"
-                    f"{nearest(host, known)}; there are {', '.join(known)}"
+                    f"{suggest_similar_name(host, known)}; there are {', '.join(known)}"
                 )
 
     def _refuse_missing_files(self, phases: Sequence[str]) -> None:
@@ -238,7 +248,7 @@ class Preflight:
 
     def _refuse_points_with_other_nodes(self) -> None:
         """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
-        simulated = any(provider_of(target.provider).simulated for target in self._targets())
+        simulated = any(provider_by_name(target.provider).simulated for target in self._targets())
         for point in self.found.measured:
             for name in (name for name in point.values if name.startswith(point_loads.NODE_PREFIXES)):
                 if name not in point_loads.NODE_SETTINGS:
@@ -270,10 +280,10 @@ class Preflight:
             for target in self._targets():
                 cluster_settings.lifetime(target)
                 if "cluster_kubeconfig" not in self.found.late:
-                    provider_of(target.provider).check(target)
-                if provider_of(target.provider).simulated:
+                    provider_by_name(target.provider).check(target)
+                if provider_by_name(target.provider).simulated:
                     if target.chosen.get("rehearsal_name"):
-                        instance_dir.Instance(".", target.chosen["rehearsal_name"])
+                        instance_dir.InstancePaths(".", target.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"
                     job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
@@ -298,7 +308,10 @@ class Preflight:
             return []
         targets = self._targets()
         used = {
-            name for target in targets for name in self.catalogue.settings if provider_of(target.provider).uses(name)
+            name
+            for target in targets
+            for name in self.catalogue.settings
+            if provider_by_name(target.provider).uses(name)
         }
         chosen = " and ".join(dict.fromkeys(target.provider for target in targets))
         warnings = []

@@ -10,7 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
@@ -50,24 +54,25 @@ class TrainingFlavour:
         return asdict(self)
 
 
-def names() -> list[str]:
+def flavour_names() -> list[str]:
     """Return the names of all flavours."""
     return sorted(path.parent.name for path in FOLDER.glob("*/flavour.yml"))
 
 
 @functools.cache
-def load(name: str) -> TrainingFlavour:
+def load_flavour(name: str) -> TrainingFlavour:
     """Read a flavour. Raises InputError for an unknown one, DataError for a wrong file."""
     path = FOLDER / name / "flavour.yml"
-    if name not in names():
+    if name not in flavour_names():
         raise InputError(
-            f"unknown flavour of fine-tuning '{name}'{nearest(name, names())}; there are {', '.join(names())}"
+            f"unknown flavour of fine-tuning '{name}'{suggest_similar_name(name, flavour_names())}; there"
+            f" are {', '.join(flavour_names())}"
         )
     document = dict(files.read_yaml(path))
     known = {attribute.name for attribute in fields(TrainingFlavour)} - {"name"}
     for key in document:
         if key not in known:
-            raise DataError(f"{path}: unknown key '{key}'{nearest(key, known)}")
+            raise DataError(f"{path}: unknown key '{key}'{suggest_similar_name(key, known)}")
     if document.get("configuration") not in CONFIGURATIONS:
         raise DataError(
             f"{path}: configuration is '{document.get('configuration')}', not one of {', '.join(CONFIGURATIONS)}"

@@ -37,7 +37,9 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
     for point in effective.points:
         definitions = write_kpis.load_definitions(kpi_files(request.project, point.settings, roles))
         if limits.SETTING in given_names:
-            limits.parse(point.settings.get(limits.SETTING) or {}, definitions, dict(_origins(request, effective)))
+            limits.parse_kpi_limits(
+                point.settings.get(limits.SETTING) or {}, definitions, dict(_origins_of_limits(request, effective))
+            )
         if MAX_ERRORS in given_names and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
             share = point.settings[MAX_ERRORS]
             text = f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %"
@@ -62,7 +64,7 @@ def _check_history(settings: Mapping[str, Any], given_names: set[str], definitio
     history_settings.check_kpis(judged, least, definitions)
 
 
-def _origins(request: RequestedSettings, effective: EffectiveSettings) -> Iterator[tuple[str, str]]:
+def _origins_of_limits(request: RequestedSettings, effective: EffectiveSettings) -> Iterator[tuple[str, str]]:
     """Yield the KPI of each limit with its origin; a later one replaces an earlier one."""
     for change in effective.resolved.changes:
         if change.path[0] != limits.SETTING:

@@ -15,31 +15,31 @@ from . import workload_kinds
 from .workload_kinds import Find
 
 
-def request(params: Any, find: Find, places: Sequence[Path] = ()) -> dict[str, Any]:
+def submit_options_with_content(params: Any, find: Find, places: Sequence[Path] = ()) -> dict[str, Any]:
     """Return options of workload_submit with every name of a file or a kind replaced by its content.
 
     places: folders with kinds, see workload_kinds.places_of_task.
     """
     options = dict(params or {})
     if options.get("templates") is not None:
-        options["templates"] = templates(options["templates"], find, places)
+        options["templates"] = templates_with_content(options["templates"], find, places)
     if options.get("stages") is not None:
-        options["stages"] = workload_kinds.definitions(options["stages"], find, places)
+        options["stages"] = workload_kinds.resolve_stage_definitions(options["stages"], find, places)
     if options.get("arrival") is not None:
-        options["arrival"] = arrival(options["arrival"], find)
+        options["arrival"] = arrival_with_trace(options["arrival"], find)
     if isinstance(options.get("release"), dict) and options["release"].get("arrival"):
-        options["release"] = {**options["release"], "arrival": arrival(options["release"]["arrival"], find)}
+        options["release"] = {**options["release"], "arrival": arrival_with_trace(options["release"]["arrival"], find)}
     return options
 
 
-def templates(entries: Any, find: Find, places: Sequence[Path] = ()) -> Any:
+def templates_with_content(entries: Any, find: Find, places: Sequence[Path] = ()) -> Any:
     """Return the module's ``templates`` with each ``src`` and ``kind`` replaced by the text of its template."""
     if not isinstance(entries, list):
         return entries
-    return [_template(entry, find, places) if isinstance(entry, dict) else entry for entry in entries]
+    return [_template_with_content(entry, find, places) if isinstance(entry, dict) else entry for entry in entries]
 
 
-def _template(entry: dict[str, Any], find: Find, places: Sequence[Path]) -> dict[str, Any]:
+def _template_with_content(entry: dict[str, Any], find: Find, places: Sequence[Path]) -> dict[str, Any]:
     source, name, wraps = entry.get("src"), entry.get("kind"), entry.get("wraps")
     if not source and not name:
         return entry
@@ -51,13 +51,13 @@ def _template(entry: dict[str, Any], find: Find, places: Sequence[Path]) -> dict
         path = Path(find("templates", str(source)))
         text, rest = path.read_text(encoding="utf-8"), {"name": path.name.split(".")[0], **rest}
     if name:
-        kind = workload_kinds.load(str(name), places)
-        text += kind.template(workload_kinds.wrapped_by(kind, str(wraps or ""), places))
+        kind = workload_kinds.load_kind(str(name), places)
+        text += kind.template(workload_kinds.find_wrapped_kind(kind, str(wraps or ""), places))
         rest = {**rest, "name": entry.get("name") or kind.kind.lower()}
     return {**rest, "content": text}
 
 
-def arrival(entry: Any, find: Find) -> Any:
+def arrival_with_trace(entry: Any, find: Find) -> Any:
     """Return the module's ``arrival`` with the content of its trace."""
     if not isinstance(entry, dict) or not entry.get("src") or entry.get("content"):
         return entry

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
 
 from . import project_role
@@ -109,7 +113,7 @@ _KEYS = {
 _TYPES = {"str": str, "bool": bool, "list[Any]": list, "list[dict[str, Any]]": list, "dict[str, str]": dict}
 
 
-def read(path: Path) -> WorkloadKind:
+def read_kind_file(path: Path) -> WorkloadKind:
     """Read a kind.yml, or a file with stages only. Raises DataError."""
     document = files.read_yaml(path)
     if not isinstance(document, dict):
@@ -125,7 +129,7 @@ def read(path: Path) -> WorkloadKind:
 
 def places_of_role(role: str) -> list[Path]:
     """Return the folders that have kinds of a project, beside those of this collection. role: as project_role.find."""
-    return [project_role.find(role).folder / "files" / "kinds"]
+    return [project_role.find_role(role).folder / "files" / "kinds"]
 
 
 def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[Path]:
@@ -140,17 +144,17 @@ def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any])
     return [*project, *(Path(str(path)) / "files" / "kinds" for path in paths if path)]
 
 
-def _folders(places: Sequence[Path]) -> dict[str, Path]:
+def _kind_folders_by_name(places: Sequence[Path]) -> dict[str, Path]:
     """Return the folders of all kinds by their names in lower case. Those of ``places`` precede shipped ones."""
     return {path.parent.name.lower(): path.parent for place in (SHIPPED, *places) for path in place.glob(f"*/{FILE}")}
 
 
-def names(places: Sequence[Path] = ()) -> list[str]:
+def all_kind_names(places: Sequence[Path] = ()) -> list[str]:
     """Return the names of all kinds."""
-    return sorted(read(folder / FILE).name for folder in _folders(places).values())
+    return sorted(read_kind_file(folder / FILE).name for folder in _kind_folders_by_name(places).values())
 
 
-def load(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
+def load_kind(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
     """Read a kind by its name in any case, or by the path of its folder.
 
     Args:
@@ -161,48 +165,51 @@ def load(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
         InputError: there is no such kind; names the nearest one.
         DataError: its kind.yml is wrong.
     """
-    folder = Path(name).expanduser() if "/" in name else _folders(places).get(name.lower())
+    folder = Path(name).expanduser() if "/" in name else _kind_folders_by_name(places).get(name.lower())
     if folder is None or not (folder / FILE).is_file():
-        known = names(places)
+        known = all_kind_names(places)
         raise InputError(
-            f"unknown kind of workload '{name}'{nearest(name, known)}; there are {', '.join(known)}. "
+            f"unknown kind of workload '{name}'{suggest_similar_name(name, known)}; there are {', '.join(known)}. "
             f"For another one, write a folder with a {FILE} (docs/kinds.md)"
         )
-    return read(folder / FILE)
+    return read_kind_file(folder / FILE)
 
 
-def wrapped_by(kind: WorkloadKind, wraps: str = "", places: Sequence[Path] = ()) -> WorkloadKind | None:
+def find_wrapped_kind(kind: WorkloadKind, wraps: str = "", places: Sequence[Path] = ()) -> WorkloadKind | None:
     """Return the kind of the object in a wrapper, None if the kind wraps nothing. Raises InputError."""
     if wraps and not kind.wraps:
         raise InputError(f"kind {kind.name} does not wrap another object, so it cannot wrap {wraps}")
-    return load(wraps or kind.wraps, places) if kind.wraps else None
+    return load_kind(wraps or kind.wraps, places) if kind.wraps else None
 
 
 # Stage definitions
 
 
-def definitions(entries: Any, find: Find, places: Sequence[Path] = ()) -> Any:
+def resolve_stage_definitions(entries: Any, find: Find, places: Sequence[Path] = ()) -> Any:
     """Return workload_stages with names of kinds, and of files, replaced by the definitions."""
-    return [_definition(entry, find, places) for entry in entries] if isinstance(entries, list) else entries
+    return (
+        [_resolve_stage_definition(entry, find, places) for entry in entries] if isinstance(entries, list) else entries
+    )
 
 
-def _definition(entry: Any, find: Find, places: Sequence[Path]) -> Any:
+def _resolve_stage_definition(entry: Any, find: Find, places: Sequence[Path]) -> Any:
     """Return the definition of a name, or that of ``use`` in a dictionary with the other keys replaced."""
     if isinstance(entry, dict) and "use" not in entry:
         return entry
     changes = {"use": entry} if isinstance(entry, str) else dict(entry)
     name, ends_at = str(changes.pop("use")), changes.pop("ends_at", None)
-    kind = read(Path(find("files", name))) if name.endswith((".yml", ".yaml")) else load(name, places)
-    definition = kind.definition if ends_at is None else _ending_at(kind.definition, str(ends_at))
+    kind = read_kind_file(Path(find("files", name))) if name.endswith((".yml", ".yaml")) else load_kind(name, places)
+    definition = kind.definition if ends_at is None else _definition_succeeding_at_stage(kind.definition, str(ends_at))
     return {**definition, **changes}
 
 
-def _ending_at(definition: dict[str, Any], stage: str) -> dict[str, Any]:
+def _definition_succeeding_at_stage(definition: dict[str, Any], stage: str) -> dict[str, Any]:
     """Return a definition whose workloads have succeeded when they reach ``stage``. Raises InputError."""
     known = [entry["name"] for entry in definition["stages"]]
     if stage not in known:
         raise InputError(
-            f"ends_at: {definition['kind']} has no stage '{stage}'{nearest(stage, known)}; there are {', '.join(known)}"
+            f"ends_at: {definition['kind']} has no stage '{stage}'{suggest_similar_name(stage, known)};"
+            f" there are {', '.join(known)}"
         )
     stages = [{**entry, "ends": "succeeded"} if entry["name"] == stage else entry for entry in definition["stages"]]
     return {**definition, "stages": stages}
@@ -211,15 +218,21 @@ def _ending_at(definition: dict[str, Any], stage: str) -> dict[str, Any]:
 # Rights
 
 
-def required(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
+def kinds_required_on_cluster(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
     """Return the kinds that a cluster must have for a load, as in a meta/doctor.yml; arguments as of permissions()."""
-    kinds = [load(name, places) for name in workloads]
+    kinds = [load_kind(name, places) for name in workloads]
     # Every cluster has the kinds whose group is no domain.
-    kinds += [kind for kind, _entry in _known(_watched(workloads, watches, places), places) if "." in kind.group]
+    kinds += [
+        kind
+        for kind, _entry in _known_required_kinds(_watch_only_stage_entries(workloads, watches, places), places)
+        if "." in kind.group
+    ]
     return [" or ".join(kind.references) for kind in kinds]
 
 
-def permissions(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[dict[str, Any]]:
+def permissions_required_by_load(
+    workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]
+) -> list[dict[str, Any]]:
     """Return the permissions that a load needs, as in a meta/doctor.yml.
 
     Args:
@@ -233,33 +246,35 @@ def permissions(workloads: Sequence[str], watches: Sequence[Any], places: Sequen
     """
     rules: list[dict[str, Any]] = []
     for name in workloads:
-        kind = load(name, places)
-        rules.append(_permission(kind, ["test"], ["create", "get", "list", "watch"]))
-        rules.append(_permission(kind, ["test", "cleanup"], ["list", "delete", "deletecollection"]))
+        kind = load_kind(name, places)
+        rules.append(_permission_entry(kind, ["test"], ["create", "get", "list", "watch"]))
+        rules.append(_permission_entry(kind, ["test", "cleanup"], ["list", "delete", "deletecollection"]))
         rules += kind.permissions
-    for kind, entry in _known(_watched(workloads, watches, places), places):
-        rules.append(_permission(kind, ["test"], ["get", "list", "watch"]))
+    for kind, entry in _known_required_kinds(_watch_only_stage_entries(workloads, watches, places), places):
+        rules.append(_permission_entry(kind, ["test"], ["get", "list", "watch"]))
         if workloads and entry.get("select", kind.definition.get("select")) != "owners":  # those with our labels
-            rules.append(_permission(kind, ["cleanup"], ["list", "delete", "deletecollection"]))
+            rules.append(_permission_entry(kind, ["cleanup"], ["list", "delete", "deletecollection"]))
     return rules
 
 
-def _watched(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[Any]:
+def _watch_only_stage_entries(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[Any]:
     """Return the entries of workload_stages that are only watched: those given, and the parts of the workloads."""
-    kinds = [load(name, places) for name in workloads]
-    return [*watches, *(part for kind in kinds for part in kind.watched(wrapped_by(kind, places=places))[1:])]
+    kinds = [load_kind(name, places) for name in workloads]
+    return [*watches, *(part for kind in kinds for part in kind.watched(find_wrapped_kind(kind, places=places))[1:])]
 
 
-def _known(entries: Sequence[Any], places: Sequence[Path]) -> Iterator[tuple[WorkloadKind, dict[str, Any]]]:
+def _known_required_kinds(
+    entries: Sequence[Any], places: Sequence[Path]
+) -> Iterator[tuple[WorkloadKind, dict[str, Any]]]:
     """Yield the kinds of those entries whose resource is known and that a cluster must have."""
     for entry in entries:
         values = {"use": entry} if isinstance(entry, str) else entry
         name = str(values.get("use") or "")
         if name and not name.endswith((".yml", ".yaml")) and not values.get("optional"):
-            yield load(name, places), values
+            yield load_kind(name, places), values
 
 
-def _permission(kind: WorkloadKind, phases: list[str], verbs: list[str]) -> dict[str, Any]:
+def _permission_entry(kind: WorkloadKind, phases: list[str], verbs: list[str]) -> dict[str, Any]:
     if not kind.resource:
         raise DataError(f"{kind.folder / FILE}: resource is missing, the plural of the kind in paths of the API")
     group = {"group": kind.group} if kind.group else {}
@@ -269,12 +284,12 @@ def _permission(kind: WorkloadKind, phases: list[str], verbs: list[str]) -> dict
 # Components of a rehearsal cluster
 
 
-def components(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
+def components_with_kind_folders(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
     """Return rehearsal_components with each name of a kind that has a component.yml replaced by its folder.
 
     known: the folder of the components, whose names are left alone, as are unknown ones.
     """
-    folders = _folders(places)
+    folders = _kind_folders_by_name(places)
 
     def replaced(name: Any) -> Any:
         folder = folders.get(str(name).lower())

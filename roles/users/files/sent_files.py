@@ -61,7 +61,7 @@ def _upload(upload, folder, files, limit):
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                presigned_upload.put(upload["URL"], pathlib.Path(stream.name), upload["AUTHORITY"])
+                presigned_upload.put_file(upload["URL"], pathlib.Path(stream.name), upload["AUTHORITY"])
                 break
             except (OSError, http.client.HTTPException):
                 if time.monotonic() > end:

@@ -13,14 +13,16 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_engines, ci_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import variable
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import (
+    secret_environment_variable,
+)
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"<!-- test: (\w+) -->\n```(\w+)\n(.*?)```", re.DOTALL)
 EXAMPLES = {one[1]: (one[2], one[3]) for one in _BLOCK.finditer(TEXT)}
-CATALOGUE = settings_catalogue.load(ROOT)
-ENGINES = ci_engines.load(ROOT / "roles" / "ci" / "files" / "engines")
+CATALOGUE = settings_catalogue.load_catalogue(ROOT)
+ENGINES = ci_engines.load_engine_definitions(ROOT / "roles" / "ci" / "files" / "engines")
 
 
 def commands(text: str) -> list[str]:
@@ -44,7 +46,7 @@ def test_an_example_parses_and_its_settings_exist(engine: str) -> None:
     if command.count("'") % 2:
         command += "'"
     words = shlex.split(command.partition("||")[0])
-    given = ci_run.options(words[1:])
+    given = ci_run.parse_command_line(words[1:])
     assert (ROOT / given.playbook).is_file() and given.timeout == 7200
     extra = [given.arguments[at + 1] for at, word in enumerate(given.arguments) if word == "-e"]
     names = [name for one in extra for name in (json.loads(one) if one.startswith("{") else [one.partition("=")[0]])]
@@ -54,7 +56,7 @@ def test_an_example_parses_and_its_settings_exist(engine: str) -> None:
 @pytest.mark.parametrize("engine", EXAMPLES)
 def test_the_secrets_and_variables_of_an_example_exist(engine: str) -> None:
     text = EXAMPLES[engine][1]
-    assert set(re.findall(r"SEATRIAL_\w+", text)) <= {variable(name) for name in CATALOGUE.secrets}
+    assert set(re.findall(r"SEATRIAL_\w+", text)) <= {secret_environment_variable(name) for name in CATALOGUE.secrets}
     known = {name for one in ENGINES.values() for name in re.findall(r"\{(TEKTON_\w+)\}", json.dumps(one))}
     known |= {name for one in ENGINES.values() for name in one.get("detect") or {}}
     used = set(re.findall(r"TEKTON_\w+", text))
@@ -63,4 +65,4 @@ def test_the_secrets_and_variables_of_an_example_exist(engine: str) -> None:
         (step,) = yaml.safe_load(text)["spec"]["steps"]
         environ = {one["name"]: "value" for one in step["env"]}
         assert ci_engines.detect(ENGINES, environ) == "tekton"
-        assert ci_engines.job(ENGINES, "", environ, {}).path == "pull/value/value/value/value"
+        assert ci_engines.read_current_job(ENGINES, "", environ, {}).path == "pull/value/value/value/value"

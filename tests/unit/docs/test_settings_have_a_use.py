@@ -12,7 +12,7 @@ from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = settings_catalogue.load(ROOT).settings
+SETTINGS = settings_catalogue.load_catalogue(ROOT).settings
 #: Secrets have an implicit setting for their file.
 DECLARED = {name: one for name, one in SETTINGS.items() if not name.endswith("_file") or one.default is not None}
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -35,7 +35,7 @@ USUAL = {
 
 
 def problem(**settings: Any) -> settings_preflight.Problem | None:
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     checks = [
         one
         for role in ("sample", "workload", "workload_scale", "users")

@@ -42,7 +42,7 @@ Known = tuple[settings_catalogue.Catalogue, dict[str, Any]]
 @pytest.fixture(scope="module")
 def known(ansible_plugins: None) -> Known:
     """The settings that there are, and their defaults, which may look up the environment."""
-    settings = settings_catalogue.load(ROOT)
+    settings = settings_catalogue.load_catalogue(ROOT)
     return settings, settings_context.role_defaults(LOADER, settings)
 
 
@@ -69,9 +69,9 @@ def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.Ef
 def resolve(project: str, name: str, known: Known) -> tuple[resolve_settings.EffectiveSettings, Any]:
     settings, base = known
     added = ADDED.get(name.split("_")[0], {})
-    request = settings_context.requested(project, {**VARIABLES, "preset": name}, added, base, settings)
-    render = setting_templates.renderer(Templar(loader=LOADER), {})
-    return resolve_settings.effective(request, settings, base, render), render
+    request = settings_context.request_of_new_run(project, {**VARIABLES, "preset": name}, added, base, settings)
+    render = setting_templates.create_template_renderer(Templar(loader=LOADER), {})
+    return resolve_settings.resolve_request(request, settings, base, render), render
 
 
 #: 72 points, half a minute; test_every_preset_of_every_project_resolves and the next test resolve it too.

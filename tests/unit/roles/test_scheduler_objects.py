@@ -34,8 +34,8 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
 def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of the first workload."""
     (entries,) = variables(settings, "__scheduler_templates")
-    (template,) = workload_files.templates([dict(entries[0])], lambda _folder, name: name)
-    made = templates.render(templates.Template(**template), "t1", "001", "ns", [0])
+    (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
+    made = templates.render(templates.WorkloadTemplate(**template), "t1", "001", "ns", [0])
     return [document.manifest(0) for document in made.documents]
 
 

@@ -32,8 +32,8 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
 def workload(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the object of the first workload."""
     (entries,) = variables(settings, "__workload_scale_templates")
-    (template,) = workload_files.templates([dict(entries[0])], lambda _folder, name: name)
-    return templates.render(templates.Template(**template), "t1", "001", "ns", [0]).workload.manifest(0)
+    (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
+    return templates.render(templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]).workload.manifest(0)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ time.sleep(300)
 
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 120
-    while processes.ticks_of(pid) is not None:
+    while processes.start_ticks_of(pid) is not None:
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.05)
 

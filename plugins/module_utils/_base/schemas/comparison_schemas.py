@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import COUNT, MOMENT, STAMP, TEXT, TEXT_OR_NULL, TEXTS, TRUTH, record
+from .field_types import COUNT, MOMENT, STAMP, TEXT, TEXT_OR_NULL, TEXTS, TRUTH, object_schema
 from .result_schemas import CONFIDENCE, VALUE
 from .verdict_schemas import HISTORY, JUDGED_KPI, JUDGEMENT
 
-RUN_SHOWN = record({"run": TEXT, "label": TEXT, "verdict": TEXT, "simulated": TRUTH}, {"selection": TEXT_OR_NULL})
-DELTA = record(
+RUN_SHOWN = object_schema(
+    {"run": TEXT, "label": TEXT, "verdict": TEXT, "simulated": TRUTH}, {"selection": TEXT_OR_NULL}
+)
+DELTA = object_schema(
     {
         "name": TEXT,
         "title": TEXT,
@@ -30,7 +32,7 @@ DELTA = record(
     },
     {"note": TEXT, "headline": TRUTH},
 )
-PART = record(
+PART = object_schema(
     {
         "name": TEXT,
         "writer": TEXT,
@@ -45,9 +47,9 @@ PART = record(
 #: A figure of a group, compared with the first group. group: its letter.
 COMPARED_KPI = {**JUDGED_KPI, "properties": {**JUDGED_KPI["properties"], "group": TEXT}}
 #: Runs of the same labels. what: the labels that differ from those of the first group, as text.
-GROUP = record({"letter": TEXT, "runs": TEXTS, "what": TEXT})
+GROUP = object_schema({"letter": TEXT, "runs": TEXTS, "what": TEXT})
 #: The stage with the largest part in the difference of the mean times. before, after: seconds per workload.
-CHANGED = record(
+CHANGED = object_schema(
     {
         "group": TEXT,
         "point": TEXT,
@@ -63,11 +65,11 @@ CHANGED = record(
 _COMPARISON: dict[str, Any] = {
     "made": STAMP,
     "runs": {"type": "array", "items": RUN_SHOWN},
-    "settings": {"type": "array", "items": record({"name": TEXT, "values": {"type": "array"}})},
+    "settings": {"type": "array", "items": object_schema({"name": TEXT, "values": {"type": "array"}})},
     # one entry per pair of points: one of the first run, one of another
     "pairs": {
         "type": "array",
-        "items": record(
+        "items": object_schema(
             {
                 "label": TEXT,
                 "run": TEXT,
@@ -84,15 +86,15 @@ _COMPARISON: dict[str, Any] = {
 
 COMPARISON: dict[str, dict[str, Any]] = {
     # report/comparisons.json: the comparisons that a report links to. path: from the report's folder
-    "comparisons/1": record(
+    "comparisons/1": object_schema(
         {
             "schema": {"const": "comparisons/1"},
-            "comparisons": {"type": "array", "items": record({"path": TEXT, "title": TEXT, "made": STAMP})},
+            "comparisons": {"type": "array", "items": object_schema({"path": TEXT, "title": TEXT, "made": STAMP})},
         }
     ),
-    "comparison/1": record({"schema": {"const": "comparison/1"}, **_COMPARISON}),
+    "comparison/1": object_schema({"schema": {"const": "comparison/1"}, **_COMPARISON}),
     # verdict and its fields: absent if the points of one run are compared
-    "comparison/2": record(
+    "comparison/2": object_schema(
         {"schema": {"const": "comparison/2"}, **_COMPARISON},
         {
             **JUDGEMENT,

@@ -26,7 +26,7 @@ TEXTS = {"type": "array", "items": TEXT}
 TRUTH = {"type": "boolean"}
 
 
-def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
+def object_schema(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
@@ -36,15 +36,15 @@ def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> 
     }
 
 
-def line_of(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def json_line_schema(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the schema of a JSON line whose ``type`` says which of ``kinds`` it is."""
-    return {"oneOf": [_typed(kind, body) for kind, body in kinds.items()]}
+    return {"oneOf": [_schema_with_type_field(kind, body) for kind, body in kinds.items()]}
 
 
-def _typed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+def _schema_with_type_field(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     properties = {"type": {"const": kind}, **body["properties"]}
     return {**body, "required": ["type", *body["required"]], "properties": properties}
 
 
 #: Anchor of a clock, see module_utils/_base/clock.py.
-ANCHOR = record({"wall": MOMENT, "monotonic": {"type": "number"}, "boot": TEXT})
+ANCHOR = object_schema({"wall": MOMENT, "monotonic": {"type": "number"}, "boot": TEXT})

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import COUNT, STAMP, STAMP_OR_NULL, TEXT, TEXTS, TRUTH, record
+from .field_types import COUNT, STAMP, STAMP_OR_NULL, TEXT, TEXTS, TRUTH, object_schema
 
 LEASE: dict[str, dict[str, Any]] = {
-    "lease/1": record(
+    "lease/1": object_schema(
         {
             "schema": {"const": "lease/1"},
             "lease_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{5,39}$"},
@@ -21,9 +21,9 @@ LEASE: dict[str, dict[str, Any]] = {
             "adopted": TRUTH,
             # The request for a cloud that got no answer yet: at as in the mark, sent by the server's clock.
             "pending": {
-                "anyOf": [record({"part": COUNT, "at": COUNT, "sent": {"type": "number"}}), {"type": "null"}],
+                "anyOf": [object_schema({"part": COUNT, "at": COUNT, "sent": {"type": "number"}}), {"type": "null"}],
             },
-            "parts": {"type": "array", "items": record({"assignment_id": COUNT, "cloud": TEXT, "ticket": TEXT})},
+            "parts": {"type": "array", "items": object_schema({"assignment_id": COUNT, "cloud": TEXT, "ticket": TEXT})},
             "asked_hosts": TEXTS,
             "hosts": TEXTS,
             "lost_hosts": TEXTS,

@@ -22,19 +22,19 @@ from .field_types import (
     TEXT_OR_NULL,
     TEXTS,
     TRUTH,
-    line_of,
-    record,
+    json_line_schema,
+    object_schema,
 )
 
 #: node -> the GPUs that pods of the run have held there.
 GPUS_OF_NODES = {
     "type": "object",
-    "additionalProperties": record({"product": TEXT, "allocatable": COUNT, "held": COUNT, "pods": COUNT}),
+    "additionalProperties": object_schema({"product": TEXT, "allocatable": COUNT, "held": COUNT, "pods": COUNT}),
 }
 #: package -> version, or image -> digest.
 VERSIONS = {"type": "object", "additionalProperties": TEXT}
 #: Nodes of a cluster. cpus, memory_gib, gpus: allocatable on all of them.
-NODES = record(
+NODES = object_schema(
     {"count": COUNT},
     {
         "cpus": {"type": "number", "minimum": 0},
@@ -44,13 +44,15 @@ NODES = record(
     },
 )
 #: client: number of the client, of a load by several.
-SESSION = record({"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT}, {"client": COUNT})
+SESSION = object_schema(
+    {"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT}, {"client": COUNT}
+)
 
 #: Quantiles of times in seconds: p50, p95, p99, max.
 QUANTILES_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
 
 POINT: dict[str, dict[str, Any]] = {
-    "point/1": record(
+    "point/1": object_schema(
         {
             "schema": {"const": "point/1"},
             "point": POINT_ID,
@@ -65,7 +67,7 @@ POINT: dict[str, dict[str, Any]] = {
             "error": TEXT_OR_NULL,
         },
     ),
-    "point/2": record(
+    "point/2": object_schema(
         {
             "schema": {"const": "point/2"},
             "point": POINT_ID,
@@ -87,13 +89,13 @@ POINT: dict[str, dict[str, Any]] = {
         },
     ),
     # ran.json: what ran on the cluster under test at the end of the point. Unknown parts are absent; notes: why.
-    "ran/1": record(
+    "ran/1": object_schema(
         {"schema": {"const": "ran/1"}, "run": RUN_ID, "point": POINT_ID, "at": STAMP},
         {"nodes": NODES, "operators": VERSIONS, "images": VERSIONS, "gpus": GPUS_OF_NODES, "notes": TEXTS},
     ),
-    "plan/1": line_of(
+    "plan/1": json_line_schema(
         {
-            "header": record(
+            "header": object_schema(
                 {
                     "schema": {"const": "plan/1"},
                     "run": RUN_ID,
@@ -106,7 +108,7 @@ POINT: dict[str, dict[str, Any]] = {
                 }
             ),
             # offset: seconds after the start of the load; null in a closed loop (as fast as in_flight allows)
-            "workload": record(
+            "workload": object_schema(
                 {
                     "index": COUNT,
                     "name": TEXT,
@@ -117,13 +119,13 @@ POINT: dict[str, dict[str, Any]] = {
             ),
         }
     ),
-    "ledger/1": line_of(
+    "ledger/1": json_line_schema(
         {
             "session": SESSION,
-            "start": record({"at": MOMENT}),  # origin of the plan's offsets
+            "start": object_schema({"at": MOMENT}),  # origin of the plan's offsets
             # a client of a load by several clients whose ledger is missing; workload i was client i % clients's
-            "lost": record({"client": COUNT, "clients": COUNT, "reason": TEXT}),
-            "attempt": record(
+            "lost": object_schema({"client": COUNT, "clients": COUNT, "reason": TEXT}),
+            "attempt": object_schema(
                 {
                     "index": COUNT,
                     "name": TEXT,
@@ -147,7 +149,7 @@ POINT: dict[str, dict[str, Any]] = {
                 },
             ),
             # a workload that was deleted because its lifetime was over; intended: end of the lifetime
-            "stop": record(
+            "stop": object_schema(
                 {
                     "index": COUNT,
                     "name": TEXT,
@@ -159,7 +161,7 @@ POINT: dict[str, dict[str, Any]] = {
                 }
             ),
             # a write to the Lease that the workloads watch; released: those with an index below it may begin
-            "release": record(
+            "release": object_schema(
                 {
                     "name": TEXT,
                     "released": COUNT,
@@ -172,29 +174,29 @@ POINT: dict[str, dict[str, Any]] = {
             ),
             # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
             # does not report it. load: mean load average.
-            "end": record(
+            "end": object_schema(
                 {"at": MOMENT, "reason": TEXT},
                 {
-                    "machine": record(
+                    "machine": object_schema(
                         {"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}}
                     )
                 },
             ),
         }
     ),
-    "observations/1": line_of(
+    "observations/1": json_line_schema(
         {
             "session": SESSION,
             # stages: their definitions as data, so that the file can be read without the role
-            "stages": record({"kinds": FREE, "simulated_writers": TEXTS}),
-            "watching": record({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
-            "gap": record({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
+            "stages": object_schema({"kinds": FREE, "simulated_writers": TEXTS}),
+            "watching": object_schema({"at": MOMENT, "kind": TEXT, "resource_version": TEXT}),
+            "gap": object_schema({"from": MOMENT, "to": MOMENT, "kind": TEXT, "reason": TEXT}),
             # our own periodic writes, for the revision clock
-            "canary": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            "canary": object_schema({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
             # revision probe: etcd's revision at a moment between sent and answered
-            "sounding": record({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
+            "sounding": object_schema({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
             # values: stage name -> time stated by the object (text), true, or null if it is no longer true
-            "event": record(
+            "event": object_schema(
                 {
                     "received": MOMENT,
                     "how": {"enum": ["watch", "list", "relist"]},
@@ -213,7 +215,7 @@ POINT: dict[str, dict[str, Any]] = {
             ),
             # A load that others submit: how it is followed, each of its workloads, objects that were there before it,
             # and the second that the API server's clock showed in an answer.
-            "follows": record(
+            "follows": object_schema(
                 {
                     "namespaces": TEXTS,
                     "labels": TEXT,
@@ -222,14 +224,14 @@ POINT: dict[str, dict[str, Any]] = {
                     "canary_rate": {"type": "number", "minimum": 0},
                 }
             ),
-            "workload": record({"index": COUNT, "kind": TEXT, "namespace": TEXT, "name": TEXT, "uid": TEXT}),
-            "earlier": record({"uid": TEXT}),
-            "server_time": record({"sent": MOMENT, "answered": MOMENT, "stated": STAMP}),
+            "workload": object_schema({"index": COUNT, "kind": TEXT, "namespace": TEXT, "name": TEXT, "uid": TEXT}),
+            "earlier": object_schema({"uid": TEXT}),
+            "server_time": object_schema({"sent": MOMENT, "answered": MOMENT, "stated": STAMP}),
             # ruler: whether resourceVersions of this kind are comparable with the canary's (false: separate etcd)
-            "store": record({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
+            "store": object_schema({"at": MOMENT, "kind": TEXT, "ruler": TRUTH}),
             # lag: from the canary's responses to its events; canary: its cost; cpu: of the sampler; seconds.
             # decoder: the package that decoded the events
-            "end": record(
+            "end": object_schema(
                 {"at": MOMENT, "reason": TEXT},
                 {
                     "lag": FREE,
@@ -245,7 +247,7 @@ POINT: dict[str, dict[str, Any]] = {
         }
     ),
     # Figures printed by workloads; one row per pod log.
-    "training/1": record(
+    "training/1": object_schema(
         {
             "index": {"type": ["integer", "null"]},
             "pod": TEXT,
@@ -259,7 +261,7 @@ POINT: dict[str, dict[str, Any]] = {
             # why it is unknown whether all processes of the training worked together
             "unchecked": TEXT,
             # during the training: [step or epoch, loss]
-            "loss": record(
+            "loss": object_schema(
                 {
                     "over": TEXT,
                     "points": {
@@ -273,10 +275,10 @@ POINT: dict[str, dict[str, Any]] = {
     # The metric queries of a project.
     "metric_queries/1": {
         "type": "array",
-        "items": record({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
+        "items": object_schema({"name": TEXT, "query": TEXT, "unit": TEXT}, {"help": TEXT, "labels": TEXTS}),
     },
     # users/users.json: what the users in pods have reported. Times in seconds on the clocks of the pods; null: unknown.
-    "users/1": record(
+    "users/1": object_schema(
         {
             "schema": {"const": "users/1"},
             "run": RUN_ID,
@@ -291,7 +293,7 @@ POINT: dict[str, dict[str, Any]] = {
         },
         {
             # Of all users: files that were fetched; that exceeded the limit; users that could not send theirs, and why.
-            "files": record(
+            "files": object_schema(
                 {
                     "count": COUNT,
                     "left_out": COUNT,
@@ -302,7 +304,7 @@ POINT: dict[str, dict[str, Any]] = {
                 }
             ),
             # Of simulated users: the objects that they have created.
-            "operations": record(
+            "operations": object_schema(
                 {
                     "count": COUNT,
                     "succeeded": COUNT,
@@ -315,7 +317,7 @@ POINT: dict[str, dict[str, Any]] = {
         },
     ),
     # users/uploads.json: the objects of an S3 server that users may have uploaded; it is deleted with them.
-    "user_uploads/1": record(
+    "user_uploads/1": object_schema(
         {
             "schema": {"const": "user_uploads/1"},
             "bucket": TEXT,
@@ -324,7 +326,7 @@ POINT: dict[str, dict[str, Any]] = {
         }
     ),
     # metrics_dump.json: what metrics_dump.om.gz holds.
-    "metrics_dump/1": record(
+    "metrics_dump/1": object_schema(
         {
             "schema": {"const": "metrics_dump/1"},
             "server": TEXT,
@@ -337,12 +339,12 @@ POINT: dict[str, dict[str, Any]] = {
             "interval": {"type": "number", "minimum": 0},
             "bytes": COUNT,
             "sha256": TEXT,
-            "left_out": {"type": "array", "items": record({"name": TEXT, "why": TEXT})},
+            "left_out": {"type": "array", "items": object_schema({"name": TEXT, "why": TEXT})},
         }
     ),
-    "metrics/1": line_of(
+    "metrics/1": json_line_schema(
         {
-            "header": record(
+            "header": object_schema(
                 {
                     "schema": {"const": "metrics/1"},
                     "run": RUN_ID,
@@ -353,7 +355,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "step": {"type": "number", "exclusiveMinimum": 0},
                 }
             ),
-            "metric": record(
+            "metric": object_schema(
                 {
                     "name": TEXT,
                     "query": TEXT,
@@ -363,7 +365,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "error": TEXT_OR_NULL,
                     "series": {
                         "type": "array",
-                        "items": record(
+                        "items": object_schema(
                             {
                                 "labels": FREE,
                                 "moments": {"type": "array", "items": MOMENT},

@@ -19,8 +19,8 @@ from .field_types import (
     TEXT_OR_NULL,
     TEXTS,
     TRUTH,
-    line_of,
-    record,
+    json_line_schema,
+    object_schema,
 )
 from .point_schemas import NODES, VERSIONS
 
@@ -30,11 +30,11 @@ VALUE = {"type": ["number", "null"]}
 #: Values of for_each that depend on the point.
 FOR_EACH = ["stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates", "clients"]
 #: low and high are null if unknown.
-CONFIDENCE = record({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
+CONFIDENCE = object_schema({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
 #: Sentence of a report. text: with {value}. bound: if only a bound is known. one, one_bound: for a single workload.
 #: names: matrix value -> display name. only_real: no sentence for a simulated figure.
-ANSWER = record(
+ANSWER = object_schema(
     {"text": TEXT},
     {
         "bound": TEXT,
@@ -45,7 +45,7 @@ ANSWER = record(
     },
 )
 
-KPI = record(
+KPI = object_schema(
     {
         "name": TEXT,
         "value": VALUE,
@@ -67,18 +67,18 @@ KPI = record(
         "note": TEXT,  # a remark, such as "≥ 12 s: 3 of 12 were not seen to reach it"
         "answer": ANSWER,
         # of a figure with an answer: difference from the first point, with its confidence interval
-        "difference": record(
+        "difference": object_schema(
             {"point": POINT_ID, "value": {"type": "number"}, "confidence": {"anyOf": [CONFIDENCE, {"type": "null"}]}}
         ),
     },
 )
 
 #: What makes points comparable. Unknown labels are absent.
-LABELS = record(
+LABELS = object_schema(
     {
         "matrix": FREE,  # values that the matrix set
         # What ran, on the cluster under test.
-        "ran": record(
+        "ran": object_schema(
             {"simulated": TRUTH},
             {
                 "simulated_writers": TEXTS,
@@ -95,7 +95,7 @@ LABELS = record(
                 "images": VERSIONS,
             },
         ),
-        "attempt": record({"point": MATRIX_POINT_ID, "number": {"type": "integer", "minimum": 1}}),
+        "attempt": object_schema({"point": MATRIX_POINT_ID, "number": {"type": "integer", "minimum": 1}}),
     },
     {
         "project": TEXT,
@@ -107,7 +107,7 @@ LABELS = record(
 )
 
 #: One part of the latency: of a stage, or of a writer.
-SHARE = record(
+SHARE = object_schema(
     {
         "name": TEXT,
         "writer": TEXT,
@@ -120,7 +120,7 @@ SHARE = record(
 )
 
 #: The selection of a point's workloads by head, tail and skip_errors.
-SELECTION = record(
+SELECTION = object_schema(
     {
         "head": {"type": ["integer", "null"], "minimum": 1},
         "tail": {"type": ["integer", "null"], "minimum": 1},
@@ -132,9 +132,9 @@ SELECTION = record(
 )
 
 RESULTS: dict[str, dict[str, Any]] = {
-    "timeline/1": line_of(
+    "timeline/1": json_line_schema(
         {
-            "header": record(
+            "header": object_schema(
                 {
                     "schema": {"const": "timeline/1"},
                     "run": RUN_ID,
@@ -145,7 +145,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                     # in order; writer: the component that makes the transition
                     "stages": {
                         "type": "array",
-                        "items": record(
+                        "items": object_schema(
                             {
                                 "name": TEXT,
                                 "kind": TEXT,
@@ -171,7 +171,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "clients": COUNT,
                     "clocks": {
                         "type": "array",
-                        "items": record(
+                        "items": object_schema(
                             {
                                 "client": COUNT,
                                 "reference": TRUTH,
@@ -190,7 +190,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                     "simulated_writers": TEXTS,
                 },
             ),
-            "workload": record(
+            "workload": object_schema(
                 {
                     "index": COUNT,
                     "name": TEXT,
@@ -213,7 +213,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             ),
         }
     ),
-    "kpis/1": record(
+    "kpis/1": object_schema(
         {
             "schema": {"const": "kpis/1"},
             "run": RUN_ID,
@@ -222,7 +222,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             "kpis": {"type": "array", "items": KPI},
         }
     ),
-    "kpis/2": record(
+    "kpis/2": object_schema(
         {
             "schema": {"const": "kpis/2"},
             "run": RUN_ID,
@@ -234,7 +234,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     # KPI definitions of a project.
     "kpi_definitions/1": {
         "type": "array",
-        "items": record(
+        "items": object_schema(
             {
                 "name": TEXT,
                 "unit": TEXT,
@@ -262,7 +262,7 @@ RESULTS: dict[str, dict[str, Any]] = {
         ),
     },
     # Latency of a point's workloads by stage and by writer.
-    "attribution/1": record(
+    "attribution/1": object_schema(
         {
             "schema": {"const": "attribution/1"},
             "run": RUN_ID,
@@ -273,13 +273,13 @@ RESULTS: dict[str, dict[str, Any]] = {
             "stages": {"type": "array", "items": SHARE},
             "writers": {"type": "array", "items": SHARE},
             # workloads that had not ended, by the stage that they waited for, with the mean seconds waited
-            "waiting": {"type": "array", "items": record({"name": TEXT, "n": COUNT, "mean": MOMENT})},
+            "waiting": {"type": "array", "items": object_schema({"name": TEXT, "n": COUNT, "mean": MOMENT})},
         },
         # nodes: of its workloads, if others ran on simulated nodes
         {"selection": SELECTION, "slowest": COUNT, "nodes": {"const": "real"}},
     ),
     # Uploaded beside exported files: names, sizes and checksums, to verify a download.
-    "manifest/1": record(
+    "manifest/1": object_schema(
         {
             "schema": {"const": "manifest/1"},
             "run": TEXT,
@@ -287,7 +287,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             "verdict": TEXT,
             "files": {
                 "type": "array",
-                "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT}),
+                "items": object_schema({"name": TEXT, "bytes": COUNT, "sha256": TEXT}),
             },
         }
     ),

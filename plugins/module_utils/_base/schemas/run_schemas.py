@@ -19,15 +19,15 @@ from .field_types import (
     TEXT_OR_NULL,
     TEXTS,
     TRUTH,
-    line_of,
-    record,
+    json_line_schema,
+    object_schema,
 )
 from .point_schemas import VERSIONS
 
 #: ours: it has the label of the run, or is in a namespace that has it.
 _DIFFERENCE = {"kind": TEXT, "namespace": TEXT, "name": TEXT, "ours": TRUTH}
 
-PHASE = record(
+PHASE = object_schema(
     {"status": {"enum": ["running", "passed", "skipped", "failed", "interrupted"]}, "started": STAMP},
     {
         "ended": STAMP_OR_NULL,
@@ -81,7 +81,7 @@ _CLUSTER_OPTIONAL: dict[str, Any] = {
     "audit_log": TEXT,
 }
 #: Record of one cluster by role cluster; also the fact ``cluster_acquired.sutest``.
-CLUSTER = record(
+CLUSTER = object_schema(
     _CLUSTER,
     {
         **_CLUSTER_OPTIONAL,
@@ -94,13 +94,13 @@ CLUSTER = record(
 )
 
 #: Process on the machine whose boot is ``boot``; ``ticks``: when it started, in clock ticks since boot.
-PROCESS = record({"pid": COUNT, "ticks": COUNT})
+PROCESS = object_schema({"pid": COUNT, "ticks": COUNT})
 
 #: ends: what happens at ``until``; empty for nothing.
-HELD = record({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "ends": TEXT, "where": TEXT})
+HELD = object_schema({"what": TEXT, "since": STAMP}, {"until": STAMP_OR_NULL, "ends": TEXT, "where": TEXT})
 
 RUN: dict[str, dict[str, Any]] = {
-    "run/1": record(
+    "run/1": object_schema(
         {
             "schema": {"const": "run/1"},
             "id": RUN_ID,
@@ -110,7 +110,7 @@ RUN: dict[str, dict[str, Any]] = {
             "started": STAMP,
             "command": TEXT,
             "give_back": TEXT,
-            "git": record({"revision": TEXT_OR_NULL, "dirty": {"type": ["boolean", "null"]}}),
+            "git": object_schema({"revision": TEXT_OR_NULL, "dirty": {"type": ["boolean", "null"]}}),
             "versions": {"type": "object", "additionalProperties": TEXT},
             "environment": FREE,
             "phases": {"type": "object", "additionalProperties": PHASE},
@@ -124,7 +124,7 @@ RUN: dict[str, dict[str, Any]] = {
             "role": TEXT,
             "sessions": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     # pid and began (seconds since the epoch) identify the ansible-playbook process. held: resources
                     # held at the start of a session that may acquire some; kept: whether its -e apply later.
                     # ended: absent while a session runs, and after it was cut short.
@@ -141,15 +141,15 @@ RUN: dict[str, dict[str, Any]] = {
             # destinations of exports, and the source of a replot
             "exported": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {"target": TEXT, "address": TEXT, "status": {"enum": ["valid", "invalid"]}, "at": STAMP}
                 ),
             },
-            "replot": record({"source": TEXT, "at": STAMP, "migrated": TEXTS}),
+            "replot": object_schema({"source": TEXT, "at": STAMP, "migrated": TEXTS}),
             "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
         },
     ),
-    "request/1": record(
+    "request/1": object_schema(
         {
             "schema": {"const": "request/1"},
             "project": TEXT,
@@ -157,35 +157,35 @@ RUN: dict[str, dict[str, Any]] = {
             # Layers in order of application; values as written, not rendered.
             "layers": {
                 "type": "array",
-                "items": record({"source": TEXT, "kind": TEXT, "values": FREE}, {"origins": FREE}),
+                "items": object_schema({"source": TEXT, "kind": TEXT, "values": FREE}, {"origins": FREE}),
             },
         }
     ),
-    "provenance/1": record(
+    "provenance/1": object_schema(
         {
             "schema": {"const": "provenance/1"},
             "settings": {
                 "type": "object",
                 "additionalProperties": {
                     "type": "array",
-                    "items": record({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL}),
+                    "items": object_schema({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL}),
                 },
             },
         }
     ),
     "settings/1": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
-    "cluster/1": record(
+    "cluster/1": object_schema(
         {
             "schema": {"const": "cluster/1"},
-            "clusters": {"type": "object", "additionalProperties": record(_CLUSTER, _CLUSTER_OPTIONAL)},
+            "clusters": {"type": "object", "additionalProperties": object_schema(_CLUSTER, _CLUSTER_OPTIONAL)},
         }
     ),
-    "cluster/2": record(
+    "cluster/2": object_schema(
         {"schema": {"const": "cluster/2"}, "clusters": {"type": "object", "additionalProperties": CLUSTER}}
     ),
     # lock-<host>.json: the run's lock on a cluster that it did not create. deadline: until when it counts as held, in
     # seconds since boot of the machine that renews it.
-    "lock/1": record(
+    "lock/1": object_schema(
         {
             "schema": {"const": "lock/1"},
             "state": {"enum": ["held", "lost", "released"]},
@@ -207,7 +207,7 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # elsewhere.json of a point: the host on which its load runs, and its result once its files are fetched.
-    "elsewhere/1": record(
+    "elsewhere/1": object_schema(
         {
             "schema": {"const": "elsewhere/1"},
             "host": TEXT,
@@ -216,40 +216,40 @@ RUN: dict[str, dict[str, Any]] = {
             "result": FREE,
         },
         {
-            "collect": record({"bucket": TEXT, "endpoint": TEXT, "keys": {"type": "array", "items": TEXT}}),
+            "collect": object_schema({"bucket": TEXT, "endpoint": TEXT, "keys": {"type": "array", "items": TEXT}}),
             "removed": TRUTH,  # nothing is left of it elsewhere
         },
     ),
     # scaling.json: the state before nodes were scaled or dedicated to namespaces.
-    "scaling/1": record(
+    "scaling/1": object_schema(
         {
             "schema": {"const": "scaling/1"},
             "sets": {
                 "type": "array",
-                "items": record({"name": TEXT, "created": TRUTH, "before": COUNT, "wanted": COUNT}),
+                "items": object_schema({"name": TEXT, "created": TRUTH, "before": COUNT, "wanted": COUNT}),
             },
             "namespaces": {
                 "type": "array",
-                "items": record({"name": TEXT, "before": FREE, "wanted": FREE}),
+                "items": object_schema({"name": TEXT, "before": FREE, "wanted": FREE}),
             },
         }
     ),
     # registry.json: what was changed for the access to a registry; written before the change. It holds no credentials.
-    "registry/1": record(
+    "registry/1": object_schema(
         {
             "schema": {"const": "registry/1"},
-            "mirrors": {"type": "array", "items": record({"manifest": FREE})},
+            "mirrors": {"type": "array", "items": object_schema({"manifest": FREE})},
         },
         {"secret": FREE, "pending": {"type": "boolean"}},
     ),
     # gpu_burn.json: the result of each GPU in a burn-in.
-    "gpu_burn/1": record(
+    "gpu_burn/1": object_schema(
         {
             "schema": {"const": "gpu_burn/1"},
             "seconds": COUNT,
             "gpus": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "node": TEXT,
                         "product": TEXT,
@@ -261,7 +261,7 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # monitoring.json: the ConfigMap of OpenShift's monitoring before user workloads were switched on.
-    "monitoring/1": record(
+    "monitoring/1": object_schema(
         {
             "schema": {"const": "monitoring/1"},
             "existed": TRUTH,
@@ -271,13 +271,13 @@ RUN: dict[str, dict[str, Any]] = {
     ),
     # One line per finished part of a module, from which the times of a run are summed.
     # What a volume holds after role storage.
-    "downloads/1": record(
+    "downloads/1": object_schema(
         {
             "schema": {"const": "downloads/1"},
             "claim": TEXT,
             "downloads": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "name": TEXT,
                         "source": TEXT,
@@ -293,23 +293,23 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # Files of a volume that were fetched, and those beyond the limit.
-    "volume_files/1": record(
+    "volume_files/1": object_schema(
         {
             "schema": {"const": "volume_files/1"},
             "claim": TEXT,
-            "files": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT, "sha256": TEXT})},
-            "left_out": {"type": "array", "items": record({"name": TEXT, "bytes": COUNT})},
+            "files": {"type": "array", "items": object_schema({"name": TEXT, "bytes": COUNT, "sha256": TEXT})},
+            "left_out": {"type": "array", "items": object_schema({"name": TEXT, "bytes": COUNT})},
             "unmatched": {"type": "array", "items": TEXT},
         }
     ),
     # How long the nodes pulled an image.
-    "image_pulls/1": record(
+    "image_pulls/1": object_schema(
         {
             "schema": {"const": "image_pulls/1"},
             "image": TEXT,
             "nodes": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "node": TEXT,
                         "there": TRUTH,
@@ -323,13 +323,13 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # capture/index.json: the captures of the state of the run's clusters, in order. objects, of: kept, and there.
-    "capture/1": record(
+    "capture/1": object_schema(
         {
             "schema": {"const": "capture/1"},
             "run": RUN_ID,
             "captures": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "folder": TEXT,
                         "why": TEXT,
@@ -338,7 +338,7 @@ RUN: dict[str, dict[str, Any]] = {
                         "bytes": COUNT,
                         "files": {
                             "type": "array",
-                            "items": record(
+                            "items": object_schema(
                                 {"file": TEXT, "bytes": COUNT}, {"objects": COUNT, "of": COUNT, "cut": TRUTH}
                             ),
                         },
@@ -351,7 +351,7 @@ RUN: dict[str, dict[str, Any]] = {
     ),
     # capture/<folder>/state.json. restarts: namespace/pod -> number, of pods of the run, of operators, of the control
     # plane. stack: objects of the software under test by kind and name.
-    "captured_state/1": record(
+    "captured_state/1": object_schema(
         {
             "schema": {"const": "captured_state/1"},
             "run": RUN_ID,
@@ -361,7 +361,7 @@ RUN: dict[str, dict[str, Any]] = {
             "images": VERSIONS,
             "nodes": {
                 "type": "object",
-                "additionalProperties": record(
+                "additionalProperties": object_schema(
                     {
                         "ready": TRUTH,
                         "schedulable": TRUTH,
@@ -377,15 +377,15 @@ RUN: dict[str, dict[str, Any]] = {
             "restarts": {"type": "object", "additionalProperties": COUNT},
             "stack": {
                 "type": "object",
-                "additionalProperties": record({"ready": TRUTH, "state": TEXT, "version": TEXT}),
+                "additionalProperties": object_schema({"ready": TRUTH, "state": TEXT, "version": TEXT}),
             },
         }
     ),
     # objects-before.jsonl, objects-after.jsonl: every object on the cluster. spec: start of a hash of its content.
-    "objects/1": line_of(
+    "objects/1": json_line_schema(
         {
-            "unlisted": record({"kinds": TEXTS}),
-            "object": record(
+            "unlisted": object_schema({"kinds": TEXTS}),
+            "object": object_schema(
                 {
                     "group": TEXT,
                     "kind": TEXT,
@@ -399,21 +399,21 @@ RUN: dict[str, dict[str, Any]] = {
         }
     ),
     # run_diff.json: before the first phase that uses the cluster, and after cleanup. again: deleted and created again.
-    "run_diff/1": record(
+    "run_diff/1": object_schema(
         {
             "schema": {"const": "run_diff/1"},
             "run": RUN_ID,
             "at": STAMP,
             "objects": COUNT,
             "unlisted": TEXTS,
-            "left": {"type": "array", "items": record(_DIFFERENCE)},
-            "gone": {"type": "array", "items": record(_DIFFERENCE)},
-            "changed": {"type": "array", "items": record({**_DIFFERENCE, "again": TRUTH})},
+            "left": {"type": "array", "items": object_schema(_DIFFERENCE)},
+            "gone": {"type": "array", "items": object_schema(_DIFFERENCE)},
+            "changed": {"type": "array", "items": object_schema({**_DIFFERENCE, "again": TRUTH})},
         }
     ),
-    "messages/1": record(
+    "messages/1": object_schema(
         {"schema": {"const": "messages/1"}},
-        {"github": record({}, {"comment": COUNT, "check": COUNT}), "slack": record({}, {"thread": TEXT})},
+        {"github": object_schema({}, {"comment": COUNT, "check": COUNT}), "slack": object_schema({}, {"thread": TEXT})},
     ),
-    "timing/1": record({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
+    "timing/1": object_schema({"category": TEXT, "seconds": {"type": "number", "minimum": 0}}, {"what": TEXT}),
 }

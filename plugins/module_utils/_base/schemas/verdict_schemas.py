@@ -18,8 +18,8 @@ from .field_types import (
     TEXT_OR_NULL,
     TEXTS,
     TRUTH,
-    line_of,
-    record,
+    json_line_schema,
+    object_schema,
 )
 from .result_schemas import VALUE
 
@@ -45,9 +45,9 @@ JUDGEMENT: dict[str, Any] = {
 READINGS = ("pass", "regression", "improvement", "inconclusive", NO_HISTORY, "not measured", "not judged")
 LIMIT_READINGS = ("within", "outside", "across", "not measured")
 #: A group of runs: how many have the KPI, and their value.
-GROUP = record({"n": COUNT, "value": VALUE})
+GROUP = object_schema({"n": COUNT, "value": VALUE})
 #: A KPI of a point as the verdict reads it. change and its interval: share of the old value.
-JUDGED_KPI = record(
+JUDGED_KPI = object_schema(
     {
         "point": POINT_ID,
         "name": TEXT,
@@ -62,7 +62,7 @@ JUDGED_KPI = record(
     {
         "low": VALUE,
         "high": VALUE,
-        "limit": record({"text": TEXT, "result": {"enum": list(LIMIT_READINGS)}}, {"min": VALUE, "max": VALUE}),
+        "limit": object_schema({"text": TEXT, "result": {"enum": list(LIMIT_READINGS)}}, {"min": VALUE, "max": VALUE}),
         "method": TEXT,
         "old": GROUP,
         "new": GROUP,
@@ -74,14 +74,14 @@ JUDGED_KPI = record(
         # in the order of the runs; run: the first one after the change; before, after: medians
         "change_points": {
             "type": "array",
-            "items": record({"run": TEXT, "p": VALUE, "before": VALUE, "after": VALUE}),
+            "items": object_schema({"run": TEXT, "p": VALUE, "before": VALUE, "after": VALUE}),
         },
         "further_runs": {"anyOf": [COUNT, {"type": "null"}]},
         # What the picture of the report shows: the compared runs in order of time, the attempts of this run last, and
         # the interval in which one more run of the old group is expected.
         "series": {
             "type": "array",
-            "items": record(
+            "items": object_schema(
                 {"run": TEXT, "value": VALUE, "group": {"enum": ["old", "new"]}},
                 {"low": VALUE, "high": VALUE},
             ),
@@ -90,18 +90,18 @@ JUDGED_KPI = record(
     },
 )
 #: Runs of the history that were found, used and left out.
-HISTORY = record(
+HISTORY = object_schema(
     {
         "sources": TEXTS,
         "found": COUNT,
         "used": COUNT,
-        "left_out": {"type": "array", "items": record({"why": TEXT, "runs": TEXTS})},
+        "left_out": {"type": "array", "items": object_schema({"why": TEXT, "runs": TEXTS})},
     }
 )
 #: Judged figures by all attempts so far. e_value: of the always-valid test; low, high: of its interval.
 SCHEDULE_READINGS = {
     "type": "array",
-    "items": record(
+    "items": object_schema(
         {"kpi": TEXT, "reading": {"enum": [*READINGS, *LIMIT_READINGS]}},
         {
             "point": MATRIX_POINT_ID,
@@ -116,14 +116,14 @@ SCHEDULE_READINGS = {
 }
 
 VERDICT: dict[str, dict[str, Any]] = {
-    "verdict/1": record(
+    "verdict/1": object_schema(
         {
             "schema": {"const": "verdict/1"},
             "run": RUN_ID,
             "verdict": {"enum": ["pass", "fail", "invalid", "inconclusive"]},
             "checks": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "check": TEXT,
                         "result": {"enum": ["pass", "fail", "invalid", "no baseline", "not judged"]},
@@ -143,14 +143,14 @@ VERDICT: dict[str, dict[str, Any]] = {
             "warnings": TEXTS,
         },
     ),
-    "verdict/2": record(
+    "verdict/2": object_schema(
         {
             "schema": {"const": "verdict/2"},
             "run": RUN_ID,
             **JUDGEMENT,
             "checks": {
                 "type": "array",
-                "items": record(
+                "items": object_schema(
                     {
                         "check": TEXT,
                         "result": {"enum": ["pass", "outside", "invalid", "error", "not judged", NO_HISTORY]},
@@ -173,19 +173,19 @@ VERDICT: dict[str, dict[str, Any]] = {
         },
     ),
     # Past runs that the last session of a repetition has read, by source.
-    "history/1": record(
+    "history/1": object_schema(
         {
             "schema": {"const": "history/1"},
             "session": TEXT,
             "sources": {
                 "type": "object",
-                "additionalProperties": record(
+                "additionalProperties": object_schema(
                     {"runs": {"type": "array", "items": FREE}, "notes": TEXTS, "whole": TRUTH}
                 ),
             },
         }
     ),
-    "bisection/1": record(
+    "bisection/1": object_schema(
         {
             "schema": {"const": "bisection/1"},
             "run": RUN_ID,
@@ -194,27 +194,27 @@ VERDICT: dict[str, dict[str, Any]] = {
             "values": {"type": "array", "minItems": 2},  # of the setting, from the good one to the bad one
             "measurements": {
                 "type": "array",
-                "items": record({"index": COUNT, "point": POINT_ID, "figure": VALUE}),  # index: in values
+                "items": object_schema({"index": COUNT, "point": POINT_ID, "figure": VALUE}),  # index: in values
             },
             "probabilities": {"type": "array", "items": {"type": "number"}},  # of a step behind each value but the last
             **JUDGEMENT,
             "why": TEXT,
         },
         # index: of the last value before the step
-        {"step": record({"index": COUNT, "before": {}, "after": {}, "probability": {"type": "number"}})},
+        {"step": object_schema({"index": COUNT, "before": {}, "after": {}, "probability": {"type": "number"}})},
     ),
     # schedule.jsonl, append-only: which point was measured next, and why.
-    "schedule/1": line_of(
+    "schedule/1": json_line_schema(
         {
             # repeat, bisect: these words as the session was given them
-            "session": record(
+            "session": object_schema(
                 {"schema": {"const": "schedule/1"}, "run": RUN_ID, "at": STAMP}, {"repeat": FREE, "bisect": FREE}
             ),
-            "decided": record(
+            "decided": object_schema(
                 {"at": STAMP, "point": POINT_ID, "attempt": {"type": "integer", "minimum": 1}, "why": TEXT},
                 {"readings": SCHEDULE_READINGS, "remaining_budget": VALUE},  # in seconds; null without a budget
             ),
-            "finished": record({"at": STAMP, "why": TEXT}, {"readings": SCHEDULE_READINGS}),
+            "finished": object_schema({"at": STAMP, "why": TEXT}, {"readings": SCHEDULE_READINGS}),
         }
     ),
 }

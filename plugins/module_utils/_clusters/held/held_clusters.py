@@ -31,8 +31,8 @@ from .. import run_cluster_records
 from ..lock import held_lock_file
 from ..providers import RehearsalProvider
 from ..rehearsal import cluster_lifecycle
-from ..rehearsal.instance_dir import instances
-from ..rehearsal.rehearsal_options import Options
+from ..rehearsal.instance_dir import list_instance_markers
+from ..rehearsal.rehearsal_options import RehearsalOptions
 
 REHEARSAL = RehearsalProvider.name
 
@@ -81,18 +81,22 @@ class HeldCluster:
 
 def find_held(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
     """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
-    of_runs = [cluster for folder in _run_dirs(artifacts) for cluster in _of_run(folder, now)]
+    of_runs = [cluster for folder in _run_dirs(artifacts) for cluster in _held_by_run(folder, now)]
     known = {cluster.name for cluster in of_runs if cluster.provider == REHEARSAL}
-    orphaned = [_of_instance(instance, now) for instance in instances(rehearsals) if instance["name"] not in known]
+    orphaned = [
+        _held_rehearsal_instance(instance, now)
+        for instance in list_instance_markers(rehearsals)
+        if instance["name"] not in known
+    ]
     return sorted(
         [*of_runs, *orphaned], key=lambda holding: (not holding.expired, holding.expires or "9", holding.name)
     )
 
 
-def listing(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
+def list_clusters_and_locks(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
     held = find_held(artifacts, rehearsals, time.time())
-    lines = [cluster.line() for cluster in held] + locks(artifacts)
+    lines = [cluster.line() for cluster in held] + format_local_locks(artifacts)
     return held, {"held": [cluster.summary() for cluster in held], "lines": lines or ["nothing is held"]}
 
 
@@ -100,41 +104,41 @@ def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
     return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{run_cluster_records.FILE}"))
 
 
-def _of_run(folder: Path, now: float) -> list[HeldCluster]:
+def _held_by_run(folder: Path, now: float) -> list[HeldCluster]:
     try:
-        clusters = run_cluster_records.read(folder)
+        clusters = run_cluster_records.read_cluster_records(folder)
         run = str(files.read_yaml(folder / "run.yml")["id"])
     except (DataError, KeyError, TypeError):
         return []
     held = []
-    for cluster in run_cluster_records.held(clusters):
+    for cluster in run_cluster_records.clusters_to_release(clusters):
         held.append(
             HeldCluster(
                 provider=cluster["provider"],
-                name=run_cluster_records.name_of(cluster),
+                name=run_cluster_records.cluster_display_name(cluster),
                 run=run,
                 owner=cluster.get("owner") or run,
                 purpose=cluster.get("purpose") or "",
                 taken=cluster.get("taken") or "",
                 expires=cluster.get("expires") or "",
-                expired=expired(cluster.get("expires"), now),
+                expired=is_time_passed(cluster.get("expires"), now),
                 state=cluster["state"],
                 kept=bool(cluster.get("kept")),
                 run_dir=str(folder),
-                command=_command(folder),
+                command=_read_give_back_command(folder),
             )
         )
     return held
 
 
-def _command(folder: Path) -> tuple[str, ...]:
+def _read_give_back_command(folder: Path) -> tuple[str, ...]:
     try:
         return tuple(shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return ()
 
 
-def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
+def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
     return HeldCluster(
         provider=REHEARSAL,
         name=marker["name"],
@@ -143,7 +147,7 @@ def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
         purpose="",
         taken=marker["created"],
         expires=marker.get("expires") or "",
-        expired=expired(marker.get("expires"), now),
+        expired=is_time_passed(marker.get("expires"), now),
         state="acquired",
         kept=not marker["owner"],
         run_dir="",
@@ -151,7 +155,7 @@ def _of_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
     )
 
 
-def expired(until: str | None, now: float) -> bool:
+def is_time_passed(until: str | None, now: float) -> bool:
     """Return whether a time (as from _step_files.stamp()) has passed; False without a time or if it can't be parsed."""
     try:
         return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
@@ -190,11 +194,11 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
     return "" if done.returncode == 0 else f"its give-back command ended with exit code {done.returncode}; see {log}"
 
 
-def locks(artifacts: str | Path) -> list[str]:
+def format_local_locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
     for path in sorted(Path(artifacts).expanduser().glob(f"*/{held_lock_file.PATTERN}")):
-        record = held_lock_file.read(path)
+        record = held_lock_file.read_lock_record(path)
         if record is not None and record["state"] == held_lock_file.HELD:
             lines.append(
                 f"lock on {record['cluster']}: run {record['run']}, until {record['until']} unless it is renewed"
@@ -207,7 +211,7 @@ def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str],
 
     Raises ProcessError naming those that could not be released.
     """
-    held, listed = listing(params["artifacts_dir"], params["rehearsal_dir"])
+    held, listed = list_clusters_and_locks(params["artifacts_dir"], params["rehearsal_dir"])
     expired = [cluster for cluster in held if cluster.expired]
     failures: list[str] = []
     for cluster in expired if params["release_expired"] and not check else []:
@@ -225,13 +229,16 @@ def _release_one(cluster: HeldCluster, params: Mapping[str, Any], step: Step) ->
     if cluster.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
         return give_back(
-            cluster.command, folder / f"reap-{cluster.run}.log", params["timeout"], processes.environment()
+            cluster.command,
+            folder / f"reap-{cluster.run}.log",
+            params["timeout"],
+            processes.environment_without_ansible(),
         )
     if cluster.provider != REHEARSAL:
         return f"{cluster.run_dir} has no file GIVE_BACK"
     options = {"name": cluster.name, "data_dir": params["rehearsal_dir"], "components_dir": params["components_dir"]}
     try:
-        cluster_lifecycle.absent(Options.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
+        cluster_lifecycle.absent(RehearsalOptions.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
     except SeatrialError as error:
         return str(error)
     return ""

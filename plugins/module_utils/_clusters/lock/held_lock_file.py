@@ -22,7 +22,7 @@ PATTERN = "lock-*.json"
 HELD, LOST, RELEASED = "held", "lost", "released"
 
 
-def read(path: str | Path) -> dict[str, Any] | None:
+def read_lock_record(path: str | Path) -> dict[str, Any] | None:
     """Return the record; None without a valid one."""
     try:
         record = files.read_json(path)
@@ -31,18 +31,18 @@ def read(path: str | Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and record.get("schema") == SCHEMA else None
 
 
-def write(path: str | Path, record: dict[str, Any]) -> None:
+def write_lock_record(path: str | Path, record: dict[str, Any]) -> None:
     """Replace the record."""
     files.write_json(path, record, SCHEMA)
 
 
-def lost(run_dir: str | Path) -> str:
+def find_lost_lock(run_dir: str | Path) -> str:
     """Return which lock of a run is lost and why; empty if none is.
 
     The deadline of a record from another machine, or from before a reboot, is ignored.
     """
     for path in sorted(Path(run_dir).glob(PATTERN)):
-        record = read(path)
+        record = read_lock_record(path)
         if record is None:
             continue
         if record["lost"]:

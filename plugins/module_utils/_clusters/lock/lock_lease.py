@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Reply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import HttpReply
 
 API_VERSION = "coordination.k8s.io/v1"
 
@@ -38,7 +38,7 @@ PURPOSE = "perfscale.seatrial/purpose"
 OWNER = "perfscale.seatrial/owner"
 
 
-class Conflict(Exception):
+class LeaseConflictError(Exception):
     """The object changed since it was read."""
 
 
@@ -102,8 +102,8 @@ class LockLease:
             duration=spec.get("leaseDurationSeconds") or 60,
             purpose=annotations.get(PURPOSE, ""),
             owner=annotations.get(OWNER, ""),
-            acquired=seconds(spec.get("acquireTime")),
-            renewed=seconds(spec.get("renewTime")),
+            acquired=parse_micro_time(spec.get("acquireTime")),
+            renewed=parse_micro_time(spec.get("renewTime")),
             transitions=spec.get("leaseTransitions") or 0,
             uid=metadata.get("uid", ""),
             version=metadata.get("resourceVersion", ""),
@@ -116,8 +116,8 @@ class LockLease:
             "run": self.run,
             "owner": self.owner,
             "purpose": self.purpose,
-            "since": shown(self.acquired),
-            "until": shown(self.until),
+            "since": format_utc_time(self.acquired),
+            "until": format_utc_time(self.until),
         }
 
 
@@ -158,7 +158,7 @@ class ServerStore:
             return LockLease.of(self._send("PUT", f"{self.path}/{entry.name}", manifest))
         try:
             return LockLease.of(self._send("POST", self.path, manifest))
-        except Conflict:
+        except LeaseConflictError:
             self._refuse_foreign(entry.name)
             raise
 
@@ -184,10 +184,10 @@ class ServerStore:
             return self.client.parsed(reply, f"{method} {path}")
         except ApiError as error:
             if error.status == 409:
-                raise Conflict(str(error)) from error
+                raise LeaseConflictError(str(error)) from error
             raise self._explained(error) from error
 
-    def _note_date(self, reply: Reply) -> None:
+    def _note_date(self, reply: HttpReply) -> None:
         try:
             moment = parsedate_to_datetime(reply.header("date") or "").timestamp()
         except (TypeError, ValueError):
@@ -230,7 +230,7 @@ def waiter_name(run: str) -> str:
     return f"{NAME}-{run}"
 
 
-def renewed(entry: LockLease, moment: float) -> LockLease:
+def with_renewal_time(entry: LockLease, moment: float) -> LockLease:
     """Return ``entry`` renewed at ``moment``."""
     return replace(entry, renewed=moment)
 
@@ -240,7 +240,7 @@ def micro_time(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def seconds(text: str | None) -> float:
+def parse_micro_time(text: str | None) -> float:
     """Return a MicroTime in seconds since the epoch; 0 without one or if it can't be parsed."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else 0.0
@@ -248,6 +248,6 @@ def seconds(text: str | None) -> float:
         return 0.0
 
 
-def shown(moment: float) -> str:
+def format_utc_time(moment: float) -> str:
     """Return a time as text: UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 
 from . import lock_lease
-from .lock_lease import Conflict, LockLease, LockLeaseStore
+from .lock_lease import LeaseConflictError, LockLease, LockLeaseStore
 
 #: Part of the duration after its last renewal for which a holder may assume that it holds the lock.
 BELIEVE = 2 / 3
@@ -81,7 +81,7 @@ class LockView:
         return (self.lock is None or self.expired) and self.position(run) == 1
 
 
-def parted(entries: list[LockLease]) -> tuple[LockLease | None, list[LockLease]]:
+def split_holder_and_waiters(entries: list[LockLease]) -> tuple[LockLease | None, list[LockLease]]:
     """Return the holder's Lease, if there is one, and those of the waiters in the order of the queue."""
     lock = next((entry for entry in entries if entry.role == lock_lease.HOLDER and entry.name == lock_lease.NAME), None)
     waiting = sorted(
@@ -135,7 +135,7 @@ class LockContender:
         entries = self.store.look()
         at = self.clock()
         self.watched.note(entries, at)
-        lock, waiting = parted(entries)
+        lock, waiting = split_holder_and_waiters(entries)
         # We never expire our own place, however slow we are.
         dead = tuple(waiter for waiter in waiting if waiter.run != self.who.run and self.watched.expired(waiter, at))
         queue = tuple(waiter for waiter in waiting if waiter not in dead)
@@ -160,7 +160,7 @@ class LockContender:
         sent = self.holder_clock()
         try:
             return HeldLock(self.store, self.who, self.store.put(wanted), sent, self.holder_clock)
-        except Conflict:
+        except LeaseConflictError:
             return None
 
     def _queue(self, view: LockView) -> None:
@@ -168,19 +168,19 @@ class LockContender:
         if mine is not None and self.clock() - self._renewed < self.who.duration * RENEW:
             return
         now = self.store.now()
-        wanted = lock_lease.renewed(mine, now) if mine is not None else self.who.entry(lock_lease.WAITER, now)
+        wanted = lock_lease.with_renewal_time(mine, now) if mine is not None else self.who.entry(lock_lease.WAITER, now)
         began = self.clock()
         try:
             self.store.put(wanted)
             self._renewed = began
-        except Conflict:
+        except LeaseConflictError:
             pass  # the next look() reads the current version
 
     def _sweep(self, view: LockView) -> None:
         for waiter in view.dead:
             try:
                 self.store.remove(waiter)
-            except Conflict:
+            except LeaseConflictError:
                 pass  # it was renewed
 
     def leave(self) -> None:
@@ -189,7 +189,7 @@ class LockContender:
             if lease.role == lock_lease.WAITER and lease.run == self.who.run:
                 try:
                     self.store.remove(lease)
-                except Conflict:
+                except LeaseConflictError:
                     pass
 
 
@@ -220,8 +220,8 @@ class HeldLock:
         self.check()
         sent = self.clock()
         try:
-            after = self.store.put(lock_lease.renewed(self.entry, self.store.now()))
-        except Conflict:
+            after = self.store.put(lock_lease.with_renewal_time(self.entry, self.store.now()))
+        except LeaseConflictError:
             self.entry = self._ours()
             return
         # If the response was late, the load has already stopped at the deadline.
@@ -242,15 +242,15 @@ class HeldLock:
         if lease is None:
             raise LockLost("its Lease was deleted")
         if lease.run != self.who.run:
-            raise LockLost(f"run {lease.run} holds it since {lock_lease.shown(lease.acquired)}")
+            raise LockLost(f"run {lease.run} holds it since {lock_lease.format_utc_time(lease.acquired)}")
         return lease
 
     def release(self) -> None:
         """Release it, if it is still ours."""
-        release(self.store, self.who.run)
+        delete_leases_of_run(self.store, self.who.run)
 
 
-def release(store: LockLeaseStore, run: str) -> list[LockLease]:
+def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
     """Delete the Leases of this run, also those of its other processes; return them."""
     deleted: list[LockLease] = []
     for _attempt in range(5):
@@ -261,7 +261,7 @@ def release(store: LockLeaseStore, run: str) -> list[LockLease]:
             try:
                 store.remove(lease)
                 deleted.append(lease)
-            except Conflict:
+            except LeaseConflictError:
                 pass  # it was just renewed: read it again
     return deleted
 
@@ -282,6 +282,6 @@ def holder_text(entry: LockLease) -> str:
     by = f" ({entry.owner})" if entry.owner not in ("", entry.run) else ""
     why = f" for {entry.purpose}" if entry.purpose else ""
     return (
-        f"run {entry.run}{by} holds it{why} since {lock_lease.shown(entry.acquired)}, "
-        f"until {lock_lease.shown(entry.until)} unless it is renewed"
+        f"run {entry.run}{by} holds it{why} since {lock_lease.format_utc_time(entry.acquired)}, "
+        f"until {lock_lease.format_utc_time(entry.until)} unless it is renewed"
     )

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import ChangeReporter, Say
@@ -56,10 +56,12 @@ class RenewalTask:
     cluster: str
     who: lock_protocol.LockIdentity
     path: Path
-    caller: Process
+    caller: ProcessReference
     waited: float
 
-    def record(self, holding: lock_protocol.HeldLock, renewer: Process, state: str, lost: str = "") -> dict[str, Any]:
+    def record(
+        self, holding: lock_protocol.HeldLock, renewer: ProcessReference, state: str, lost: str = ""
+    ) -> dict[str, Any]:
         """Return the lock file's content."""
         entry = holding.entry
         return {
@@ -72,9 +74,9 @@ class RenewalTask:
             "purpose": self.who.purpose,
             "waited": round(self.waited, 1),
             "duration": entry.duration,
-            "since": lock_lease.shown(entry.acquired),
-            "renewed": lock_lease.shown(entry.renewed),
-            "until": lock_lease.shown(entry.until),
+            "since": lock_lease.format_utc_time(entry.acquired),
+            "renewed": lock_lease.format_utc_time(entry.renewed),
+            "until": lock_lease.format_utc_time(entry.until),
             "deadline": round(holding.deadline, 3),
             "boot": boot_id(),
             "keeper": renewer.record(),
@@ -83,20 +85,20 @@ class RenewalTask:
         }
 
 
-def running_renewer(record: dict[str, Any] | None) -> Process | None:
+def running_renewer(record: dict[str, Any] | None) -> ProcessReference | None:
     """Return the renewer that a lock file names, if it runs on this machine."""
     if record is None or record["boot"] != boot_id():
         return None
-    renewer = Process(**record["keeper"])
+    renewer = ProcessReference(**record["keeper"])
     return renewer if renewer.lives() else None
 
 
-def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process:
+def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> ProcessReference:
     """Fork the renewer and return it when it has written the lock file. An earlier one of this run is stopped first.
 
     Raises ProcessError if it can't start.
     """
-    stop_renewer(held_lock_file.read(task.path))
+    stop_renewer(held_lock_file.read_lock_record(task.path))
     ready_in, ready_out = os.pipe()
     between = os.fork()
     if between == 0:
@@ -105,7 +107,7 @@ def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process
             os.close(ready_in)
             os.setsid()
             if os.fork() == 0:
-                _live(task, holding, ready_out)
+                _run_renewer_process(task, holding, ready_out)
             status = 0
         finally:
             os._exit(status)
@@ -115,7 +117,7 @@ def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process
         reply = stream.read()
     if not reply.startswith("pid "):
         raise ProcessError(f"the process that renews the lock did not start: {reply or 'it ended at once'}")
-    return Process.of(int(reply.split()[1]))
+    return ProcessReference.of(int(reply.split()[1]))
 
 
 def stop_renewer(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
@@ -123,12 +125,12 @@ def stop_renewer(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
     renewer = running_renewer(record)
     if renewer is None:
         return False
-    if processes.end([renewer], patience):
+    if processes.terminate_processes([renewer], patience):
         raise ProcessError(f"process {renewer.pid}, which renews the lock, does not end")
     return True
 
 
-def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> None:
+def _run_renewer_process(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> None:
     """Run as the renewer; never returns. Imports nothing, because Ansible soon deletes the files of the module."""
     try:
         over = SignalEvent()
@@ -141,14 +143,14 @@ def _live(task: RenewalTask, holding: lock_protocol.HeldLock, ready: int) -> Non
             os.dup2(null, descriptor)
         _close_others(ready)
         gc.freeze()
-        me = Process.of(os.getpid())
+        me = ProcessReference.of(os.getpid())
         patience = max(1.0, task.who.duration / 6)
         with Client.from_kubeconfig(task.kubeconfig, task.context, patience) as client:
             holding.store = lock_lease.ServerStore(client, task.namespace)
-            held_lock_file.write(task.path, task.record(holding, me, held_lock_file.HELD))
+            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.HELD))
             os.write(ready, f"pid {me.pid}".encode())
             os.close(ready)
-            _keep(task, holding, me, over)
+            _renew_until_end(task, holding, me, over)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.write(ready, f"{type(error).__name__}: {error}".encode())
@@ -164,7 +166,9 @@ def _close_others(kept: int) -> None:
                 os.close(int(name))
 
 
-def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over: SignalEvent) -> None:
+def _renew_until_end(
+    task: RenewalTask, holding: lock_protocol.HeldLock, me: ProcessReference, over: SignalEvent
+) -> None:
     """Renew until SIGTERM, until the run has ended, or until the lock is lost."""
     retry = 0.0
     while not over.wait(CHECK_INTERVAL):
@@ -175,9 +179,9 @@ def _keep(task: RenewalTask, holding: lock_protocol.HeldLock, me: Process, over:
             continue
         try:
             holding.renew()
-            held_lock_file.write(task.path, task.record(holding, me, held_lock_file.HELD))
+            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.HELD))
         except lock_protocol.LockLost as error:
-            held_lock_file.write(task.path, task.record(holding, me, held_lock_file.LOST, str(error)))
+            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.LOST, str(error)))
             # Release what is still ours, because others wait for it.
             with contextlib.suppress(SeatrialError):
                 holding.release()
@@ -223,13 +227,13 @@ class LockSpec:
         )
 
 
-def acquire(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
+def acquire_cluster_lock(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
     """Wait for the lock, acquire it and start its renewer. Safe to repeat by the session that holds it.
 
     Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.
     """
-    known = held_lock_file.read(spec.path)
-    caller = Process.of(spec.caller)
+    known = held_lock_file.read_lock_record(spec.path)
+    caller = ProcessReference.of(spec.caller)
     if _is_held(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {spec.who.run} already holds the lock"}
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=30) as client:
@@ -241,7 +245,7 @@ def acquire(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[s
         began = time.monotonic()
         with signals.interrupt_recorded() as stop:
             try:
-                holding = _wait(contender, spec, where, say, stop)
+                holding = _wait_for_lock(contender, spec, where, say, stop)
             finally:
                 with suppress(SeatrialError):
                     contender.leave()
@@ -255,10 +259,15 @@ def acquire(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[s
             raise
     message = f"run {spec.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
     say(message)
-    return {"changed": True, "waited": round(waited, 1), "lock": held_lock_file.read(spec.path), "msg": message}
+    return {
+        "changed": True,
+        "waited": round(waited, 1),
+        "lock": held_lock_file.read_lock_record(spec.path),
+        "msg": message,
+    }
 
 
-def _is_held(record: dict[str, Any] | None, caller: Process) -> bool:
+def _is_held(record: dict[str, Any] | None, caller: ProcessReference) -> bool:
     """Return whether a renewer of this session holds the lock."""
     return (
         record is not None
@@ -268,7 +277,7 @@ def _is_held(record: dict[str, Any] | None, caller: Process) -> bool:
     )
 
 
-def _wait(
+def _wait_for_lock(
     contender: lock_protocol.LockContender, spec: LockSpec, where: str, say: Say, stop: signals.Interrupt
 ) -> lock_protocol.HeldLock:
     deadline = time.monotonic() + spec.timeout
@@ -301,13 +310,13 @@ def _wait(
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
-def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:
+def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:
     """Stop the renewer and delete the Leases of the run. Safe to repeat, also on another machine.
 
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
     reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
     """
-    known = held_lock_file.read(spec.path)
+    known = held_lock_file.read_lock_record(spec.path)
     state = known["state"] if known is not None else ""
     if check:
         return {"changed": state == held_lock_file.HELD, "lock": known, "msg": "", "warning": ""}
@@ -321,7 +330,7 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
         }
     try:
         with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=10) as client:
-            deleted = lock_protocol.release(lock_lease.ServerStore(client, spec.namespace), spec.who.run)
+            deleted = lock_protocol.delete_leases_of_run(lock_lease.ServerStore(client, spec.namespace), spec.who.run)
     except SeatrialError as error:
         until = f", {known['until']} at the latest" if known is not None else ""
         text = f"it is unknown whether run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
@@ -329,10 +338,10 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The renewer may have written the file once more before it ended.
-    known = held_lock_file.read(spec.path)
+    known = held_lock_file.read_lock_record(spec.path)
     if known is not None and known["state"] != held_lock_file.RELEASED:
         known = {**known, "state": held_lock_file.RELEASED}
-        held_lock_file.write(spec.path, known)
+        held_lock_file.write_lock_record(spec.path, known)
     held = any(lease.role == lock_lease.HOLDER for lease in deleted)
     message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
     return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}
@@ -341,12 +350,13 @@ def release(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str,
 def lock_info(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     """Return the holder of a cluster's lock and the waiting runs; changes nothing."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
-        holding, waiting = lock_protocol.parted(lock_lease.ServerStore(client, namespace).look())
+        holding, waiting = lock_protocol.split_holder_and_waiters(lock_lease.ServerStore(client, namespace).look())
         where = api_host(client.access)
     lines = [f"{where}: {lock_protocol.holder_text(holding)}" if holding else f"{where}: the lock is free"]
     lines += [
         f"  place {place}: run {waiter.run}{f' ({waiter.owner})' if waiter.owner not in ('', waiter.run) else ''}"
-        f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since {lock_lease.shown(waiter.acquired)}"
+        f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since"
+        f" {lock_lease.format_utc_time(waiter.acquired)}"
         for place, waiter in enumerate(waiting, start=1)
     ]
     return {

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import install_config_fields
-from .install_config import inside, need, network
+from .install_config import check_address_in_network, parse_network_cidr, require_settings
 
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 ROLES = ("master", "worker")
@@ -24,7 +24,7 @@ OF_MODEL = ("interface", "root_device")
 
 
 @dataclass(frozen=True)
-class Host:
+class BareMetalHost:
     """One machine. macs: interface -> MAC. interface: that in the machine network. network: NMState, if given."""
 
     name: str
@@ -49,7 +49,9 @@ class Host:
         return self.name.split(".")[0]
 
 
-def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> Host:
+def read_host_from_inventory(
+    name: str, role: str, variables: Mapping[str, Any], settings: Mapping[str, Any]
+) -> BareMetalHost:
     """Return a machine from its inventory variables; those of our QUADS inventory plugin are sufficient.
 
     variables: quads_macs (interface -> MAC) or macs; quads_model or model; bmc_address, bmc_user, bmc_system; and
@@ -65,15 +67,15 @@ def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[s
     if not macs:
         raise InputError(f"{name}: no MAC addresses in the inventory: set macs to a dictionary, interface: address")
     model = str(variables.get("quads_model") or variables.get("model") or "")
-    by_model = _of_model(settings.get("cluster_agent_models") or {}, model)
+    by_model = _settings_of_model(settings.get("cluster_agent_models") or {}, model)
     choice = (
         variables.get("cluster_agent_interface") or by_model.get("interface") or settings.get("cluster_agent_interface")
     )
-    interface = _interface(name, str(choice or ""), macs)
+    interface = _choose_interface(name, str(choice or ""), macs)
     hints = variables.get("cluster_agent_root_device") or by_model.get("root_device")
     hints = dict(hints or settings.get("cluster_agent_root_device") or {})
-    install_config_fields.check(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
-    return Host(
+    install_config_fields.check_field_types(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
+    return BareMetalHost(
         name=name,
         role=role,
         macs=macs,
@@ -87,15 +89,17 @@ def read(name: str, role: str, variables: Mapping[str, Any], settings: Mapping[s
     )
 
 
-def _of_model(models: Mapping[str, Mapping[str, Any]], model: str) -> Mapping[str, Any]:
+def _settings_of_model(models: Mapping[str, Mapping[str, Any]], model: str) -> Mapping[str, Any]:
     for name, values in models.items():
         for key in values:
             if key not in OF_MODEL:
-                raise InputError(f"cluster_agent_models: {name}: '{key}' is unknown{nearest(key, OF_MODEL)}")
+                raise InputError(
+                    f"cluster_agent_models: {name}: '{key}' is unknown{suggest_similar_name(key, OF_MODEL)}"
+                )
     return next((values for name, values in models.items() if name.lower() == model.lower()), {})
 
 
-def _interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
+def _choose_interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
     """Return the interface by its name or its index among the sorted names (default 0)."""
     names = sorted(macs)
     if choice.isdigit() or not choice:
@@ -104,11 +108,13 @@ def _interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
             raise InputError(f"{host}: cluster_agent_interface is {at}, but the interfaces are 0 to {len(names) - 1}")
         return names[at]
     if choice not in macs:
-        raise InputError(f"{host} has no interface {choice}{nearest(choice, names)}; it has {', '.join(names)}")
+        raise InputError(
+            f"{host} has no interface {choice}{suggest_similar_name(choice, names)}; it has {', '.join(names)}"
+        )
     return choice
 
 
-def check_set(machines: Sequence[Host]) -> tuple[int, int]:
+def check_set(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
     """Return the numbers of masters and workers. Raises InputError for a set that can't form a cluster."""
     masters = sum(machine.role == "master" for machine in machines)
     workers = len(machines) - masters
@@ -127,20 +133,24 @@ def check_set(machines: Sequence[Host]) -> tuple[int, int]:
     return masters, workers
 
 
-def addressed(machines: Sequence[Host], settings: Mapping[str, Any]) -> dict[str, str]:
+def assign_addresses(machines: Sequence[BareMetalHost], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return machine -> address, empty for DHCP.
 
     Addresses are consecutive from cluster_agent_first_address in the order of the machines, without the virtual
     addresses and the gateway; a machine's own address has precedence. Raises InputError for an address outside the
     network or given twice.
     """
-    cidr = network(settings, "cluster_agent_machine_network", "")
+    cidr = parse_network_cidr(settings, "cluster_agent_machine_network", "")
     if ":" in cidr:
         raise InputError(f"cluster_agent_machine_network: {cidr}: only IPv4 is supported")
     taken = {str(settings.get(f"cluster_agent_{part}") or "") for part in ("api_vip", "ingress_vip", "gateway")}
     taken |= {machine.address for machine in machines}
     first = settings.get("cluster_agent_first_address")
-    following = ipaddress.ip_address(inside(str(first), cidr, "cluster_agent_first_address")) if first else None
+    following = (
+        ipaddress.ip_address(check_address_in_network(str(first), cidr, "cluster_agent_first_address"))
+        if first
+        else None
+    )
     addresses: dict[str, str] = {}
     for machine in machines:
         address = machine.address
@@ -149,7 +159,7 @@ def addressed(machines: Sequence[Host], settings: Mapping[str, Any]) -> dict[str
                 following += 1
             address = str(following)
             following += 1
-        addresses[machine.name] = inside(address, cidr, f"{machine.name}: address") if address else ""
+        addresses[machine.name] = check_address_in_network(address, cidr, f"{machine.name}: address") if address else ""
     static = [address for address in addresses.values() if address]
     twice = [address for address in static if static.count(address) > 1]
     if twice:
@@ -157,30 +167,30 @@ def addressed(machines: Sequence[Host], settings: Mapping[str, Any]) -> dict[str
     return addresses
 
 
-def agent_config(machines: Sequence[Host], settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def agent_config(machines: Sequence[BareMetalHost], settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return agent-config.yaml: the rendezvous host and, for every machine, NMState and root device.
 
     The rendezvous host is the first control plane machine, unless cluster_agent_rendezvous_ip names another's address.
     """
-    addresses = addressed(machines, settings)
+    addresses = assign_addresses(machines, settings)
     first = next(machine for machine in machines if machine.role == "master")
     rendezvous = str(settings.get("cluster_agent_rendezvous_ip") or addresses[first.name])
     if not rendezvous:
-        need(settings, "cluster_agent_rendezvous_ip")
+        require_settings(settings, "cluster_agent_rendezvous_ip")
     config: dict[str, Any] = {
         "apiVersion": "v1beta1",
         "kind": "AgentConfig",
         "metadata": {"name": name},
         "rendezvousIP": rendezvous,
-        "hosts": [_host(machine, addresses[machine.name], settings) for machine in machines],
+        "hosts": [_agent_config_host(machine, addresses[machine.name], settings) for machine in machines],
     }
     if settings.get("cluster_agent_ntp"):
         config["additionalNTPSources"] = [str(server) for server in settings["cluster_agent_ntp"]]
-    install_config_fields.check(config, install_config_fields.AGENT_CONFIG, "agent-config.yaml")
+    install_config_fields.check_field_types(config, install_config_fields.AGENT_CONFIG, "agent-config.yaml")
     return config
 
 
-def _host(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _agent_config_host(machine: BareMetalHost, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "hostname": machine.hostname,
         "role": machine.role,
@@ -188,11 +198,11 @@ def _host(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[str,
     }
     if machine.root_device:
         entry["rootDeviceHints"] = dict(machine.root_device)
-    entry["networkConfig"] = dict(machine.network) or nmstate(machine, address, settings)
+    entry["networkConfig"] = dict(machine.network) or nmstate_network_config(machine, address, settings)
     return entry
 
 
-def nmstate(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def nmstate_network_config(machine: BareMetalHost, address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the NMState configuration of a machine: one interface, static or DHCP, optionally with a VLAN."""
     vlan = int(settings.get("cluster_agent_vlan") or 0)
     mtu = int(settings.get("cluster_agent_mtu") or 0)
@@ -216,9 +226,9 @@ def nmstate(machine: Host, address: str, settings: Mapping[str, Any]) -> dict[st
     if not address:
         top["ipv4"] = {"enabled": True, "dhcp": True}
         return {"interfaces": interfaces}
-    prefix = ipaddress.ip_network(network(settings, "cluster_agent_machine_network", "")).prefixlen
+    prefix = ipaddress.ip_network(parse_network_cidr(settings, "cluster_agent_machine_network", "")).prefixlen
     top["ipv4"] = {"enabled": True, "dhcp": False, "address": [{"ip": address, "prefix-length": prefix}]}
-    need(settings, "cluster_agent_gateway", "cluster_agent_dns")
+    require_settings(settings, "cluster_agent_gateway", "cluster_agent_dns")
     route = {"destination": "0.0.0.0/0", "next-hop-address": str(settings["cluster_agent_gateway"])}
     return {
         "interfaces": interfaces,

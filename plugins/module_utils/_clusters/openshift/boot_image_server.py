@@ -36,7 +36,7 @@ server.serve_forever()
 """
 
 
-def start(folder: Path, address: str, port: int, lifetime: float, limit: float = 30.0) -> tuple[int, bool]:
+def start_image_server(folder: Path, address: str, port: int, lifetime: float, limit: float = 30.0) -> tuple[int, bool]:
     """Serve ``folder/www`` on address and port (0: any) for ``lifetime`` s; return the port and whether it was started.
 
     limit: seconds to wait for the server. Raises ProcessError, WaitTimeout.
@@ -44,11 +44,11 @@ def start(folder: Path, address: str, port: int, lifetime: float, limit: float =
     state = folder / "server.json"
     if state.exists():
         known = files.read_json(state)
-        if known["pid"] in installer_process.marked(folder):
+        if known["pid"] in installer_process.find_processes_of_folder(folder):
             return int(known["port"]), False
         state.unlink()
     command = [sys.executable, "-c", _SERVER, str(folder), address, str(port), str(lifetime)]
-    child = installer_process.start(command, folder, {}, "server.log")
+    child = installer_process.start_logged_program(command, folder, {}, "server.log")
     end = time.monotonic() + limit
     while not state.exists():
         if child.poll() is not None:

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http import do
 ARCHIVES = {"openshift-install": "openshift-install-linux.tar.gz", "oc": "openshift-client-linux.tar.gz"}
 
 
-def find(
+def find_or_download_program(
     name: str, program: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
 ) -> str:
     """Return the path of a program. Raises InputError if there is none, ProcessError if the download fails.
@@ -33,7 +33,7 @@ def find(
             raise InputError(f"{name}: there is no program {path}")
         return str(path)
     if mirror:
-        return _fetched(name, mirror, version, checksum, cache, say)
+        return _download_program(name, mirror, version, checksum, cache, say)
     location = shutil.which(name)
     if not location:
         raise InputError(
@@ -43,7 +43,9 @@ def find(
     return location
 
 
-def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]) -> str:
+def _download_program(
+    name: str, mirror: str, version: str, checksum: str, cache: Path, say: Callable[[str], None]
+) -> str:
     digest = checksum.lower().removeprefix("sha256:")
     if not version or len(digest) != 64:
         raise InputError(
@@ -59,12 +61,12 @@ def _fetched(name: str, mirror: str, version: str, checksum: str, cache: Path, s
     say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
-        actual_digest = downloads.download(url, archive)
+        actual_digest = downloads.download_url_to_file(url, archive)
         if actual_digest != digest:
             raise ProcessError(f"{url} has the SHA-256 {actual_digest}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        downloads.unpack(archive, name, part, url)
+        downloads.extract_program_from_archive(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)

@@ -26,70 +26,70 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
 
-def put(store: str, name: str, entry: Mapping[str, Any]) -> None:
+def write_cluster_entry(store: str, name: str, entry: Mapping[str, Any]) -> None:
     """Write the entry of a cluster. Raises AccessError."""
     if not store:
         return
     if store.startswith("s3://"):
-        with _bucket(store, name) as (connection, where):
-            connection.put_object(**where, Body=json.dumps(files.plain(entry), indent=2).encode())
+        with _open_s3_bucket(store, name) as (connection, where):
+            connection.put_object(**where, Body=json.dumps(files.to_plain_types(entry), indent=2).encode())
         return
     folder = Path(store).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files.write_json(folder / f"{_checked(name)}.json", entry)
+        files.write_json(folder / f"{_check_cluster_name(name)}.json", entry)
     except OSError as error:
         raise AccessError(f"cluster_metadata_store: can't write {folder}: {error.strerror}") from error
 
 
-def get(store: str, name: str) -> dict[str, Any]:
+def read_cluster_entry(store: str, name: str) -> dict[str, Any]:
     """Return the entry of a cluster. Raises DataError when there is none, InputError without a store."""
     if not store:
         raise InputError(f"cluster_release_named={name} requires cluster_metadata_store, which has its metadata")
     if store.startswith("s3://"):
-        with _bucket(store, name) as (connection, where):
+        with _open_s3_bucket(store, name) as (connection, where):
             try:
                 return dict(json.loads(connection.get_object(**where)["Body"].read()))
             except connection.exceptions.NoSuchKey as error:
-                raise _unknown(store, name) from error
-    path = Path(store).expanduser() / f"{_checked(name)}.json"
+                raise _unknown_cluster_error(store, name) from error
+    path = Path(store).expanduser() / f"{_check_cluster_name(name)}.json"
     if not path.exists():
-        raise _unknown(store, name)
+        raise _unknown_cluster_error(store, name)
     return dict(files.read_json(path))
 
 
-def drop(store: str, name: str) -> None:
+def delete_cluster_entry(store: str, name: str) -> None:
     """Remove the entry of a cluster, if there is one."""
     if not store:
         return
     if store.startswith("s3://"):
-        with _bucket(store, name) as (connection, where):
+        with _open_s3_bucket(store, name) as (connection, where):
             connection.delete_object(**where)
         return
-    (Path(store).expanduser() / f"{_checked(name)}.json").unlink(missing_ok=True)
+    (Path(store).expanduser() / f"{_check_cluster_name(name)}.json").unlink(missing_ok=True)
 
 
-def _unknown(store: str, name: str) -> DataError:
+def _unknown_cluster_error(store: str, name: str) -> DataError:
     return DataError(f"cluster_metadata_store {store} has no cluster {name}: it was released, or stored elsewhere")
 
 
-def _checked(name: str) -> str:
+def _check_cluster_name(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
         raise InputError(f"'{name}' is not a valid cluster name")
     return name
 
 
 @contextmanager
-def _bucket(store: str, name: str) -> Iterator[tuple[Any, dict[str, str]]]:
+def _open_s3_bucket(store: str, name: str) -> Iterator[tuple[Any, dict[str, str]]]:
     """Yield a client and the bucket and key of an entry; endpoint, region and credentials are the environment's."""
     bucket, _slash, prefix = store.removeprefix("s3://").partition("/")
     if not bucket:
         raise InputError(f"cluster_metadata_store: {store} has no bucket: use s3://bucket/prefix")
-    key = "/".join([*(part for part in prefix.split("/") if part), f"{_checked(name)}.json"])
+    key = "/".join([*(part for part in prefix.split("/") if part), f"{_check_cluster_name(name)}.json"])
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     place = s3.S3Location(bucket, prefix.strip("/"), endpoint, region="")
     try:
         with s3.s3_errors(place):
-            yield s3.client(place), {"Bucket": bucket, "Key": key}
+            yield s3.create_s3_client(place), {"Bucket": bucket, "Key": key}
     except AccessError as error:
         raise AccessError(f"cluster_metadata_store: {error}") from error

@@ -21,7 +21,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,52}[a-z0-9])?")
 HIDDEN = "<secret>"
 
 
-def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[str, str]:
+def cloud_resource_tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[str, str]:
     """Return the tags of every cloud resource of the cluster.
 
     cluster_tags have precedence; Owner, TimeToLive and ExpirationDate (UTC, as cleanup jobs of clouds read it) are
@@ -34,48 +34,52 @@ def tags(settings: Mapping[str, Any], expires: str | None, owner: str) -> dict[s
     return {name: value for name, value in all_tags.items() if value}
 
 
-def ipi(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
+def cloud_install_config(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of a cluster on a cloud, without pull secret."""
-    need(settings, "cluster_base_domain", "cluster_ipi_region")
+    require_settings(settings, "cluster_base_domain", "cluster_ipi_region")
     single = settings.get("cluster_ipi_variant", "full") == "single_node"
     control = 1 if single else int(settings.get("cluster_ipi_control_plane_count", 3))
     workers = 0 if single else int(settings.get("cluster_ipi_compute_count", 3))
     if not single and control != 3 and control != 5:
         raise InputError(f"cluster_ipi_control_plane_count: a control plane has 3 or 5 machines, not {control}")
-    config = common(settings, name)
-    config["controlPlane"] = _pool("master", control, settings, "control_plane")
-    config["compute"] = [_pool("worker", workers, settings, "compute")]
-    config["networking"]["machineNetwork"] = [{"cidr": network(settings, "cluster_ipi_machine_network", "10.0.0.0/16")}]
+    config = common_install_config(settings, name)
+    config["controlPlane"] = _machine_pool("master", control, settings, "control_plane")
+    config["compute"] = [_machine_pool("worker", workers, settings, "compute")]
+    config["networking"]["machineNetwork"] = [
+        {"cidr": parse_network_cidr(settings, "cluster_ipi_machine_network", "10.0.0.0/16")}
+    ]
     config["platform"] = {"aws": {"region": str(settings["cluster_ipi_region"]), "userTags": dict(user_tags)}}
     config["platform"]["aws"]["propagateUserTags"] = True
     config["publish"] = str(settings.get("cluster_ipi_publish", "External"))
-    return merged(config, settings.get("cluster_ipi_install_config") or {})
+    return merge_recursively(config, settings.get("cluster_ipi_install_config") or {})
 
 
-def agent(settings: Mapping[str, Any], name: str, masters: int, workers: int) -> dict[str, Any]:
+def bare_metal_install_config(settings: Mapping[str, Any], name: str, masters: int, workers: int) -> dict[str, Any]:
     """Return the configuration of a cluster on bare metal, without pull secret.
 
     One control plane machine and no worker is a single node, which has no virtual addresses.
     """
-    need(settings, "cluster_base_domain", "cluster_agent_machine_network")
-    config = common(settings, name)
+    require_settings(settings, "cluster_base_domain", "cluster_agent_machine_network")
+    config = common_install_config(settings, name)
     config["controlPlane"] = {"name": "master", "replicas": masters, "platform": {}}
     config["compute"] = [{"name": "worker", "replicas": workers, "platform": {}}]
-    cidr = network(settings, "cluster_agent_machine_network", "")
+    cidr = parse_network_cidr(settings, "cluster_agent_machine_network", "")
     config["networking"]["machineNetwork"] = [{"cidr": cidr}]
     if masters == 1 and not workers:
         config["platform"] = {"none": {}}
     else:
-        need(settings, "cluster_agent_api_vip", "cluster_agent_ingress_vip")
+        require_settings(settings, "cluster_agent_api_vip", "cluster_agent_ingress_vip")
         vips = {
-            part: [inside(str(settings[f"cluster_agent_{part}_vip"]), cidr, f"cluster_agent_{part}_vip")]
+            part: [
+                check_address_in_network(str(settings[f"cluster_agent_{part}_vip"]), cidr, f"cluster_agent_{part}_vip")
+            ]
             for part in ("api", "ingress")
         }
         config["platform"] = {"baremetal": {"apiVIPs": vips["api"], "ingressVIPs": vips["ingress"]}}
-    return merged(config, settings.get("cluster_agent_install_config") or {})
+    return merge_recursively(config, settings.get("cluster_agent_install_config") or {})
 
 
-def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def common_install_config(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the part that all configurations share."""
     if not NAME.fullmatch(name):
         raise InputError(
@@ -94,28 +98,28 @@ def common(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def with_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> dict[str, Any]:
+def add_secrets(config: Mapping[str, Any], pull_secret: str, ssh_key: str) -> dict[str, Any]:
     """Return the configuration with secrets, as the installer reads it. Raises InputError for an unknown field."""
     document = {**config, "pullSecret": pull_secret}
     if ssh_key:
         document["sshKey"] = ssh_key
-    install_config_fields.check(document, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
+    install_config_fields.check_field_types(document, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
     return document
 
 
-def shown(config: Mapping[str, Any]) -> dict[str, Any]:
+def hide_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy for people, with secrets hidden."""
     return {**config, **{name: HIDDEN for name in ("pullSecret", "sshKey") if config.get(name)}}
 
 
-def need(settings: Mapping[str, Any], *names: str) -> None:
+def require_settings(settings: Mapping[str, Any], *names: str) -> None:
     """Raise InputError for the first of these settings that is not set."""
     for name in names:
         if settings.get(name) in (None, "", []):
             raise InputError(f"{name} is required for provider {settings.get('cluster_provider', '')} and is not set")
 
 
-def network(settings: Mapping[str, Any], name: str, default: str) -> str:
+def parse_network_cidr(settings: Mapping[str, Any], name: str, default: str) -> str:
     """Return a network in CIDR notation. Raises InputError for any other value."""
     value = str(settings.get(name) or default)
     try:
@@ -124,7 +128,7 @@ def network(settings: Mapping[str, Any], name: str, default: str) -> str:
         raise InputError(f"{name}: {error}") from error
 
 
-def inside(address: str, cidr: str, name: str) -> str:
+def check_address_in_network(address: str, cidr: str, name: str) -> str:
     """Return an address in a network. Raises InputError for one outside it."""
     try:
         ip = ipaddress.ip_address(address)
@@ -135,16 +139,16 @@ def inside(address: str, cidr: str, name: str) -> str:
     return str(ip)
 
 
-def merged(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_recursively(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``config`` merged with ``more``: dictionaries are merged recursively, other values replaced."""
     result = dict(config)
     for name, value in more.items():
         old = result.get(name)
-        result[name] = merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        result[name] = merge_recursively(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
     return result
 
 
-def _pool(name: str, count: int, settings: Mapping[str, Any], part: str) -> dict[str, Any]:
+def _machine_pool(name: str, count: int, settings: Mapping[str, Any], part: str) -> dict[str, Any]:
     machine: dict[str, Any] = {}
     kind = settings.get(f"cluster_ipi_{part}_type")
     if kind:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 SCALARS: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int,), "boolean": (bool,), "free": (object,)}
 
@@ -129,33 +129,36 @@ AGENT_CONFIG: dict[str, Any] = {
 }
 
 
-def check(document: Any, fields: Any, where: str) -> None:
+def check_field_types(document: Any, fields: Any, where: str) -> None:
     """Raise InputError for the first field that is unknown, missing or of another type; the message has its path."""
     if isinstance(fields, dict):
-        _object(document, fields, where)
+        _check_object_fields(document, fields, where)
     elif isinstance(fields, list):
         if not isinstance(document, list):
             raise InputError(f"{where}: a list is required, got {document!r}")
         for number, element in enumerate(document):
-            check(element, fields[0], f"{where}[{number}]")
+            check_field_types(element, fields[0], f"{where}[{number}]")
     elif isinstance(fields, tuple):
         if document not in fields:
             raise InputError(
-                f"{where}: '{document}' is not allowed{nearest(str(document), fields)}; allowed: {', '.join(fields)}"
+                f"{where}: '{document}' is not allowed{suggest_similar_name(str(document), fields)};"
+                f" allowed: {', '.join(fields)}"
             )
     elif not isinstance(document, SCALARS[fields]) or (isinstance(document, bool) and fields == "number"):
         raise InputError(f"{where}: a {fields} is required, got {document!r}")
 
 
-def _object(document: Any, fields: dict[str, Any], where: str) -> None:
+def _check_object_fields(document: Any, fields: dict[str, Any], where: str) -> None:
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: a dictionary is required, got {document!r}")
     known = {name.rstrip("!"): field for name, field in fields.items()}
     for name, value in document.items():
         place = f"{where}: {name}" if where.endswith(".yaml") else f"{where}.{name}"
         if name not in known:
-            raise InputError(f"{place} is not a documented field{nearest(str(name), known)}; known: {', '.join(known)}")
-        check(value, known[name], place)
+            raise InputError(
+                f"{place} is not a documented field{suggest_similar_name(str(name), known)}; known: {', '.join(known)}"
+            )
+        check_field_types(value, known[name], place)
     missing = [name.rstrip("!") for name in fields if name.endswith("!") and name.rstrip("!") not in document]
     if missing:
         raise InputError(f"{where}: {missing[0]} is missing")

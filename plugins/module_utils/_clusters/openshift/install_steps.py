@@ -12,90 +12,92 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 
 from . import cli_tools, cluster_metadata_store, installer_log
-from .installer_commands import LOG, Installer
+from .installer_commands import LOG, OpenshiftInstaller
 
 Given = Mapping[str, Any]
 #: Steps that do not run the installer.
 WITHOUT_PROGRAM = ("absent",)
 
 
-def do(state: str, params: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
+def run_install_step(state: str, params: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
     """Run one step; return the module's result. The log is copied into ``step`` also if the step fails."""
-    path = "openshift-install" if state in WITHOUT_PROGRAM else _program(params, say)
+    path = "openshift-install" if state in WITHOUT_PROGRAM else _find_installer_program(params, say)
     environment = {name: str(value) for name, value in params["environment"].items() if value not in (None, "")}
-    installer = Installer(path, params["install_dir"], environment, say)
+    installer = OpenshiftInstaller(path, params["install_dir"], environment, say)
     try:
         return STEPS[state](installer, params)
     finally:
         source = installer.assets / LOG
         if step and source.exists():
             text = source.read_text(encoding="utf-8", errors="replace")
-            files.replace_text(step / "installer.log", installer_log.masked(text))
+            files.replace_text(step / "installer.log", installer_log.mask_passwords(text))
 
 
-def _program(params: Given, say: Callable[[str], None]) -> str:
+def _find_installer_program(params: Given, say: Callable[[str], None]) -> str:
     where = (params["mirror"], params["version"], params["checksum"], Path(params["cache_dir"]).expanduser())
-    return cli_tools.find("openshift-install", params["program"], *where, say)
+    return cli_tools.find_or_download_program("openshift-install", params["program"], *where, say)
 
 
-def _prepared(installer: Installer, params: Given) -> dict[str, Any]:
+def _prepare_installation(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     metadata = installer.prepare(params["spot"], params["timeout"])
-    cluster_metadata_store.put(params["store"], params["name"], {**params["entry"], "metadata": metadata})
+    cluster_metadata_store.write_cluster_entry(
+        params["store"], params["name"], {**params["entry"], "metadata": metadata}
+    )
     return {"changed": True, "metadata": metadata, "version": installer.version()}
 
 
-def _begun(installer: Installer, params: Given) -> dict[str, Any]:
+def _start_cluster_creation(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     return {"changed": installer.create()}
 
 
-def _created(installer: Installer, params: Given) -> dict[str, Any]:
+def _wait_for_cluster_creation(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     installer.created(params["timeout"])
     return {"changed": False, "kubeconfig": installer.kubeconfig()}
 
 
-def _image(installer: Installer, params: Given) -> dict[str, Any]:
-    cluster_metadata_store.put(params["store"], params["name"], params["entry"])
+def _create_boot_image(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
+    cluster_metadata_store.write_cluster_entry(params["store"], params["name"], params["entry"])
     image = installer.image(params["timeout"])
     more = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
     return {"changed": True, "image": str(image), **more}
 
 
-def _bootstrapped(installer: Installer, params: Given) -> dict[str, Any]:
+def _wait_for_bootstrap(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     installer.wait_for("bootstrap-complete", params["timeout"])
     return {"changed": False}
 
 
-def _installed(installer: Installer, params: Given) -> dict[str, Any]:
+def _wait_for_installation(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     installer.wait_for("install-complete", params["timeout"])
     return {"changed": False, "kubeconfig": installer.kubeconfig()}
 
 
-def _gathered(installer: Installer, params: Given) -> dict[str, Any]:
+def _gather_debug_files(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     hosts, key = params["addresses"], params["ssh_private_key"]
     return {"changed": True, "files": installer.gather(Path(params["bundle"]), hosts, key, params["timeout"])}
 
 
-def _destroyed(installer: Installer, params: Given) -> dict[str, Any]:
+def _destroy_cluster(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     done = installer.destroy(params["metadata"], params["timeout"])
     forgotten = installer.forget()
-    cluster_metadata_store.drop(params["store"], params["name"])
+    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"])
     return {"changed": done or forgotten}
 
 
-def _absent(installer: Installer, params: Given) -> dict[str, Any]:
+def _absent(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     forgotten = installer.forget()
-    cluster_metadata_store.drop(params["store"], params["name"])
+    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"])
     return {"changed": forgotten}
 
 
-STEPS: dict[str, Callable[[Installer, Given], dict[str, Any]]] = {
-    "prepared": _prepared,
-    "begun": _begun,
-    "created": _created,
-    "image": _image,
-    "bootstrapped": _bootstrapped,
-    "installed": _installed,
-    "gathered": _gathered,
-    "destroyed": _destroyed,
+STEPS: dict[str, Callable[[OpenshiftInstaller, Given], dict[str, Any]]] = {
+    "prepared": _prepare_installation,
+    "begun": _start_cluster_creation,
+    "created": _wait_for_cluster_creation,
+    "image": _create_boot_image,
+    "bootstrapped": _wait_for_bootstrap,
+    "installed": _wait_for_installation,
+    "gathered": _gather_debug_files,
+    "destroyed": _destroy_cluster,
     "absent": _absent,
 }

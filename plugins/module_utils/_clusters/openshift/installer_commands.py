@@ -33,7 +33,7 @@ METADATA = "metadata.json"
 WORKERS = "99_openshift-cluster-api_worker-machineset-*.yaml"
 
 
-class Installer:
+class OpenshiftInstaller:
     """The installer for one cluster. environment: credentials, for example. say: called with its messages."""
 
     def __init__(
@@ -92,9 +92,9 @@ class Installer:
 
     def create(self) -> bool:
         """Start the creation of the cluster unless it was started before; return whether it was started now."""
-        if installer_process.marked(self.folder) or (self.folder / "exit.json").exists():
+        if installer_process.find_processes_of_folder(self.folder) or (self.folder / "exit.json").exists():
             return False
-        installer_process.begin(self._command(["create", "cluster"]), self.folder, self.environment)
+        installer_process.start_detached_program(self._command(["create", "cluster"]), self.folder, self.environment)
         return True
 
     def created(self, timeout: float) -> None:
@@ -141,7 +141,7 @@ class Installer:
 
         metadata: a copy, for a machine on which the cluster was not created.
         """
-        installer_process.stop(self.folder)
+        installer_process.stop_processes_of_folder(self.folder)
         path = self.assets / METADATA
         if not path.exists() and not metadata:
             return False
@@ -154,7 +154,7 @@ class Installer:
 
     def forget(self) -> bool:
         """End running programs and remove the folder; return whether there was one."""
-        installer_process.stop(self.folder)
+        installer_process.stop_processes_of_folder(self.folder)
         there = self.folder.exists()
         shutil.rmtree(self.folder, ignore_errors=True)
         return there
@@ -182,10 +182,10 @@ class Installer:
         for path, name in ((self.assets / LOG, "installer.log"), (self.folder / "output.log", "output.log")):
             if path.exists():
                 files.replace_text(
-                    bundle / name, installer_log.masked(path.read_text(encoding="utf-8", errors="replace"))
+                    bundle / name, installer_log.mask_passwords(path.read_text(encoding="utf-8", errors="replace"))
                 )
         if notes:
-            files.replace_text(bundle / "not_gathered.txt", installer_log.masked("\n".join(notes)) + "\n")
+            files.replace_text(bundle / "not_gathered.txt", installer_log.mask_passwords("\n".join(notes)) + "\n")
         return sorted(path.name for path in bundle.iterdir())
 
     # the installer's files
@@ -213,7 +213,7 @@ class Installer:
 
     def version(self) -> str:
         """Return the installer's version, its first line of output. Raises ProcessError, WaitTimeout."""
-        done = processes.completed([self.program, "version"], 60)
+        done = processes.run_to_completion([self.program, "version"], 60)
         if done.code:
             raise ProcessError(f"{self.program} version: {done.last_line}")
         return (done.output.strip().splitlines() or ["unknown"])[0]

@@ -31,14 +31,14 @@ _SECRETS = (
 )
 
 
-def masked(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """Return a log without passwords: the last line of a successful installation has kubeadmin's."""
     for pattern, by in _SECRETS:
         text = pattern.sub(by, text)
     return text
 
 
-def messages(text: str, levels: Iterable[str]) -> list[str]:
+def messages_of_levels(text: str, levels: Iterable[str]) -> list[str]:
     """Return the messages of these levels, in order, secrets masked."""
     wanted = tuple(levels)
     masked_messages = []
@@ -47,15 +47,15 @@ def messages(text: str, levels: Iterable[str]) -> list[str]:
             message = match["message"]
             if message.startswith('"'):
                 message = message[1:-1].replace('\\"', '"').replace("\\n", " ")
-            masked_messages.append(masked(message))
+            masked_messages.append(mask_passwords(message))
     return masked_messages
 
 
 def first_cause(text: str) -> str:
     """Return the first error with a cause, else the first error, else the last line; at most 500 characters."""
-    errors = messages(text, ("error", "fatal"))
+    errors = messages_of_levels(text, ("error", "fatal"))
     causes = [error for error in errors if not error.lower().startswith(EMPTY)]
-    last = [line for line in masked(text).splitlines() if line.strip()]
+    last = [line for line in mask_passwords(text).splitlines() if line.strip()]
     return (causes or errors or last[-1:] or ["the installer logged nothing"])[0][:500]
 
 
@@ -77,4 +77,4 @@ class InstallerLogTail:
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
-        return messages(whole.decode("utf-8", "replace"), self.levels)
+        return messages_of_levels(whole.decode("utf-8", "replace"), self.levels)

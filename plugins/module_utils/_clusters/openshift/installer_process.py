@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 
 MARK = "SEATRIAL_INSTALL"
 LOG = "output.log"
@@ -40,37 +40,41 @@ os.rename(part, sys.argv[1])
 """
 
 
-def marked(folder: Path) -> list[int]:
+def find_processes_of_folder(folder: Path) -> list[int]:
     """Return the living processes that were started for this folder, except ourselves."""
-    return list(processes.marked(MARK, str(folder)))
+    return list(processes.find_by_environment_variable(MARK, str(folder)))
 
 
-def stop(folder: Path, grace: float = 10.0) -> list[int]:
+def stop_processes_of_folder(folder: Path, grace: float = 10.0) -> list[int]:
     """End the processes started for this folder: SIGINT, on which an installer cleans up, then SIGKILL.
 
     grace: seconds between the two. Returns the pids. Raises ProcessError.
     """
     pids: list[int] = []
     for _round in range(ROUNDS):
-        if not (running := marked(folder)):
+        if not (running := find_processes_of_folder(folder)):
             return pids
         pids += running
-        processes.end([Process.of(pid) for pid in running], grace, first=signal.SIGINT)
-    raise ProcessError(f"the processes {marked(folder)} of {folder} can't be ended")
+        processes.terminate_processes([ProcessReference.of(pid) for pid in running], grace, first=signal.SIGINT)
+    raise ProcessError(f"the processes {find_processes_of_folder(folder)} of {folder} can't be ended")
 
 
-def start(command: list[str], folder: Path, environment: Mapping[str, str], log: str = LOG) -> subprocess.Popen[bytes]:
+def start_logged_program(
+    command: list[str], folder: Path, environment: Mapping[str, str], log: str = LOG
+) -> subprocess.Popen[bytes]:
     """Start a program for ``folder``, its output appended to the file ``log`` there. Raises ProcessError."""
     try:
-        return processes.started(command, folder, environment_for(folder, environment), folder / log)
+        return processes.start_in_new_session(
+            command, folder, environment_for_folder(folder, environment), folder / log
+        )
     except OSError as error:
         raise ProcessError(f"{command[0]} can't be started: {error.strerror}") from error
 
 
-def begin(command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+def start_detached_program(command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
     """Start a program that outlives us; its output is appended to output.log, its exit code written to exit.json."""
     (folder / "exit.json").unlink(missing_ok=True)
-    start([sys.executable, "-c", _KEEPER, str(folder / "exit.json"), *command], folder, environment)
+    start_logged_program([sys.executable, "-c", _KEEPER, str(folder / "exit.json"), *command], folder, environment)
 
 
 def await_end(folder: Path, timeout: float, what: str, follow: Callable[[], None]) -> int:
@@ -81,7 +85,7 @@ def await_end(folder: Path, timeout: float, what: str, follow: Callable[[], None
     deadline = time.monotonic() + timeout
     while not (folder / "exit.json").exists():
         follow()
-        if not marked(folder) and not (folder / "exit.json").exists():
+        if not find_processes_of_folder(folder) and not (folder / "exit.json").exists():
             raise ProcessError(f"{what} is not running any more and left no exit code")
         if time.monotonic() > deadline:
             raise WaitTimeout(f"{what} has not ended after {timeout:g} s")
@@ -102,7 +106,7 @@ def run(
     The program is ended after ``timeout`` seconds (WaitTimeout) and when we are ended. Raises ProcessError if it can't
     be started.
     """
-    child = start(command, folder, environment)
+    child = start_logged_program(command, folder, environment)
     deadline = time.monotonic() + timeout
     try:
         with _ended_with_us():
@@ -115,8 +119,12 @@ def run(
     finally:
         if child.poll() is None:
             # It leads the group of all that it has started.
-            group = [Process.of(pid) for pid in processes.pids() if processes.group_of(pid) == child.pid]
-            processes.end(group, GRACE)
+            group = [
+                ProcessReference.of(pid)
+                for pid in processes.list_pids()
+                if processes.process_group_of(pid) == child.pid
+            ]
+            processes.terminate_processes(group, GRACE)
     follow()
     return child.returncode
 
@@ -139,6 +147,6 @@ def _ended_with_us() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def environment_for(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
+def environment_for_folder(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a program that is started for ``folder``."""
-    return {**processes.environment(), **more, MARK: str(folder)}
+    return {**processes.environment_without_ansible(), **more, MARK: str(folder)}

@@ -35,7 +35,7 @@ SSO = "https://sso.redhat.com/auth/realms/redhat-external/protocol/openid-connec
 API = "https://api.openshift.com"
 
 
-def need(settings: Mapping[str, Any]) -> None:
+def require_settings(settings: Mapping[str, Any]) -> None:
     """Raise InputError for a setting that is missing."""
     if not settings.get("cluster_managed_region"):
         raise InputError("cluster_managed_region is required for provider managed and is not set")
@@ -86,7 +86,7 @@ def osd_body(
     return body
 
 
-class Manager:
+class ManagedClusterTools:
     """The tools for one cluster. flavour: rosa or osd. folder: for credentials, readable by its owner only."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Manager:
 
     def create(self, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str) -> bool:
         """Request the cluster unless it exists; return whether it was requested."""
-        need(settings)
+        require_settings(settings)
         if self.find():
             return False
         if self.flavour == "rosa":
@@ -234,7 +234,7 @@ class Manager:
         path = self.programs.get(program) or shutil.which(program)
         if not path:
             raise InputError(f"{program} is not in PATH: set cluster_managed_{program}")
-        done = processes.completed([path, *words], timeout, environment=self.environment)
+        done = processes.run_to_completion([path, *words], timeout, environment=self.environment)
         if done.code:
             raise ProcessError(f"{program} {' '.join(words[:2])}: {done.last_line}")
         return done.output

@@ -19,12 +19,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     InputError,
     WaitTimeout,
-    nearest,
+    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused, NoAnswer
 
 from .bmc_requests import SERVICE_ROOT, BmcRequests
-from .vendor_traits import STANDARD, Traits, traits
+from .vendor_traits import STANDARD, VendorTraits, traits_of_vendor
 
 #: Seconds between two attempts of a temporarily refused request, and between two queries of a state.
 PAUSE = 2.0
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Bmc:
+class BmcConnection:
     """The BMC of a machine. system: the Id of the machine's System, if the BMC has several."""
 
     name: str
@@ -54,12 +54,12 @@ class Bmc:
         return text.split("/redfish", maxsplit=1)[0].rstrip("/")
 
 
-class Machine:
+class RedfishMachine:
     """A machine. Every method returns when the BMC reports the requested state, or raises a SeatrialError."""
 
     def __init__(
         self,
-        bmc: Bmc,
+        bmc: BmcConnection,
         params: Mapping[str, Any],
         deadline: float,
         say: Callable[[str], None],
@@ -74,7 +74,7 @@ class Machine:
         self.say = say
         self.sleep = sleep
         self.given = params
-        self.traits: Traits = STANDARD
+        self.traits: VendorTraits = STANDARD
         self.cleared = False
         self.system_path = ""
         self.manager_path = ""
@@ -88,7 +88,7 @@ class Machine:
         self.manager_path = managers[0]["@odata.id"] if managers else ""
         vendor = root.get("Vendor") or next(iter(root.get("Oem") or {}), "")
         names = ["HPE" if vendor == "Hp" else str(vendor), str(system.get("Manufacturer") or "")]
-        self.traits = traits([name for name in names if name], self.given.get("vendors") or {})
+        self.traits = traits_of_vendor([name for name in names if name], self.given.get("vendors") or {})
 
     def _found(self) -> tuple[dict[str, Any], str]:
         root = self.requests.get(SERVICE_ROOT)
@@ -101,7 +101,9 @@ class Machine:
         by_id = {str(self.requests.get(path).get("Id")): path for path in paths}
         if self.bmc.system not in by_id:
             problem = (
-                f"'{self.bmc.system}' is not one of them{nearest(self.bmc.system, by_id)}" if self.bmc.system else ""
+                f"'{self.bmc.system}' is not one of them{suggest_similar_name(self.bmc.system, by_id)}"
+                if self.bmc.system
+                else ""
             )
             raise InputError(
                 f"{self.bmc.name}: its BMC {self.bmc.address} has the Systems {', '.join(by_id)}; "
@@ -155,7 +157,7 @@ class Machine:
         return True
 
     def _reset(self, system: Mapping[str, Any], types: tuple[str, ...]) -> None:
-        action = _action(system, "#ComputerSystem.Reset")
+        action = _find_resource_action(system, "#ComputerSystem.Reset")
         if not action:
             raise AccessError("the System has no action Reset")
         allowed = action.get("ResetType@Redfish.AllowableValues")
@@ -195,14 +197,14 @@ class Machine:
         return True
 
     def _eject(self, media: Mapping[str, Any]) -> None:
-        action = _action(media, "#VirtualMedia.EjectMedia")
+        action = _find_resource_action(media, "#VirtualMedia.EjectMedia")
         if action:
             self.requests.post(action["target"], {})
         else:
             self.requests.patch(media["uri"], {"Image": None, "Inserted": False})
 
     def _insert(self, media: Mapping[str, Any], image: str) -> None:
-        action = _action(media, "#VirtualMedia.InsertMedia")
+        action = _find_resource_action(media, "#VirtualMedia.InsertMedia")
         send = partial(self.requests.post, action["target"]) if action else partial(self.requests.patch, media["uri"])
         more = {name: True for name in ("Inserted", "WriteProtected") if name in media}
         try:
@@ -294,7 +296,7 @@ class Machine:
         self.sleep(PAUSE)
 
 
-def _action(resource: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _find_resource_action(resource: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an action of a resource; {} if it has none of this name with a target."""
     action = (resource.get("Actions") or {}).get(name) or {}
     return action if "target" in action else {}

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_clie
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
     HttpReply,
-    basic,
-    refusal,
+    basic_authorization_header,
+    error_for_refused_request,
 )
 
 #: The only path that the standard fixes; all others are read from documents. It needs no credentials.
@@ -44,7 +44,7 @@ class BmcRequests:
         self._http = HttpClient(
             "BMC",
             root,
-            basic(user, password),
+            basic_authorization_header(user, password),
             str(params.get("ca_path") or ""),
             insecure=not params.get("validate_certs", True),
             headers={"Accept": "application/json", "OData-Version": "4.0"},
@@ -104,10 +104,10 @@ class BmcRequests:
                 what=what,
             )
         except HttpRefused as error:
-            raise refusal(what, error.reply, _message(error.reply.text)) from error
+            raise error_for_refused_request(what, error.reply, _error_response_message(error.reply.text)) from error
 
 
-def _message(body: str) -> str:
+def _error_response_message(body: str) -> str:
     """Return the message of an error response, "" if it has none."""
     try:
         error = json.loads(body)["error"]

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
-from .bmc_machine import Bmc, Machine
+from .bmc_machine import BmcConnection, RedfishMachine
 
 #: Largest number of BMCs at a time; more are not faster and load a lab's network.
 WORKERS = 32
@@ -56,53 +56,58 @@ class FleetError(AccessError):
         self.facts = {"machines": machines}
 
 
-def bmcs(params: Mapping[str, Any]) -> list[Bmc]:
+def bmcs_from_params(params: Mapping[str, Any]) -> list[BmcConnection]:
     """Return address and credentials of each machine's BMC. Raises InputError for one without a password."""
-    return [_bmc(machine, params) for machine in params["machines"]]
+    return [_bmc_from_params(machine, params) for machine in params["machines"]]
 
 
-def _bmc(machine: Mapping[str, Any], params: Mapping[str, Any]) -> Bmc:
+def _bmc_from_params(machine: Mapping[str, Any], params: Mapping[str, Any]) -> BmcConnection:
     password = machine["password"] or params["passwords"].get(machine["name"]) or params["password"]
     if not password:
         raise InputError(
             f"{machine['name']}: the password of its BMC is unknown: set cluster_agent_bmc_password, or bmc_password "
             "in the inventory"
         )
-    return Bmc(machine["name"], machine["address"], machine["user"], str(password), machine["system"])
+    return BmcConnection(machine["name"], machine["address"], machine["user"], str(password), machine["system"])
 
 
-def read(machines: Iterable[Bmc], params: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
+def read_machine_states(
+    machines: Iterable[BmcConnection], params: Mapping[str, Any], say: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """Return the state of all machines in order; one whose BMC can't be read has an ``error``. params: see bring."""
     return [
         {name: value for name, value in state.items() if name != "changed"}
-        for state in _of_all(machines, params, say, lambda _machine: False)
+        for state in _call_for_all_machines(machines, params, say, lambda _machine: False)
     ]
 
 
-def bring(
-    machines: Iterable[Bmc], state: str, image: str, params: Mapping[str, Any], say: Callable[[str], None]
+def set_machine_states(
+    machines: Iterable[BmcConnection], state: str, image: str, params: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Bring all machines to ``state``: booted (from ``image``, once), ejected or off.
 
     params: wait_timeout in seconds for all machines, and the parameters of Machine. Returns the state of each machine
     in order, and whether any was changed. Raises FleetError if one failed; the others reach the state nevertheless.
     """
-    states = _of_all(machines, params, say, lambda machine: STATES[state](machine, image))
+    states = _call_for_all_machines(machines, params, say, lambda machine: STATES[state](machine, image))
     failed = [row["error"] for row in states if row["error"]]
     if failed:
         raise FleetError(f"{len(failed)} of {len(states)} machines are not {state}: " + "; ".join(failed), states)
     return states, any(row["changed"] for row in states)
 
 
-def _of_all(
-    machines: Iterable[Bmc], params: Mapping[str, Any], say: Callable[[str], None], act: Callable[[Machine], bool]
+def _call_for_all_machines(
+    machines: Iterable[BmcConnection],
+    params: Mapping[str, Any],
+    say: Callable[[str], None],
+    act: Callable[[RedfishMachine], bool],
 ) -> list[dict[str, Any]]:
     """Call ``act`` with every machine, and return the state of each afterwards."""
     deadline = time.monotonic() + float(params.get("wait_timeout") or 600)
 
-    def one(bmc: Bmc) -> dict[str, Any]:
+    def one(bmc: BmcConnection) -> dict[str, Any]:
         try:
-            machine = Machine(bmc, params, deadline, say)
+            machine = RedfishMachine(bmc, params, deadline, say)
             machine.find()
             changed = act(machine)
             state = {**machine.state(), "changed": changed, "error": ""}
@@ -116,7 +121,7 @@ def _of_all(
         return list(pool.map(one, list(machines)))
 
 
-def _booted(machine: Machine, image: str) -> bool:
+def _boot_from_image(machine: RedfishMachine, image: str) -> bool:
     if machine.traits.off_before_media:
         machine.power("Off")
     machine.insert(image)
@@ -126,20 +131,20 @@ def _booted(machine: Machine, image: str) -> bool:
     return True
 
 
-def _off(machine: Machine, _image: str) -> bool:
+def _power_off_machine(machine: RedfishMachine, _image: str) -> bool:
     changed = machine.power("Off")
     machine.boot_as_usual()
     return machine.eject() or changed
 
 
-def _ejected(machine: Machine, _image: str) -> bool:
+def _eject_boot_media(machine: RedfishMachine, _image: str) -> bool:
     machine.boot_as_usual()
     return machine.eject()
 
 
 #: State -> function that brings a machine to it.
-STATES: dict[str, Callable[[Machine, str], bool]] = {
-    "booted": _booted,
-    "ejected": _ejected,
-    "off": _off,
+STATES: dict[str, Callable[[RedfishMachine, str], bool]] = {
+    "booted": _boot_from_image,
+    "ejected": _eject_boot_media,
+    "off": _power_off_machine,
 }

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 
 @dataclass(frozen=True)
-class Traits:
+class VendorTraits:
     """The behaviour of one vendor's BMCs.
 
     media_at: resources that may have the virtual media, in order of search (it moved from Manager to System in Redfish
@@ -36,10 +36,10 @@ class Traits:
     media_unusable: tuple[str, ...] = ()
 
 
-STANDARD = Traits()
+STANDARD = VendorTraits()
 
 #: Part of the vendor's name in lower case -> traits.
-VENDORS: dict[str, Traits] = {
+VENDORS: dict[str, VendorTraits] = {
     # A boot override can be set only if the queue of configuration jobs is empty.
     "dell": replace(
         STANDARD,
@@ -56,7 +56,7 @@ VENDORS: dict[str, Traits] = {
 }
 
 
-def traits(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> Traits:
+def traits_of_vendor(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> VendorTraits:
     """Return the traits of the vendor with one of these names, with the overrides of the user.
 
     more: part of a vendor's name -> field -> value, as in setting cluster_agent_vendors. Raises InputError for an
@@ -69,17 +69,18 @@ def traits(names: list[str], more: Mapping[str, Mapping[str, Any]]) -> Traits:
             vendor_traits = known
             break
     for part, values in more.items():
-        checked = _checked(part, values)
+        checked = _check_trait_names(part, values)
         if part.lower() == "all" or any(part.lower() in name.lower() for name in names):
             vendor_traits = replace(vendor_traits, **checked)
     return vendor_traits
 
 
-def _checked(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = [field.name for field in fields(Traits)]
+def _check_trait_names(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    known = [field.name for field in fields(VendorTraits)]
     for name in values:
         if name not in known:
             raise InputError(
-                f"vendor {part}: '{name}' is an unknown trait{nearest(name, known)}; known: {', '.join(known)}"
+                f"vendor {part}: '{name}' is an unknown trait{suggest_similar_name(name, known)}; known:"
+                f" {', '.join(known)}"
             )
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
-from .component_spec import Component, Published
+from .component_spec import PublishedBinaries, RehearsalComponent
 
 #: Names of processors, as Go and the publishers of programs write them.
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -38,7 +38,7 @@ def go_platform() -> tuple[str, str]:
     return platform.system().lower(), _PROCESSORS.get(platform.machine(), platform.machine())
 
 
-def address_of(template: str, component: Component, binary: str) -> str:
+def binary_url(template: str, component: RehearsalComponent, binary: str) -> str:
     """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it."""
     kind, processor = go_platform()
     values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
@@ -53,16 +53,16 @@ def address_of(template: str, component: Component, binary: str) -> str:
         ) from error
 
 
-def fetch_all(component: Component, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
+def fetch_all(component: RehearsalComponent, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
     """Download the files in ``wanted`` (name to path) from the user's server; return their origin.
 
     record: file of their checksums. Raises InputError, AccessError, ProcessError, OwnershipError.
     """
-    _fetch(component, Published(template), wanted, record, say, HttpPolicy.timeout, downloads.TOTAL)
+    _download_binaries(component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, downloads.TOTAL)
     return "downloaded"
 
 
-def fetch_published(component: Component, wanted: dict[str, Path], record: Path, say: Say) -> str:
+def fetch_published(component: RehearsalComponent, wanted: dict[str, Path], record: Path, say: Say) -> str:
     """Download the programs in ``wanted`` (name to path) from their publisher; return their origin.
 
     record: file of their checksums. Raises AccessError without an answer, and HttpRefused, ProcessError, OwnershipError
@@ -71,13 +71,13 @@ def fetch_published(component: Component, wanted: dict[str, Path], record: Path,
     if published is None:
         raise ProcessError(f"nobody publishes the programs of {component.name}")
     # Not longer than the build would take.
-    _fetch(component, published, wanted, record, say, ANSWER_TIMEOUT, max(component.build.minutes * 60, 60))
+    _download_binaries(component, published, wanted, record, say, ANSWER_TIMEOUT, max(component.build.minutes * 60, 60))
     return f"fetched from {published.url.split('/')[2]}"
 
 
-def _fetch(
-    component: Component,
-    published: Published,
+def _download_binaries(
+    component: RehearsalComponent,
+    published: PublishedBinaries,
     wanted: dict[str, Path],
     record: Path,
     say: Say,
@@ -85,22 +85,22 @@ def _fetch(
     limit: float,
 ) -> None:
     for name, path in wanted.items():
-        url = address_of(published.url, component, name)
-        sums = address_of(published.sums, component, name) if published.sums else f"{url}.sha256"
-        expected = _sum_of(url.rpartition("/")[2], _text(sums, patience), sums)
+        url = binary_url(published.url, component, name)
+        sums = binary_url(published.sums, component, name) if published.sums else f"{url}.sha256"
+        expected = _find_file_checksum(url.rpartition("/")[2], _download_text(sums, patience), sums)
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
-        checksum = downloads.download(url, file, patience, limit)
+        checksum = downloads.download_url_to_file(url, file, patience, limit)
         if checksum != expected:
             raise ProcessError(f"{url} has the checksum {checksum}, {sums} has {expected}: nothing was kept")
-        _remember(record, url, checksum)
+        _record_or_compare_checksum(record, url, checksum)
         if archive:
-            downloads.unpack(file, name, path, url)
+            downloads.extract_program_from_archive(file, name, path, url)
             file.unlink()
 
 
-def _text(url: str, patience: float) -> str:
+def _download_text(url: str, patience: float) -> str:
     """Return the text at ``url``, the first request to a server. Raises AccessError, also HttpRefused."""
     results: list[str | Exception] = []
 
@@ -112,7 +112,7 @@ def _text(url: str, patience: float) -> str:
             results.append(error)
 
     # In a thread, because the look-up of a host name has no timeout.
-    thread = Thread(target=ask, daemon=True)
+    thread = SignalBlockingThread(target=ask, daemon=True)
     thread.start()
     thread.join(2 * patience)
     result = results[0] if results else AccessError(f"{url} cannot be fetched: no answer after {2 * patience:.0f} s")
@@ -121,7 +121,7 @@ def _text(url: str, patience: float) -> str:
     return result
 
 
-def _sum_of(name: str, text: str, url: str) -> str:
+def _find_file_checksum(name: str, text: str, url: str) -> str:
     """Return the SHA-256 of the file ``name`` in a text of checksums. Raises ProcessError if there is none.
 
     The text has one checksum, or lines of checksum and name, or it is GitHub's description of a release.
@@ -141,7 +141,7 @@ def _sum_of(name: str, text: str, url: str) -> str:
     return digest.lower()
 
 
-def _remember(file: Path, url: str, checksum: str) -> None:
+def _record_or_compare_checksum(file: Path, url: str, checksum: str) -> None:
     """Record the checksum at first use. Raises OwnershipError if it differs from the recorded one."""
     known: dict[str, Any] = files.read_json(file) if file.exists() else {}
     if known.get(url, checksum) != checksum:

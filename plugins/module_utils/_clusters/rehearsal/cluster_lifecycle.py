@@ -33,48 +33,54 @@ from . import (
     node_images,
     rehearsal_options,
 )
-from .cluster_status import describe, info, programs_of, summary_lines
-from .component_binaries import Programs, paths_of
-from .component_spec import ProcessSpec, levels
-from .component_spec import processes as processes_of
-from .instance_dir import Instance, Marker, boot_time
-from .rehearsal_options import Options
-from .start_processes import GRACE, Start
+from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
+from .component_binaries import ComponentPrograms, program_paths_by_name
+from .component_spec import ProcessSpec, process_start_levels
+from .component_spec import processes_of_components as processes_of
+from .instance_dir import InstanceMarker, InstancePaths, boot_time
+from .rehearsal_options import RehearsalOptions
+from .start_processes import GRACE, InstanceProcessStarter
 
 
-def bring(options: Options, state: str, say: Say, check: bool = False) -> dict[str, Any]:
+def set_cluster_state(options: RehearsalOptions, state: str, say: Say, check: bool = False) -> dict[str, Any]:
     """Establish the module's ``state``; with ``check`` only return what would be changed."""
     if state == "binaries":
         return get_binaries(options, say, check)
     if state == "queried":
-        return info(options)
+        return read_instance_state(options)
     if check:
-        now = info(options)
+        now = read_instance_state(options)
         needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []
         return {**now, "changed": now["state"] != state or bool(needs), "needs": needs}
     return present(options, say) if state == "present" else absent(options, say)
 
 
-def get_binaries(options: Options, say: Say, check: bool = False) -> dict[str, Any]:
+def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select(options.components)
     rehearsal_options.check_real_node(options.components)
     if check:
         component_binaries.check_given(components, options.sources)
-        lines = component_binaries.announce(component_binaries.missing(components, options.sources), options.sources)
-        lines += node_images.announce(components, options.sources.cache)
-        lines += image_registry.announce(components, node_images.archives(components, options.sources.cache))
+        lines = component_binaries.format_provisioning_costs(
+            component_binaries.components_without_programs(components, options.sources), options.sources
+        )
+        lines += node_images.describe_missing_images(components, options.sources.cache)
+        lines += image_registry.describe_missing_layers(
+            components, node_images.cached_image_archives(components, options.sources.cache)
+        )
         return {"changed": bool(lines), "needs": lines}
-    programs, provided = component_binaries.ensure(components, options.sources, say)
-    images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
-    made = image_registry.ensure(components, images, say) or made
-    return {"changed": provided or made, "needs": [], **programs_of(programs)}
+    programs, provided = component_binaries.ensure_programs(components, options.sources, say)
+    images, made = node_images.build_missing_images(
+        components, program_paths_by_name(programs), options.sources.cache, say
+    )
+    made = image_registry.create_missing_compressed_layers(components, images, say) or made
+    return {"changed": provided or made, "needs": [], **program_results(programs)}
 
 
 # Present
 
 
-def present(options: Options, say: Say) -> dict[str, Any]:
+def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """Start missing processes, restart those with another configuration, wait until all are ready.
 
     Requested components are added to those that the instance has. A new instance starts while programs that do not
@@ -90,23 +96,25 @@ def present(options: Options, say: Say) -> dict[str, Any]:
     with ThreadPool(max_workers=1) as pool:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []
 
-        def start_base(programs_by_component: dict[str, Programs]) -> None:
+        def start_base(programs_by_component: dict[str, ComponentPrograms]) -> None:
             base.append(pool.submit(_bring_up, options, [], programs_by_component, {}, requested, say, only_new=True))
 
-        programs, provided = component_binaries.ensure(components, options.sources, say, start_base)
-        images, made = node_images.ensure(components, paths_of(programs), options.sources.cache, say)
+        programs, provided = component_binaries.ensure_programs(components, options.sources, say, start_base)
+        images, made = node_images.build_missing_images(
+            components, program_paths_by_name(programs), options.sources.cache, say
+        )
     changes = [change for future in base for change in future.result()[0]]
-    made = image_registry.ensure(components, images, say) or made
+    made = image_registry.create_missing_compressed_layers(components, images, say) or made
     more, result = _bring_up(options, wanted, programs, images, requested, say)
     changes += more
-    result.update(programs_of(programs))
+    result.update(program_results(programs))
     return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
 
 
 def _bring_up(
-    options: Options,
+    options: RehearsalOptions,
     wanted: list[str],
-    programs: dict[str, Programs],
+    programs: dict[str, ComponentPrograms],
     images: dict[str, Path],
     requested: float,
     say: Say,
@@ -135,17 +143,17 @@ def _bring_up(
             marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
             components = options.select(marker.components)
             instance.update(marker)
-        image_registry.fill(components, images, instance.path)
-        changes += Start(options.timeout, instance, components, programs, images, say).run()
-        result = describe(options, instance, marker, components)
+        image_registry.write_registry_folders(components, images, instance.path)
+        changes += InstanceProcessStarter(options.timeout, instance, components, programs, images, say).run()
+        result = describe_instance_state(options, instance, marker, components)
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
     return changes, result
 
 
-def _refuse_strays(instance: Instance) -> None:
+def _refuse_strays(instance: InstancePaths) -> None:
     """Raise OwnershipError if processes of a folder that was deleted by hand still run, under the new ones' names."""
-    processes = instance_processes.running(instance.path)
+    processes = instance_processes.list_running_processes(instance.path)
     if processes:
         raise OwnershipError(
             f"{instance.path} was deleted, but {len(processes)} of its processes still run"
@@ -157,7 +165,7 @@ def _refuse_strays(instance: Instance) -> None:
 # Absent
 
 
-def absent(options: Options, say: Say) -> dict[str, Any]:
+def absent(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """End all processes of an instance and remove its folder. Idempotent, also after a crash at any point.
 
     Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
@@ -165,17 +173,17 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
     instance = options.instance
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
-        processes = instance_processes.running(instance.path)
+        processes = instance_processes.list_running_processes(instance.path)
         if marker is not None:
             _check_owner(options, marker)
         instance.sweep()
         used = launch_plan.read_ports(instance) if marker is not None else {}
         if processes:
-            say(f"stopping {instance.name} ({formats.count(len(processes), 'process', 'processes')})")
+            say(f"stopping {instance.name} ({formats.format_count(len(processes), 'process', 'processes')})")
         # The data is removed with them. Only a real node has something to end: containers and mounts.
-        grace = GRACE if instance_dir.control_groups_of(instance.path) else 0.0
+        grace = GRACE if instance_dir.instance_control_groups(instance.path) else 0.0
         for level in _stop_order(options, processes):
-            instance_processes.stop(instance.path, level, grace)
+            instance_processes.stop_instance_processes(instance.path, level, grace)
         groups = instance_dir.remove_control_groups(instance.path)
         _await_free(used, options.timeout)
         _remove_discovery_cache(used)
@@ -187,7 +195,7 @@ def absent(options: Options, say: Say) -> dict[str, Any]:
     return {"changed": bool(processes) or groups or marker is not None, "state": "absent", "name": instance.name}
 
 
-def _check_owner(options: Options, marker: Marker) -> None:
+def _check_owner(options: RehearsalOptions, marker: InstanceMarker) -> None:
     if options.force or marker.owner == options.owner:
         return
     whose = f"belongs to run {marker.owner}" if marker.owner else "belongs to no run (it was started by hand)"
@@ -198,12 +206,12 @@ def _check_owner(options: Options, marker: Marker) -> None:
 
 
 def _stop_order(
-    options: Options, processes: list[instance_processes.RunningProcess]
+    options: RehearsalOptions, processes: list[instance_processes.RunningProcess]
 ) -> list[list[instance_processes.RunningProcess]]:
     """Return the processes in the order of stopping; unknown ones (of an older component) first."""
     order: list[list[ProcessSpec]] = []
     with suppress(SeatrialError):
-        order = levels(processes_of(options.select()))
+        order = process_start_levels(processes_of(options.select()))
     rank = {process.name: index for index, level in enumerate(order) for process in level}
     last = len(order)
     return [

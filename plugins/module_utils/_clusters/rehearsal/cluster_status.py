@@ -13,21 +13,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import component_binaries, instance_processes, launch_plan, rehearsal_options
-from .component_binaries import Programs
-from .component_spec import Component, ProcessSpec, levels
-from .component_spec import processes as processes_of
-from .instance_dir import Instance, Marker, instances
+from .component_binaries import ComponentPrograms
+from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
+from .component_spec import processes_of_components as processes_of
+from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .launch_plan import API_PORT
-from .rehearsal_options import Options
+from .rehearsal_options import RehearsalOptions
 
 
-def info(options: Options) -> dict[str, Any]:
+def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
     """Return the state of the instance, without changing anything and without waiting."""
     instance = options.instance
     marker = instance.marker()
-    others = instances(options.data_dir)
+    others = list_instance_markers(options.data_dir)
     if marker is None:
-        left = [instance_processes.summary(process, None) for process in instance_processes.running(instance.path)]
+        left = [
+            instance_processes.process_summary(process, None)
+            for process in instance_processes.list_running_processes(instance.path)
+        ]
         state = "partial" if left else "absent"
         return {
             "changed": False,
@@ -35,19 +38,22 @@ def info(options: Options) -> dict[str, Any]:
             "ready": False,
             "name": instance.name,
             "processes": left,
-            "lines": [f"there is no rehearsal cluster {instance.name} in {instance.root}", *_strays(left)],
+            "lines": [
+                f"there is no rehearsal cluster {instance.name} in {instance.root}",
+                *_format_leftover_processes(left),
+            ],
             "instances": others,
         }
     components = options.select(marker.components)
-    result = describe(options, instance, marker, components)
+    result = describe_instance_state(options, instance, marker, components)
     with suppress(SeatrialError, OSError):
-        if not component_binaries.missing(components, options.sources):
-            programs, _made = component_binaries.ensure(components, options.sources, lambda _line: None)
-            result.update(programs_of(programs))
+        if not component_binaries.components_without_programs(components, options.sources):
+            programs, _made = component_binaries.ensure_programs(components, options.sources, lambda _line: None)
+            result.update(program_results(programs))
     return {"changed": False, **result, "lines": summary_lines(result, details=True), "instances": others}
 
 
-def _strays(left: list[dict[str, Any]]) -> list[str]:
+def _format_leftover_processes(left: list[dict[str, Any]]) -> list[str]:
     return [
         f"but its {process['name']} still runs, pid {process['pid']}: end it with --tags absent" for process in left
     ]
@@ -89,24 +95,29 @@ def _what_is_real(components: list[str]) -> str:
     return "the control plane is real, nodes and pods are simulated"
 
 
-def describe(options: Options, instance: Instance, marker: Marker, components: list[Component]) -> dict[str, Any]:
+def describe_instance_state(
+    options: RehearsalOptions, instance: InstancePaths, marker: InstanceMarker, components: list[RehearsalComponent]
+) -> dict[str, Any]:
     """Return the present state of an instance. ``cluster`` is its record in the run's cluster.yml."""
     chosen = launch_plan.read_ports(instance)
-    alive = {process.name: process for process in instance_processes.running(instance.path)}
+    alive = {process.name: process for process in instance_processes.list_running_processes(instance.path)}
     rows: list[dict[str, Any]] = []
-    for spec in (process for level in levels(processes_of(components)) for process in level):
+    for spec in (process for level in process_start_levels(processes_of(components)) for process in level):
         running_process = alive.pop(spec.name, None)
         row: dict[str, Any] = {"name": spec.name, "running": running_process is not None, "ready": False}
         if running_process is not None:
             row.update(
-                instance_processes.summary(running_process, instance_processes.read_record(instance.records, spec.name))
+                instance_processes.process_summary(
+                    running_process, instance_processes.read_record(instance.records, spec.name)
+                )
             )
             row["ready"] = _is_ready(instance, spec, components, chosen)
         row["ports"] = {port: chosen.get(f"{spec.name}.{port}", 0) for port in spec.ports}
         row["log"] = str(instance.log_of(spec.name))
         rows.append(row)
     rows += [
-        {"running": True, "ready": False, **instance_processes.summary(process, None)} for process in alive.values()
+        {"running": True, "ready": False, **instance_processes.process_summary(process, None)}
+        for process in alive.values()
     ]
     ready = all(row["ready"] for row in rows)
     host = f"{instance_processes.LOOPBACK}:{chosen.get(API_PORT, 0)}"
@@ -120,7 +131,7 @@ def describe(options: Options, instance: Instance, marker: Marker, components: l
         "kubeconfig": str(instance.kubeconfig),
         "context": f"rehearsal-{instance.name}",
         "api_host": host,
-        "version": _version(instance) if ready else "",
+        "version": _read_kubernetes_version(instance) if ready else "",
         "owner": marker.owner or None,
         "expires": marker.expires,
         "data_dir": str(instance.path),
@@ -144,16 +155,18 @@ def describe(options: Options, instance: Instance, marker: Marker, components: l
 _TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir", "played_logs", "audit_log")
 
 
-def _is_ready(instance: Instance, process: ProcessSpec, components: list[Component], chosen: dict[str, int]) -> bool:
+def _is_ready(
+    instance: InstancePaths, process: ProcessSpec, components: list[RehearsalComponent], chosen: dict[str, int]
+) -> bool:
     values = launch_plan.placeholder_values(instance, components, chosen)
     try:
-        asked = [probe for probe, _path in launch_plan.probes_of(process, values) if probe is not None]
+        asked = [probe for probe, _path in launch_plan.process_readiness_probes(process, values) if probe is not None]
         return all(instance_processes.send_probe(probe, instance.pki) == "" for probe in asked)
     except (SeatrialError, OSError):
         return False
 
 
-def _version(instance: Instance) -> str:
+def _read_kubernetes_version(instance: InstancePaths) -> str:
     try:
         with Client.from_kubeconfig(instance.kubeconfig, timeout=5) as client:
             return str(client.request("GET", "/version")["gitVersion"])
@@ -161,7 +174,7 @@ def _version(instance: Instance) -> str:
         return ""
 
 
-def programs_of(programs: Mapping[str, Programs]) -> dict[str, Any]:
+def program_results(programs: Mapping[str, ComponentPrograms]) -> dict[str, Any]:
     """Return the module's results about programs: paths, versions, origins."""
     paths = {name: str(path) for program in programs.values() for name, path in program.paths.items()}
     versions = {program.component: program.version for program in programs.values()}

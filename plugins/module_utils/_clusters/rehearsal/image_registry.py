@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import debian_packages, node_images
-from .component_spec import Component, ImageSpec
-from .instance_dir import locked
+from .component_spec import ImageSpec, RehearsalComponent
+from .instance_dir import hold_file_lock
 
 #: In the folder of an image in the cache: its compressed layer, and digests and size of it.
 LAYER, ABOUT = "layer.tar.gz", "layer.json"
@@ -33,47 +33,54 @@ LAYER, ABOUT = "layer.tar.gz", "layer.json"
 LEVEL = 1
 
 
-def wanted(components: list[Component]) -> bool:
+def has_registry_component(components: list[RehearsalComponent]) -> bool:
     """Return whether one of the components is a registry."""
     return any(component.image_store for component in components)
 
 
-def announce(components: list[Component], archives: Mapping[str, Path]) -> list[str]:
+def describe_missing_layers(components: list[RehearsalComponent], archives: Mapping[str, Path]) -> list[str]:
     """Return a line for each image whose layer is not in the cache. archives: of the images that are there."""
-    if not wanted(components):
+    if not has_registry_component(components):
         return []
     images = [image for component in components for image in component.images if image.debian]
-    lacking = [image for image in images if image.name not in archives or _read(archives[image.name].parent) is None]
+    lacking = [
+        image
+        for image in images
+        if image.name not in archives or _read_compressed_layer_record(archives[image.name].parent) is None
+    ]
     return [
-        f"compressing image {node_images.name_of(image)} for the registry, once: up to {image.minutes:.0f} min and"
+        f"compressing image {node_images.image_reference_for_pods(image)} for the registry, once: up to"
+        f" {image.minutes:.0f} min and"
         f" {image.disk_gib / 4:.1f} GiB"
         for image in lacking
     ]
 
 
-def ensure(components: list[Component], archives: Mapping[str, Path], say: Say) -> bool:
+def create_missing_compressed_layers(
+    components: list[RehearsalComponent], archives: Mapping[str, Path], say: Say
+) -> bool:
     """Make the compressed layers of all images that the cache lacks, if there is a registry; return whether any was."""
     made = False
-    for line in announce(components, archives):
+    for line in describe_missing_layers(components, archives):
         say(line)
-    for image in (image for part in components for image in part.images) if wanted(components) else ():
+    for image in (image for part in components for image in part.images) if has_registry_component(components) else ():
         folder = archives[image.name].parent
-        if _read(folder) is None:
+        if _read_compressed_layer_record(folder) is None:
             began = time.monotonic()
-            _compress(folder)
-            say(f"image {node_images.name_of(image)} compressed in {time.monotonic() - began:.0f} s")
+            _create_compressed_layer(folder)
+            say(f"image {node_images.image_reference_for_pods(image)} compressed in {time.monotonic() - began:.0f} s")
             made = True
     return made
 
 
-def fill(components: list[Component], archives: Mapping[str, Path], data: Path) -> None:
+def write_registry_folders(components: list[RehearsalComponent], archives: Mapping[str, Path], data: Path) -> None:
     """Write the folders of all registries of an instance, whose data are in ``data``. Call after ensure()."""
     for store in (component.image_store for component in components if component.image_store):
         for image in (image for part in components for image in part.images):
-            _store(image, archives[image.name].parent, data / store / "docker" / "registry" / "v2")
+            _add_image_to_registry(image, archives[image.name].parent, data / store / "docker" / "registry" / "v2")
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
+def _read_compressed_layer_record(folder: Path) -> dict[str, Any] | None:
     """Return what is known about the compressed layer of an image; None if there is none, or half of one."""
     try:
         about = dict(files.read_json(folder / ABOUT))
@@ -82,7 +89,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-class _Summed:
+class _ChecksummingWriter:
     """A file that is written and its digest."""
 
     def __init__(self, stream: Any) -> None:
@@ -102,12 +109,12 @@ class _Summed:
         return f"sha256:{self.sum.hexdigest()}"
 
 
-def _compress(folder: Path) -> None:
+def _create_compressed_layer(folder: Path) -> None:
     """Write the compressed layer of an image, of its file tree."""
-    with locked(
+    with hold_file_lock(
         folder.parent / f".{folder.name}.lock", 2 * debian_packages.IMAGE_TIMEOUT, f"the layer of {folder.name}"
     ):
-        if _read(folder) is not None:
+        if _read_compressed_layer_record(folder) is not None:
             return
         for left in folder.glob(f".{LAYER}.new-*"):
             left.unlink()
@@ -125,11 +132,11 @@ def _compress(folder: Path) -> None:
         )
 
 
-def _write_layer(tree: Path, stream: IO[bytes]) -> tuple[_Summed, _Summed]:
+def _write_layer(tree: Path, stream: IO[bytes]) -> tuple[_ChecksummingWriter, _ChecksummingWriter]:
     """Write a file tree as a compressed layer; return what was written before and after the compression."""
-    packed: Any = _Summed(stream)
+    packed: Any = _ChecksummingWriter(stream)
     with gzip.GzipFile(filename="", fileobj=packed, mode="wb", compresslevel=LEVEL, mtime=0) as zipped:
-        plain: Any = _Summed(zipped)
+        plain: Any = _ChecksummingWriter(zipped)
         with tarfile.open(fileobj=plain, mode="w|") as archive:
             for name in sorted(os.listdir(tree)):
                 archive.add(tree / name, arcname=name, filter=_without_names)
@@ -142,18 +149,18 @@ def _without_names(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _store(image: ImageSpec, folder: Path, root: Path) -> None:
+def _add_image_to_registry(image: ImageSpec, folder: Path, root: Path) -> None:
     """Add an image to the folder of a registry."""
-    about = _read(folder)
+    about = _read_compressed_layer_record(folder)
     if about is None:
         raise DataError(f"{folder / LAYER} was removed meanwhile: run again")
-    config, manifest = node_images.documents(
+    config, manifest = node_images.compressed_image_config_manifest(
         image, about["diff_id"], {"digest": about["digest"], "size": about["size"]}
     )
-    name, _colon, tag = node_images.name_of(image).removeprefix("localhost/").rpartition(":")
+    name, _colon, tag = node_images.image_reference_for_pods(image).removeprefix("localhost/").rpartition(":")
     repository, blobs = root / "repositories" / name, root / "blobs" / "sha256"
     layer = about["digest"].removeprefix("sha256:")
-    _point(blobs / layer[:2] / layer / "data", folder / LAYER)
+    _update_symlink(blobs / layer[:2] / layer / "data", folder / LAYER)
     digests = [layer]
     for content in (config, manifest):
         digest = hashlib.sha256(content).hexdigest()
@@ -167,7 +174,7 @@ def _store(image: ImageSpec, folder: Path, root: Path) -> None:
     files.replace_bytes(manifests / "tags" / tag / "current" / "link", last)
 
 
-def _point(link: Path, target: Path) -> None:
+def _update_symlink(link: Path, target: Path) -> None:
     if not (link.is_symlink() and os.readlink(link) == str(target)):
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"
@@ -45,7 +45,7 @@ def boot_time() -> float:
 
 
 @dataclass(frozen=True)
-class Marker:
+class InstanceMarker:
     """The owner of an instance (a run's id, empty for none), its creation, expiry and components."""
 
     name: str
@@ -56,7 +56,7 @@ class Marker:
     schema: str = SCHEMA
 
 
-class Instance:
+class InstancePaths:
     """Paths of an instance. The constructor touches no file."""
 
     def __init__(self, data_dir: str | os.PathLike[str], name: str) -> None:
@@ -89,7 +89,7 @@ class Instance:
 
     # Owner
 
-    def marker(self) -> Marker | None:
+    def marker(self) -> InstanceMarker | None:
         """Return the marker, None if the folder does not exist or is empty.
 
         Raises OwnershipError for a folder that is not an instance of ours.
@@ -106,7 +106,7 @@ class Instance:
                 " Move it away, or choose another rehearsal_name or rehearsal_data_dir"
             )
         try:
-            marker = Marker(**files.read_json(self.marker_file))
+            marker = InstanceMarker(**files.read_json(self.marker_file))
         except (DataError, TypeError) as error:
             raise OwnershipError(f"{self.marker_file} is not a valid marker: {error}") from error
         if marker.schema != SCHEMA or marker.name != self.name:
@@ -116,11 +116,11 @@ class Instance:
             )
         return marker
 
-    def create(self, owner: str, components: list[str], expires: str | None = None) -> Marker:
+    def create(self, owner: str, components: list[str], expires: str | None = None) -> InstanceMarker:
         """Create the folder together with its marker, atomically."""
         self.root.mkdir(parents=True, exist_ok=True)
         self.sweep()
-        marker = Marker(self.name, owner, stamp(), components, expires)
+        marker = InstanceMarker(self.name, owner, format_utc_timestamp(), components, expires)
         fresh = Path(tempfile.mkdtemp(prefix=f".{self.name}.new-", dir=self.root))
         self._write_marker(fresh / MARKER, marker)
         if self.path.is_dir():
@@ -134,12 +134,12 @@ class Instance:
         for folder in (self.pki, self.config, self.records, self.logs, self.path / "kubeconfigs", audit, played):
             folder.mkdir(mode=0o700, exist_ok=True)
 
-    def update(self, marker: Marker) -> None:
+    def update(self, marker: InstanceMarker) -> None:
         """Replace the marker."""
         self._write_marker(self.marker_file, marker)
 
     @staticmethod
-    def _write_marker(path: Path, marker: Marker) -> None:
+    def _write_marker(path: Path, marker: InstanceMarker) -> None:
         files.write_json(path, dict(marker.__dict__))
 
     def sweep(self) -> None:
@@ -181,7 +181,7 @@ class Instance:
     def lock(self, timeout: float) -> Iterator[None]:
         """Lock the instance. Raises WaitTimeout, which names the holder, after ``timeout`` seconds."""
         self.root.mkdir(parents=True, exist_ok=True)
-        with locked(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
+        with hold_file_lock(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
             yield
 
     def others_ports(self) -> set[int]:
@@ -214,7 +214,7 @@ def remove_tree(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, timeout: float, what: str) -> Iterator[None]:
+def hold_file_lock(path: Path, timeout: float, what: str) -> Iterator[None]:
     """Hold a lock on the file ``path``, which is removed afterwards. The lock ends with this process.
 
     Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``.
@@ -256,12 +256,12 @@ def _same_file(handle: int, path: Path) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def instances(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def list_instance_markers(data_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the markers of all instances in ``data_dir``."""
     markers = []
     for file in sorted(Path(data_dir).expanduser().glob(f"*/{MARKER}")):
         try:
-            marker = Instance(data_dir, file.parent.name).marker()
+            marker = InstancePaths(data_dir, file.parent.name).marker()
         except (OwnershipError, InputError):
             continue
         if marker is not None:
@@ -279,7 +279,7 @@ def control_group_name(instance: Path) -> str:
     return f"seatrial-{hashlib.sha256(os.fsencode(instance)).hexdigest()[:16]}"
 
 
-def control_groups_of(instance: Path) -> list[Path]:
+def instance_control_groups(instance: Path) -> list[Path]:
     """Return the control groups of an instance, in every hierarchy."""
     name = control_group_name(instance)
     groups = []
@@ -293,7 +293,7 @@ def control_groups_of(instance: Path) -> list[Path]:
 def remove_control_groups(instance: Path, patience: float = EMPTY_TIMEOUT) -> bool:
     """Remove the control groups of an instance; return whether there were any. Raises ProcessError for one in use."""
     deadline = time.monotonic() + patience
-    groups = wanted = control_groups_of(instance)
+    groups = wanted = instance_control_groups(instance)
     while wanted:
         for group in wanted:
             _remove_tree(group)

@@ -35,8 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 
 from .pki import authority_file
 
@@ -70,15 +70,15 @@ class RunningProcess:
     program: str
 
 
-def identify(pid: int, instance: Path) -> RunningProcess | None:
+def process_if_of_instance(pid: int, instance: Path) -> RunningProcess | None:
     """Return the process ``pid`` if it was started for ``instance``, else None."""
     environment = processes.environment_of(pid)
-    return _component(pid, environment) if environment.get(INSTANCE) == str(instance) else None
+    return _process_from_environment(pid, environment) if environment.get(INSTANCE) == str(instance) else None
 
 
-def _component(pid: int, environment: Mapping[str, str]) -> RunningProcess | None:
-    ticks = processes.ticks_of(pid)
-    program = processes.program_of(pid)
+def _process_from_environment(pid: int, environment: Mapping[str, str]) -> RunningProcess | None:
+    ticks = processes.start_ticks_of(pid)
+    program = processes.executable_of(pid)
     if ticks is None or program is None or not environment.get(NAME):
         return None
     # A child that inherited our environment, such as a user's shell, runs another program.
@@ -87,10 +87,11 @@ def _component(pid: int, environment: Mapping[str, str]) -> RunningProcess | Non
     return RunningProcess(environment[NAME], pid, ticks, program)
 
 
-def running(instance: Path) -> list[RunningProcess]:
+def list_running_processes(instance: Path) -> list[RunningProcess]:
     """Return all living processes of ``instance``, found among all processes of the machine, oldest first."""
     candidates = (
-        _component(pid, environment) for pid, environment in processes.marked(INSTANCE, str(instance)).items()
+        _process_from_environment(pid, environment)
+        for pid, environment in processes.find_by_environment_variable(INSTANCE, str(instance)).items()
     )
     return sorted((process for process in candidates if process is not None), key=lambda living: living.ticks)
 
@@ -108,7 +109,7 @@ def is_recorded(process: RunningProcess, record: ProcessRecord | None) -> bool:
     return record is not None and (record.pid, record.ticks, record.boot) == (process.pid, process.ticks, boot_id())
 
 
-def start(
+def start_instance_process(
     instance: Path,
     records: Path,
     name: str,
@@ -126,28 +127,34 @@ def start(
     marked = {**inherited, "HOME": str(instance), **environment}
     marked.update({INSTANCE: str(instance), NAME: name, PROGRAM: program})
     try:
-        child = processes.started(command, instance, marked, log, f"--- {stamp()} {' '.join(command)}\n")
+        child = processes.start_in_new_session(
+            command, instance, marked, log, f"--- {format_utc_timestamp()} {' '.join(command)}\n"
+        )
     except OSError as error:
         raise ProcessError(f"{name}: {program} can't be started: {error.strerror}") from error
-    known = ProcessRecord(name, program, recipe, child.pid, processes.ticks_of(child.pid) or 0, boot_id(), stamp())
+    known = ProcessRecord(
+        name, program, recipe, child.pid, processes.start_ticks_of(child.pid) or 0, boot_id(), format_utc_timestamp()
+    )
     files.write_json(records / f"{name}.json", asdict(known))
     return child
 
 
-def stop(instance: Path, wanted: Iterable[RunningProcess], grace: float) -> None:
+def stop_instance_processes(instance: Path, wanted: Iterable[RunningProcess], grace: float) -> None:
     """End processes of ``instance``: SIGTERM to all, after up to ``grace`` seconds SIGKILL to the rest.
 
     Raises ProcessError naming those that survive.
     """
     ours = {
-        Process(process.pid, process.ticks): process for process in wanted if identify(process.pid, instance) == process
+        ProcessReference(process.pid, process.ticks): process
+        for process in wanted
+        if process_if_of_instance(process.pid, instance) == process
     }
-    left = [f"{ours[process].name} (pid {process.pid})" for process in processes.end(ours, grace)]
+    left = [f"{ours[process].name} (pid {process.pid})" for process in processes.terminate_processes(ours, grace)]
     if left:
         raise ProcessError(f"{instance}: still running {processes.KILLED:.0f} s after SIGKILL: {', '.join(left)}")
 
 
-def tail(log: Path, lines: int = 12) -> str:
+def last_log_lines(log: Path, lines: int = 12) -> str:
     """Return the last lines of a log, indented, for an error message."""
     try:
         with open(log, "rb") as stream:
@@ -158,7 +165,7 @@ def tail(log: Path, lines: int = 12) -> str:
     return "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:]) or "    (empty log)"
 
 
-def summary(process: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
+def process_summary(process: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
     """Return the entry of a process in the module's result."""
     known = record if is_recorded(process, record) else None
     return {
@@ -166,7 +173,7 @@ def summary(process: RunningProcess, record: ProcessRecord | None) -> dict[str, 
         "pid": process.pid,
         "program": process.program,
         "started": known.started if known else "",
-        "memory_mib": round(processes.memory_of(process.pid) / 2**20),
+        "memory_mib": round(processes.resident_memory_of(process.pid) / 2**20),
     }
 
 
@@ -194,14 +201,14 @@ def is_port_free(port: int, address: str = LOOPBACK) -> bool:
 
 def port_listener(port: int) -> str:
     """Return the program that listens on ``port``; "another program" if we may not see it (proc(5), tcp)."""
-    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(table, port)}
-    for pid in processes.pids() if inodes else []:
-        if inodes & _open_in(pid):
-            return f"process {pid} ({os.path.basename(processes.program_of(pid) or '?')})"
+    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening_socket_inodes(table, port)}
+    for pid in processes.list_pids() if inodes else []:
+        if inodes & _open_files_of_process(pid):
+            return f"process {pid} ({os.path.basename(processes.executable_of(pid) or '?')})"
     return "another program"
 
 
-def _open_in(pid: int) -> set[str]:
+def _open_files_of_process(pid: int) -> set[str]:
     """Return the open files and sockets of a process; none if we may not see them."""
     targets = set()
     with contextlib.suppress(OSError):
@@ -211,7 +218,7 @@ def _open_in(pid: int) -> set[str]:
     return targets
 
 
-def _inodes(table: str, port: int) -> list[str]:
+def _listening_socket_inodes(table: str, port: int) -> list[str]:
     """Return the inodes of the sockets that listen on ``port`` (state 0A)."""
     try:
         rows = (processes.ROOT / "net" / table).read_text(encoding="ascii").splitlines()[1:]
@@ -297,13 +304,13 @@ def await_ready(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeo
     deadline = time.monotonic() + timeout
     pause = 0.02
     while answer := ask_it():
-        processes.reap(pid)
-        if processes.ticks_of(pid) is None:
-            raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{tail(log)}")
+        processes.reap_child_process(pid)
+        if processes.start_ticks_of(pid) is None:
+            raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{last_log_lines(log)}")
         if time.monotonic() > deadline:
             raise WaitTimeout(
                 f"{name} is not ready after {timeout:.0f} s: waited for {what}, last answer: {answer}."
-                f" The end of {log}:\n{tail(log)}"
+                f" The end of {log}:\n{last_log_lines(log)}"
             )
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)

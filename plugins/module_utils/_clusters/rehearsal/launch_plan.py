@@ -21,9 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
 
 from . import component_manifests, instance_dir, instance_processes, pki
-from .component_binaries import Programs
-from .component_spec import CertificateSpec, Component, ProcessSpec, processes, render
-from .instance_dir import Instance, locked
+from .component_binaries import ComponentPrograms
+from .component_spec import CertificateSpec, ProcessSpec, RehearsalComponent, processes_of_components, render
+from .instance_dir import InstancePaths, hold_file_lock
 from .instance_processes import HttpProbe
 
 #: The port of the API server among the instance's ports.
@@ -39,7 +39,7 @@ SIMULATED_LOG = "2026-01-01T00:00:00.000000000Z stdout F simulated: no container
 
 
 @dataclass(frozen=True)
-class Command:
+class ProcessCommand:
     """The command line of one process. ``recipe``: a digest of everything that the process reads at its start."""
 
     process: ProcessSpec
@@ -54,13 +54,13 @@ def port_names(wanted: Iterable[ProcessSpec]) -> list[str]:
     return [f"{process.name}.{port}" for process in wanted for port in process.ports]
 
 
-def settle_ports(instance: Instance, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
+def settle_ports(instance: InstancePaths, wanted: list[ProcessSpec], alive: set[str]) -> dict[str, int]:
     """Return the instance's ports; choose missing ones.
 
     A port that another program took while its process was down is replaced. Processes that use it get another recipe
     and are restarted.
     """
-    with locked(instance.root / ".ports.lock", 60, "the choice of ports"):
+    with hold_file_lock(instance.root / ".ports.lock", 60, "the choice of ports"):
         have = read_ports(instance)
         kept = {name: port for name, port in have.items() if name.split(".")[0] in alive or _comes_free(port)}
         chosen = instance_processes.choose_ports(port_names(wanted), kept, instance.others_ports())
@@ -79,7 +79,7 @@ def _comes_free(port: int) -> bool:
     return True
 
 
-def read_ports(instance: Instance) -> dict[str, int]:
+def read_ports(instance: InstancePaths) -> dict[str, int]:
     """Return the ports chosen so far."""
     try:
         return {str(name): int(port) for name, port in files.read_json(instance.ports_file).items()}
@@ -88,8 +88,8 @@ def read_ports(instance: Instance) -> dict[str, int]:
 
 
 def placeholder_values(
-    instance: Instance,
-    components: list[Component],
+    instance: InstancePaths,
+    components: list[RehearsalComponent],
     chosen: Mapping[str, int],
     programs: Mapping[str, Path] = MappingProxyType({}),
     images: Mapping[str, Path] = MappingProxyType({}),
@@ -103,35 +103,45 @@ def placeholder_values(
         "group": instance_dir.control_group_name(instance.path),
     }
     values.update({f"port.{name}": port for name, port in chosen.items()})
-    values.update({f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name) for user in users(components)})
+    values.update(
+        {
+            f"kubeconfig.{user.name}": instance.kubeconfig_of(user.name)
+            for user in cluster_users_of_components(components)
+        }
+    )
     values.update({f"program.{name}": path for name, path in programs.items()})
     values.update({f"image.{name}": path for name, path in images.items()})
     return values
 
 
-def users(components: Iterable[Component]) -> list[CertificateSpec]:
+def cluster_users_of_components(components: Iterable[RehearsalComponent]) -> list[CertificateSpec]:
     """Return the users of all components."""
     return [user for component in components for user in component.users]
 
 
-def write_certificates(instance: Instance, components: list[Component]) -> list[str]:
+def write_certificates(instance: InstancePaths, components: list[RehearsalComponent]) -> list[str]:
     """Create the missing certificates; return their names."""
-    wanted = [*(certificate for component in components for certificate in component.certificates), *users(components)]
-    return pki.ensure(instance.pki, wanted)
+    wanted = [
+        *(certificate for component in components for certificate in component.certificates),
+        *cluster_users_of_components(components),
+    ]
+    return pki.create_missing_certificates(instance.pki, wanted)
 
 
-def write_kubeconfigs(instance: Instance, components: list[Component], port: int) -> None:
+def write_kubeconfigs(instance: InstancePaths, components: list[RehearsalComponent], port: int) -> None:
     """Write a kubeconfig for every user."""
-    for user in users(components):
-        _keep(instance.kubeconfig_of(user.name), kubeconfig(instance, user.name, port), 0o600)
+    for user in cluster_users_of_components(components):
+        _write_file_if_changed(
+            instance.kubeconfig_of(user.name), render_user_kubeconfig(instance, user.name, port), 0o600
+        )
 
 
-def authority(instance: Instance) -> str:
+def ca_certificate_base64(instance: InstancePaths) -> str:
     """Return the certificate of the instance's authority in base64, as webhook configurations need it."""
     return base64.b64encode((instance.pki / "ca.crt").read_bytes()).decode("ascii")
 
 
-def kubeconfig(instance: Instance, user: str, port: int) -> str:
+def render_user_kubeconfig(instance: InstancePaths, user: str, port: int) -> str:
     """Return a kubeconfig with embedded certificates, which works wherever it is copied."""
 
     def data(name: str) -> str:
@@ -140,50 +150,57 @@ def kubeconfig(instance: Instance, user: str, port: int) -> str:
     name = f"rehearsal-{instance.name}"
     cluster = {
         "server": f"https://{instance_processes.LOOPBACK}:{port}",
-        "certificate-authority-data": authority(instance),
+        "certificate-authority-data": ca_certificate_base64(instance),
     }
     identity = {"client-certificate-data": data(f"{user}.crt"), "client-key-data": data(f"{user}.key")}
     import yaml
 
-    return yaml.safe_dump(kubeconfigs.document(name, cluster, identity, user_name=user), sort_keys=False)
+    return yaml.safe_dump(
+        kubeconfigs.single_context_kubeconfig(name, cluster, identity, user_name=user), sort_keys=False
+    )
 
 
-def write_files(instance: Instance, components: list[Component], values: Mapping[str, object]) -> None:
+def write_files(instance: InstancePaths, components: list[RehearsalComponent], values: Mapping[str, object]) -> None:
     """Render the files of all processes; the stages of all components go into the file ``stages_into``."""
     stages = [component.folder / component.stages for component in components if component.stages]
-    for process in processes(components):
+    for process in processes_of_components(components):
         for name in process.files:
             text = render((process.folder / name).read_text(encoding="utf-8"), values, str(process.folder / name))
             if name == process.stages_into:
-                text += "".join(component_manifests.as_documents(path.read_text(encoding="utf-8")) for path in stages)
-            _keep(instance.config / name, text, 0o600)
+                text += "".join(
+                    component_manifests.yaml_list_to_documents(path.read_text(encoding="utf-8")) for path in stages
+                )
+            _write_file_if_changed(instance.config / name, text, 0o600)
     if not instance.played_logs.exists():
         files.replace_text(instance.played_logs, SIMULATED_LOG)
 
 
-def _keep(path: Path, text: str, mode: int) -> None:
+def _write_file_if_changed(path: Path, text: str, mode: int) -> None:
     """Write a file unless it has this content."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         files.replace_text(path, text, mode=mode)
 
 
-def command_of(
-    instance: Instance, process: ProcessSpec, programs: Mapping[str, Programs], values: Mapping[str, object]
-) -> Command:
+def process_command_line(
+    instance: InstancePaths,
+    process: ProcessSpec,
+    programs: Mapping[str, ComponentPrograms],
+    values: Mapping[str, object],
+) -> ProcessCommand:
     """Return the command of ``process``. Call after its certificates, kubeconfigs and files were written."""
     where = f"process {process.name}"
     program = programs[process.component].paths[process.binary]
-    arguments = arguments_of(process, values)
+    arguments = render_process_arguments(process, values)
     environment = {name: render(str(text), values, where) for name, text in process.environment.items()}
     state = os.stat(program)
     digest = hashlib.sha256()
     digest.update(json.dumps([str(program), state.st_size, state.st_mtime_ns, arguments, environment]).encode())
     for path in sorted(_files_named(instance, [*arguments, *environment.values()])):
         digest.update(path.read_bytes())
-    return Command(process, program, arguments, environment, digest.hexdigest()[:16])
+    return ProcessCommand(process, program, arguments, environment, digest.hexdigest()[:16])
 
 
-def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str]:
+def render_process_arguments(process: ProcessSpec, values: Mapping[str, object]) -> list[str]:
     """Return the arguments of a process; one with ``@{image.*}`` is repeated for each image of the instance.
 
     One with ``@{?port.…}`` is left out if the instance has no such port: the component is not asked for.
@@ -198,7 +215,7 @@ def arguments_of(process: ProcessSpec, values: Mapping[str, object]) -> list[str
     return [render(argument.replace("@{?", "@{"), values, f"process {process.name}") for argument in each]
 
 
-def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
+def _files_named(instance: InstancePaths, texts: Iterable[str]) -> set[Path]:
     """Return those of the instance's certificates, kubeconfigs and configuration files that ``texts`` name."""
     paths: set[Path] = set()
     for text in texts:
@@ -209,7 +226,7 @@ def _files_named(instance: Instance, texts: Iterable[str]) -> set[Path]:
     return paths
 
 
-def probes_of(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[HttpProbe | None, str]]:
+def process_readiness_probes(process: ProcessSpec, values: Mapping[str, object]) -> list[tuple[HttpProbe | None, str]]:
     """Return the probes of a process: a request over HTTP, or None and a path of the API server."""
     where = f"process {process.name}: ready"
     probes: list[tuple[HttpProbe | None, str]] = []

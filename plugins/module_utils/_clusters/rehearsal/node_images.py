@@ -24,13 +24,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import binary_download, debian_packages
-from .component_binaries import verify
-from .component_spec import Component, ImageSpec
-from .instance_dir import locked
+from .component_binaries import verify_cached_checksums
+from .component_spec import ImageSpec, RehearsalComponent
+from .instance_dir import hold_file_lock
 
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
 PREFIX = "localhost/seatrial/"
@@ -41,14 +41,20 @@ _KIND = "application/vnd.oci.image"
 RECIPE = 2
 
 
-def name_of(image: ImageSpec) -> str:
+def image_reference_for_pods(image: ImageSpec) -> str:
     """Return the name by which pods use an image."""
     return f"{PREFIX}{image.name}:{image.tag}"
 
 
-def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
+def image_cache_folder(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Path:
     """Return the folder of an image in the cache, which need not exist. Its name has a hash of the recipe."""
-    recipe: list[Any] = [RECIPE, name_of(image), image.debian, *debian_packages.UNUSED, *binary_download.go_platform()]
+    recipe: list[Any] = [
+        RECIPE,
+        image_reference_for_pods(image),
+        image.debian,
+        *debian_packages.UNUSED,
+        *binary_download.go_platform(),
+    ]
     files = [_files.sha256_of(image.folder / name) for name in (image.requirements, image.setup) if name]
     if image.packages or files:
         recipe += [image.packages, image.without, image.python, files]
@@ -58,52 +64,56 @@ def entry_of(image: ImageSpec, programs: Mapping[str, Path], cache: Path) -> Pat
     return cache / "rehearsal" / f"image-{image.name}-{key}"
 
 
-def announce(components: list[Component], cache: Path) -> list[str]:
+def describe_missing_images(components: list[RehearsalComponent], cache: Path) -> list[str]:
     """Return lines on the time and space that the images take that are not in the cache."""
     wanted = [image for part in components for image in part.images if image.debian]
-    lacking = [image for image in wanted if _read(entry_of(image, {}, cache)) is None]
+    lacking = [image for image in wanted if _read_cached_image_record(image_cache_folder(image, {}, cache)) is None]
     return [
-        f"making image {name_of(image)} of Debian packages, once: up to {image.minutes:.0f} min and"
+        f"making image {image_reference_for_pods(image)} of Debian packages, once: up to {image.minutes:.0f} min and"
         f" {image.disk_gib:.1f} GiB"
         for image in lacking
     ]
 
 
-def archives(components: list[Component], cache: Path) -> dict[str, Path]:
+def cached_image_archives(components: list[RehearsalComponent], cache: Path) -> dict[str, Path]:
     """Return the archives of the images of Debian packages that are in the cache, by name."""
-    wanted = {image.name: entry_of(image, {}, cache) for part in components for image in part.images if image.debian}
-    return {name: folder / ARCHIVE for name, folder in wanted.items() if _read(folder) is not None}
+    wanted = {
+        image.name: image_cache_folder(image, {}, cache) for part in components for image in part.images if image.debian
+    }
+    return {name: folder / ARCHIVE for name, folder in wanted.items() if _read_cached_image_record(folder) is not None}
 
 
-def ensure(
-    components: list[Component], programs: Mapping[str, Path], cache: Path, say: Say
+def build_missing_images(
+    components: list[RehearsalComponent], programs: Mapping[str, Path], cache: Path, say: Say
 ) -> tuple[dict[str, Path], bool]:
     """Return the archives of all images, and whether any was made. Raises ProcessError."""
     archive_by_name, made = {}, False
-    for line in announce(components, cache):
+    for line in describe_missing_images(components, cache):
         say(line)
     for image in (image for part in components for image in part.images):
-        folder = entry_of(image, programs, cache)
-        if _read(folder) is None:
-            _make(image, programs, folder, say)
+        folder = image_cache_folder(image, programs, cache)
+        if _read_cached_image_record(folder) is None:
+            _build_image_folder(image, programs, folder, say)
             made = True
         archive_by_name[image.name] = folder / ARCHIVE
     return archive_by_name, made
 
 
-def check_sums(components: list[Component], archives: Mapping[str, Path]) -> None:
+def check_sums(components: list[RehearsalComponent], archives: Mapping[str, Path]) -> None:
     """Verify the checksums of images, and that no file of their trees was changed. Raises OwnershipError."""
     wanted = [archives[image.name] for component in components for image in component.images]
-    verify({archive: str((_read(archive.parent) or {}).get("sha256")) for archive in wanted})
+    verify_cached_checksums(
+        {archive: str((_read_cached_image_record(archive.parent) or {}).get("sha256")) for archive in wanted}
+    )
     for folder in (archive.parent for archive in wanted):
-        if listing_of(folder / TREE) != (_read(folder) or {}).get("tree"):
+        if tree_metadata_checksum(folder / TREE) != (_read_cached_image_record(folder) or {}).get("tree"):
             raise OwnershipError(
                 f"{folder / TREE} was changed since it was created: it is not used."
                 f" Remove {folder} to have it made again"
             )
 
 
-def listing_of(tree: Path) -> str:
+def tree_metadata_checksum(tree: Path) -> str:
     """Return a checksum of the names, kinds, sizes, permissions, targets and times of all files below ``tree``.
 
     A copy that keeps times (cp -a) has the same one. The contents are not read: it is computed at every start.
@@ -120,7 +130,7 @@ def listing_of(tree: Path) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
+def _read_cached_image_record(folder: Path) -> dict[str, Any] | None:
     try:
         entry = _files.read_json(folder / ENTRY)
     except DataError:
@@ -129,11 +139,13 @@ def _read(folder: Path) -> dict[str, Any] | None:
     return dict(entry) if complete else None
 
 
-def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
+def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say) -> None:
     """Create the folder of an image: filled under another name, renamed when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.parent / f".{target.name}.lock", 2 * debian_packages.IMAGE_TIMEOUT, f"image {image.name}"):
-        if _read(target) is not None:
+    with hold_file_lock(
+        target.parent / f".{target.name}.lock", 2 * debian_packages.IMAGE_TIMEOUT, f"image {image.name}"
+    ):
+        if _read_cached_image_record(target) is not None:
             return
         for left in target.parent.glob(f".{target.name}.new-*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -141,16 +153,21 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
         began = time.monotonic()
         try:
-            layer, about = fresh / "layer.tar", {"image": name_of(image), "made": stamp()}
+            layer, about = (
+                fresh / "layer.tar",
+                {"image": image_reference_for_pods(image), "made": format_utc_timestamp()},
+            )
             if image.program:
                 _one_file(layer, programs[image.program], image.program)
             else:
                 about["packages"] = debian_packages.make_tree(image, layer, fresh, say)
-            about["layer"] = write_archive(name_of(image), layer, fresh / ARCHIVE, _command_of(image))
-            _unpack(layer, fresh / TREE)
+            about["layer"] = write_archive(
+                image_reference_for_pods(image), layer, fresh / ARCHIVE, _image_default_command(image)
+            )
+            _unpack_layer_tree(layer, fresh / TREE)
             layer.unlink()
             about["sha256"] = _files.sha256_of(fresh / ARCHIVE)
-            about["tree"] = listing_of(fresh / TREE)
+            about["tree"] = tree_metadata_checksum(fresh / TREE)
             about["seconds"] = f"{time.monotonic() - began:.1f}"
             _files.write_json(fresh / ENTRY, about)
             shutil.rmtree(target, ignore_errors=True)
@@ -158,7 +175,7 @@ def _make(image: ImageSpec, programs: Mapping[str, Path], target: Path, say: Say
             os.rename(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    say(f"image {name_of(image)} made in {time.monotonic() - began:.0f} s")
+    say(f"image {image_reference_for_pods(image)} made in {time.monotonic() - began:.0f} s")
 
 
 def _check_room(image: ImageSpec, folder: Path) -> None:
@@ -180,7 +197,7 @@ def _one_file(layer: Path, program: Path, name: str) -> None:
             archive.addfile(member, stream)
 
 
-def _unpack(layer: Path, tree: Path) -> None:
+def _unpack_layer_tree(layer: Path, tree: Path) -> None:
     """Make the file tree that every instance shares. Its folders must not be writable for others."""
     tree.mkdir(mode=0o755)
     with tarfile.open(layer) as archive:
@@ -197,38 +214,40 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
     system, processor = binary_download.go_platform()
     digest = f"sha256:{_files.sha256_of(layer)}"
     blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
-    config, manifest = _documents(digest, blob, command)
-    entry = _reference(f"{_KIND}.manifest.v1+json", manifest)
+    config, manifest = _oci_config_and_manifest(digest, blob, command)
+    entry = _oci_content_descriptor(f"{_KIND}.manifest.v1+json", manifest)
     entry["platform"] = {"architecture": processor, "os": system}
     entry["annotations"] = {
         "io.containerd.image.name": name,
         "org.opencontainers.image.ref.name": name.rpartition(":")[2],
     }
-    index = _document({"schemaVersion": 2, "mediaType": f"{_KIND}.index.v1+json", "manifests": [entry]})
+    index = _encode_json({"schemaVersion": 2, "mediaType": f"{_KIND}.index.v1+json", "manifests": [entry]})
     with tarfile.open(target, "w") as archive:
-        _add(archive, "oci-layout", _document({"imageLayoutVersion": "1.0.0"}))
-        _add(archive, "index.json", index)
+        _add_file_to_tar(archive, "oci-layout", _encode_json({"imageLayoutVersion": "1.0.0"}))
+        _add_file_to_tar(archive, "index.json", index)
         for content in (config, manifest):
-            _add(archive, f"blobs/sha256/{hashlib.sha256(content).hexdigest()}", content)
+            _add_file_to_tar(archive, f"blobs/sha256/{hashlib.sha256(content).hexdigest()}", content)
     return digest
 
 
-def documents(image: ImageSpec, diff_id: str, blob: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def compressed_image_config_manifest(image: ImageSpec, diff_id: str, blob: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return configuration and manifest of an image whose only layer is compressed.
 
     diff_id: digest of the layer before its compression. blob: digest and size after it.
     """
-    return _documents(diff_id, {"mediaType": f"{_KIND}.layer.v1.tar+gzip", **blob}, _command_of(image))
+    return _oci_config_and_manifest(
+        diff_id, {"mediaType": f"{_KIND}.layer.v1.tar+gzip", **blob}, _image_default_command(image)
+    )
 
 
-def _command_of(image: ImageSpec) -> list[str]:
+def _image_default_command(image: ImageSpec) -> list[str]:
     return [f"/{image.program}"] if image.program else ["/bin/bash"]
 
 
-def _documents(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
+def _oci_config_and_manifest(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
     system, processor = binary_download.go_platform()
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    config = _document(
+    config = _encode_json(
         {
             "architecture": processor,
             "os": system,
@@ -236,26 +255,26 @@ def _documents(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tup
             "rootfs": {"type": "layers", "diff_ids": [diff_id]},
         }
     )
-    manifest = _document(
+    manifest = _encode_json(
         {
             "schemaVersion": 2,
             "mediaType": f"{_KIND}.manifest.v1+json",
-            "config": _reference(f"{_KIND}.config.v1+json", config),
+            "config": _oci_content_descriptor(f"{_KIND}.config.v1+json", config),
             "layers": [blob],
         }
     )
     return config, manifest
 
 
-def _document(thing: dict[str, Any]) -> bytes:
+def _encode_json(thing: dict[str, Any]) -> bytes:
     return json.dumps(thing, sort_keys=True).encode()
 
 
-def _reference(kind: str, content: bytes) -> dict[str, Any]:
+def _oci_content_descriptor(kind: str, content: bytes) -> dict[str, Any]:
     return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_file_to_tar(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))

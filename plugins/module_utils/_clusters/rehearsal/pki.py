@@ -30,7 +30,7 @@ SERVICE_ACCOUNT = "service-account"
 
 
 @dataclass
-class Authority:
+class CertificateAuthority:
     """A certificate authority in memory."""
 
     certificate: Any
@@ -42,7 +42,7 @@ def authority_file(name: str) -> str:
     return "ca" if name == "cluster" else f"{name}-ca"
 
 
-def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
+def create_missing_certificates(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
     """Create missing and expiring certificates in ``folder``; return their names.
 
     A new authority replaces all certificates that the old one signed.
@@ -51,7 +51,7 @@ def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
     created: list[str] = []
     for name in sorted({"cluster", "front-proxy", *(certificate.authority for certificate in wanted)}):
         base = authority_file(name)
-        authority = None if _stale(folder, base) else _read(folder, base)
+        authority = None if _is_certificate_renewal_due(folder, base) else _read_authority(folder, base)
         if authority is None:
             # Certificates of the old authority are removed first: they look valid, but would be rejected.
             for certificate in wanted:
@@ -60,7 +60,7 @@ def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
             authority = _make_authority(folder, base)
             created.append(base)
         for certificate in wanted:
-            if certificate.authority == name and _stale(folder, certificate.name):
+            if certificate.authority == name and _is_certificate_renewal_due(folder, certificate.name):
                 _make_leaf(folder, certificate, authority)
                 created.append(certificate.name)
     if not (folder / f"{SERVICE_ACCOUNT}.key").is_file() or not (folder / f"{SERVICE_ACCOUNT}.pub").is_file():
@@ -69,7 +69,7 @@ def ensure(folder: Path, wanted: list[CertificateSpec]) -> list[str]:
     return created
 
 
-def _stale(folder: Path, base: str) -> bool:
+def _is_certificate_renewal_due(folder: Path, base: str) -> bool:
     """Return whether a pair is missing, damaged or expires soon."""
     from cryptography import x509
 
@@ -79,24 +79,24 @@ def _stale(folder: Path, base: str) -> bool:
         return True
     if not (folder / f"{base}.key").is_file():
         return True
-    return certificate.not_valid_after_utc - _now() < datetime.timedelta(days=RENEW_DAYS)
+    return certificate.not_valid_after_utc - _current_utc_time() < datetime.timedelta(days=RENEW_DAYS)
 
 
-def _read(folder: Path, base: str) -> Authority:
+def _read_authority(folder: Path, base: str) -> CertificateAuthority:
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
-    return Authority(
+    return CertificateAuthority(
         x509.load_pem_x509_certificate((folder / f"{base}.crt").read_bytes()),
         serialization.load_pem_private_key((folder / f"{base}.key").read_bytes(), password=None),
     )
 
 
-def _now() -> datetime.datetime:
+def _current_utc_time() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _subject(common_name: str, groups: list[str]) -> Any:
+def _certificate_subject(common_name: str, groups: list[str]) -> Any:
     """Return a subject. Kubernetes reads the user from the common name, the groups from the organizations."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
@@ -105,7 +105,7 @@ def _subject(common_name: str, groups: list[str]) -> Any:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: Any, issuer: Any, key: Any, days: int) -> Any:
+def _certificate_builder(subject: Any, issuer: Any, key: Any, days: int) -> Any:
     from cryptography import x509
 
     return (
@@ -114,13 +114,13 @@ def _builder(subject: Any, issuer: Any, key: Any, days: int) -> Any:
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_now() - BACKDATE)
-        .not_valid_after(_now() + datetime.timedelta(days=days))
+        .not_valid_before(_current_utc_time() - BACKDATE)
+        .not_valid_after(_current_utc_time() + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
-def _usage(**given: bool) -> Any:
+def _key_usage_extension(**given: bool) -> Any:
     from cryptography import x509
 
     names = (
@@ -137,24 +137,24 @@ def _usage(**given: bool) -> Any:
     return x509.KeyUsage(**{name: given.get(name, False) for name in names})
 
 
-def _make_authority(folder: Path, base: str) -> Authority:
+def _make_authority(folder: Path, base: str) -> CertificateAuthority:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _subject(f"seatrial-rehearsal-{base}", [])
+    name = _certificate_subject(f"seatrial-rehearsal-{base}", [])
     certificate = (
-        _builder(name, name, key, AUTHORITY_DAYS)
+        _certificate_builder(name, name, key, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(digital_signature=True, key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(_key_usage_extension(digital_signature=True, key_cert_sign=True, crl_sign=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     _write_pair(folder, base, certificate, key)
-    return Authority(certificate, key)
+    return CertificateAuthority(certificate, key)
 
 
-def _make_leaf(folder: Path, wanted: CertificateSpec, authority: Authority) -> None:
+def _make_leaf(folder: Path, wanted: CertificateSpec, authority: CertificateAuthority) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -163,9 +163,11 @@ def _make_leaf(folder: Path, wanted: CertificateSpec, authority: Authority) -> N
     key = ec.generate_private_key(ec.SECP256R1())
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH] * wanted.serves + [ExtendedKeyUsageOID.CLIENT_AUTH] * wanted.identifies
     builder = (
-        _builder(_subject(wanted.common_name, wanted.groups), authority.certificate.subject, key, LEAF_DAYS)
+        _certificate_builder(
+            _certificate_subject(wanted.common_name, wanted.groups), authority.certificate.subject, key, LEAF_DAYS
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(_key_usage_extension(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
@@ -186,11 +188,11 @@ def _make_service_account(folder: Path) -> None:
 
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    files.replace_text(folder / f"{SERVICE_ACCOUNT}.key", _private(key), mode=0o600)
+    files.replace_text(folder / f"{SERVICE_ACCOUNT}.key", _private_key_pem(key), mode=0o600)
     files.replace_text(folder / f"{SERVICE_ACCOUNT}.pub", public.decode(), mode=0o600)
 
 
-def _private(key: Any) -> str:
+def _private_key_pem(key: Any) -> str:
     from cryptography.hazmat.primitives import serialization
 
     return key.private_bytes(
@@ -205,7 +207,7 @@ def _write_pair(folder: Path, base: str, certificate: Any, key: Any) -> None:
     from cryptography.hazmat.primitives import serialization
 
     (folder / f"{base}.crt").unlink(missing_ok=True)
-    files.replace_text(folder / f"{base}.key", _private(key), mode=0o600)
+    files.replace_text(folder / f"{base}.key", _private_key_pem(key), mode=0o600)
     text = certificate.public_bytes(serialization.Encoding.PEM).decode()
     files.replace_text(folder / f"{base}.crt", text, mode=0o600)
     os.chmod(folder, 0o700)

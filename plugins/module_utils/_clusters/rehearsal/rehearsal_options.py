@@ -22,9 +22,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from . import component_spec, debian_packages
-from .component_binaries import Sources
-from .component_spec import Component
-from .instance_dir import Instance
+from .component_binaries import ProgramSources
+from .component_spec import RehearsalComponent
+from .instance_dir import InstancePaths
 
 #: The component that is a real node, and the name of its node.
 REAL_NODE_COMPONENT, REAL_NODE = "node", "real-0"
@@ -77,7 +77,7 @@ SHARED_OPTIONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Options:
+class RehearsalOptions:
     """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
 
     ``expires``: from when on anybody may remove a new instance, in the format of _step_files.stamp(); "" for never.
@@ -101,7 +101,7 @@ class Options:
     started: float = 0.0
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> Options:
+    def of(cls, params: Mapping[str, Any]) -> RehearsalOptions:
         """Read a module's parameters. Raises InputError."""
         if not params.get("components_dir"):
             raise InputError("components_dir is empty: no folder to read the components from")
@@ -120,20 +120,20 @@ class Options:
         return options
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> InstancePaths:
         """Return the instance's paths."""
-        return Instance(self.data_dir, self.name)
+        return InstancePaths(self.data_dir, self.name)
 
-    def select(self, names: Iterable[str] | None = None) -> list[Component]:
+    def select(self, names: Iterable[str] | None = None) -> list[RehearsalComponent]:
         """Return the components of these names and those that always run; without names all.
 
         Raises InputError for an unknown name.
         """
         known = component_spec.load_all(Path(self.components_dir))
-        return component_spec.select(known, known if names is None else names)
+        return component_spec.select_required_components(known, known if names is None else names)
 
     @property
-    def sources(self) -> Sources:
+    def sources(self) -> ProgramSources:
         """Return the sources of the programs."""
         cache = Path(self.cache_dir).expanduser().absolute()
-        return Sources(cache, self.binaries, self.binaries_dir, self.download_url, self.fetch_published)
+        return ProgramSources(cache, self.binaries, self.binaries_dir, self.download_url, self.fetch_published)

@@ -17,11 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import component_binaries, component_manifests, instance_processes, launch_plan, node_images
-from .component_binaries import Programs
-from .component_spec import Component, ProcessSpec, levels
-from .component_spec import processes as processes_of
-from .instance_dir import Instance
-from .launch_plan import API_PORT, Command
+from .component_binaries import ComponentPrograms
+from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
+from .component_spec import processes_of_components as processes_of
+from .instance_dir import InstancePaths
+from .launch_plan import API_PORT, ProcessCommand
 
 #: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0
@@ -38,15 +38,15 @@ class EndedMeanwhile(ProcessError):
     """A process that was found running ended before it was ready: it was dying when it was found."""
 
 
-class Start:
+class InstanceProcessStarter:
     """One pass over all processes of an instance, with the lock held."""
 
     def __init__(
         self,
         timeout: float,
-        instance: Instance,
-        components: list[Component],
-        programs: dict[str, Programs],
+        instance: InstancePaths,
+        components: list[RehearsalComponent],
+        programs: dict[str, ComponentPrograms],
         images: dict[str, Path],
         say: Say,
     ) -> None:
@@ -82,13 +82,13 @@ class Start:
         wanted = processes_of(self.components)
         self.instance.create_directories()
         chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
-        paths = component_binaries.paths_of(self.programs)
+        paths = component_binaries.program_paths_by_name(self.programs)
         self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images)
         launch_plan.write_certificates(self.instance, self.components)
         launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
         launch_plan.write_files(self.instance, self.components, self.values)
         commands = {
-            process.name: launch_plan.command_of(self.instance, process, self.programs, self.values)
+            process.name: launch_plan.process_command_line(self.instance, process, self.programs, self.values)
             for process in wanted
         }
         due = [name for name, command in commands.items() if not self._is_current(command)]
@@ -98,12 +98,12 @@ class Start:
         if any("@{image." in argument for process in started for argument in process.arguments):
             node_images.check_sums(self.components, self.images)
         _raise_file_limit()
-        for level in levels(wanted):
+        for level in process_start_levels(wanted):
             self._start_level([commands[process.name] for process in level])
             if any(process.name == "kube-apiserver" for process in level):
                 self._prepare_api()
 
-    def _is_current(self, command: Command) -> bool:
+    def _is_current(self, command: ProcessCommand) -> bool:
         """Return whether the process runs and was started by exactly this command."""
         running = self.alive.get(command.process.name)
         record = instance_processes.read_record(self.instance.records, command.process.name)
@@ -111,7 +111,7 @@ class Start:
             return False
         return instance_processes.is_recorded(running, record) and record.recipe == command.recipe
 
-    def _start_level(self, commands: list[Command]) -> None:
+    def _start_level(self, commands: list[ProcessCommand]) -> None:
         pids: dict[str, int] = {}
         due = [command.process.name for command in commands if not self._is_current(command)]
         if due:
@@ -124,8 +124,8 @@ class Start:
                 continue
             self.started.add(name)
             if running is not None:
-                instance_processes.stop(self.instance.path, [running], GRACE)
-            child = instance_processes.start(
+                instance_processes.stop_instance_processes(self.instance.path, [running], GRACE)
+            child = instance_processes.start_instance_process(
                 self.instance.path,
                 self.instance.records,
                 name,
@@ -141,7 +141,7 @@ class Start:
 
     def _await_ready(self, process: ProcessSpec, pid: int) -> None:
         log = self.instance.log_of(process.name)
-        for question, path in launch_plan.probes_of(process, self.values):
+        for question, path in launch_plan.process_readiness_probes(process, self.values):
             if question is not None:
                 what, ask = question.url, partial(instance_processes.send_probe, question, self.instance.pki)
             else:
@@ -174,7 +174,7 @@ class Start:
         return self.client
 
     def _prepare_api(self) -> None:
-        values = {**self.values, "ca": launch_plan.authority(self.instance)}
+        values = {**self.values, "ca": launch_plan.ca_certificate_base64(self.instance)}
         wanted = component_manifests.component_objects(self.components, self.programs, values)
         self.changes += [
             f"applied {change}" for change in component_manifests.apply_all(self._api(), wanted, self.timeout)
@@ -182,11 +182,13 @@ class Start:
         component_manifests.await_described(self._api(), self.components, self.timeout)
 
 
-def _one_each(instance: Instance) -> dict[str, instance_processes.RunningProcess]:
+def _one_each(instance: InstancePaths) -> dict[str, instance_processes.RunningProcess]:
     """Return the running processes by name. Processes that share a name are ended."""
-    running = instance_processes.running(instance.path)
+    running = instance_processes.list_running_processes(instance.path)
     counts = Counter(process.name for process in running)
-    instance_processes.stop(instance.path, [process for process in running if counts[process.name] > 1], GRACE)
+    instance_processes.stop_instance_processes(
+        instance.path, [process for process in running if counts[process.name] > 1], GRACE
+    )
     return {process.name: process for process in running if counts[process.name] == 1}
 
 

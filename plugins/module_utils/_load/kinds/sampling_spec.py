@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from .stage_definitions import KindStages
 
 
 @dataclass(frozen=True)
-class Selection:
+class ExternalWorkloadSelection:
     """The workloads of a load that others submit: objects of the first kind that match both selectors.
 
     namespaces: empty for all. existing: whether the objects that were there before count, too.
@@ -50,7 +50,7 @@ class SamplingSpec:
     canary_rate: float
     completions: bool = False
     reports: str = ""
-    selection: Selection | None = None
+    selection: ExternalWorkloadSelection | None = None
     client: int | None = None
 
     @property
@@ -77,13 +77,14 @@ class NoSampler:
         """Do nothing."""
 
 
-def definitions_for(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
+def stage_definitions_for_workloads(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
     """Check that the definition of each kind of workload has a stage that ends it. Raises InputError."""
     known = {kind.kind: kind for kind in kinds}
     for kind in own:
         if kind not in known:
             raise InputError(
-                f"stages has no definition of {kind}{nearest(kind, known)}, which is needed to detect the end of "
+                f"stages has no definition of {kind}{suggest_similar_name(kind, known)}, which is needed to"
+                " detect the end of "
                 f"a workload: add one, or set wait to false"
             )
         if not known[kind].ends:

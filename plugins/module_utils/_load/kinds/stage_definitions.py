@@ -26,13 +26,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
     Shape,
-    merged,
-    of_path,
+    merge_field_shapes,
+    shape_from_dotted_path,
 )
 
 WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
@@ -81,7 +81,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
     unknown = next((key for key in definition if key not in _TOP), None)
     if unknown:
-        raise InputError(f"stage definition of {kind}: unknown key '{unknown}'{nearest(unknown, _TOP)}")
+        raise InputError(f"stage definition of {kind}: unknown key '{unknown}'{suggest_similar_name(unknown, _TOP)}")
     versions = definition["api_version"]
     select = definition.get("select") or LABELS
     if select not in (LABELS, OWNERS):
@@ -91,7 +91,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         raise InputError(f"stage definition of {kind}: it has no stages")
     names: list[str] = []
     for stage in stages:
-        _check(kind, stage, names)
+        _check_stage_definition(kind, stage, names)
         names.append(stage["name"])
     paths = [str(stage.get("field", "")) for stage in stages]
     return KindStages(
@@ -99,9 +99,9 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         kind=kind,
         select=select,
         names=tuple(names),
-        values=_reader([_getter(kind, stage) for stage in stages]),
+        values=_combine_getters([_stage_value_getter(kind, stage) for stage in stages]),
         ends={number: stage["ends"] for number, stage in enumerate(stages) if stage.get("ends")},
-        fields=_fields(stages),
+        fields=_fields_read_by_stages(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
         running=frozenset(number for number, stage in enumerate(stages) if stage.get("running")),
         awaited=tuple(stage["condition"] for stage in stages if stage.get("condition") and not stage.get("ends")),
@@ -121,12 +121,12 @@ def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
     return kinds
 
 
-def _check(kind: str, stage: dict[str, Any], names: list[str]) -> None:
+def _check_stage_definition(kind: str, stage: dict[str, Any], names: list[str]) -> None:
     name = str(stage.get("name") or "")
     where = f"stage '{name or stage}' of {kind}"
     unknown = next((key for key in stage if key not in _KEYS), None)
     if unknown:
-        raise InputError(f"{where}: unknown key '{unknown}'{nearest(unknown, _KEYS)}")
+        raise InputError(f"{where}: unknown key '{unknown}'{suggest_similar_name(unknown, _KEYS)}")
     if not name:
         raise InputError(f"{where}: it has no name")
     if name in names:
@@ -140,7 +140,9 @@ def _check(kind: str, stage: dict[str, Any], names: list[str]) -> None:
         raise InputError(f"{where}: equals goes with field only")
     writer = str(stage.get("writer") or "")
     if writer not in WRITERS:
-        raise InputError(f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{nearest(writer, WRITERS)}")
+        raise InputError(
+            f"{where}: writer '{writer}' is none of {', '.join(WRITERS)}{suggest_similar_name(writer, WRITERS)}"
+        )
     gang = stage.get("gang") or []
     wrong = next((member for member in gang if member not in GANG), None) if isinstance(gang, list) else gang
     if wrong:
@@ -149,30 +151,30 @@ def _check(kind: str, stage: dict[str, Any], names: list[str]) -> None:
         raise InputError(f"{where}: ends '{stage['ends']}' is none of {', '.join(ENDS)}")
 
 
-def _fields(stages: Sequence[dict[str, Any]]) -> Shape | None:
+def _fields_read_by_stages(stages: Sequence[dict[str, Any]]) -> Shape | None:
     """Return the fields of an object that its stages read, None if an expression may read any."""
     if any("jmespath" in stage for stage in stages):
         return None
-    shapes = [of_path(str(stage["field"])) if "field" in stage else _CONDITIONS for stage in stages]
-    return functools.reduce(merged, shapes, _MESSAGES)
+    shapes = [shape_from_dotted_path(str(stage["field"])) if "field" in stage else _CONDITIONS for stage in stages]
+    return functools.reduce(merge_field_shapes, shapes, _MESSAGES)
 
 
-def _getter(kind: str, stage: dict[str, Any]) -> Getter:
+def _stage_value_getter(kind: str, stage: dict[str, Any]) -> Getter:
     if "condition" in stage:
-        return _condition(str(stage["condition"]))
+        return _condition_time_getter(str(stage["condition"]))
     if "field" in stage:
-        return _field(str(stage["field"]).split("."), stage.get("equals"))
-    return _expression(f"stage '{stage['name']}' of {kind}", str(stage["jmespath"]))
+        return _field_value_getter(str(stage["field"]).split("."), stage.get("equals"))
+    return _jmespath_getter(f"stage '{stage['name']}' of {kind}", str(stage["jmespath"]))
 
 
-def _reader(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
+def _combine_getters(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
     def read(thing: dict[str, Any], conditions: Conditions) -> tuple[Value, ...]:
         return tuple([getter(thing, conditions) for getter in getters])
 
     return read
 
 
-def _condition(kind: str) -> Getter:
+def _condition_time_getter(kind: str) -> Getter:
     def get(_thing: dict[str, Any], conditions: Conditions) -> Value:
         condition = conditions.get(kind)
         if condition is None or condition.get("status") != "True":
@@ -182,7 +184,7 @@ def _condition(kind: str) -> Getter:
     return get
 
 
-def _field(path: list[str], equals: Any) -> Getter:
+def _field_value_getter(path: list[str], equals: Any) -> Getter:
     wanted = None if equals is None else frozenset(equals if isinstance(equals, list) else [equals])
     if len(path) == 2:
         return _short_field(path[0], path[1], wanted)
@@ -217,7 +219,7 @@ def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Gette
     return time if wanted is None else truth
 
 
-def _expression(where: str, text: str) -> Getter:
+def _jmespath_getter(where: str, text: str) -> Getter:
     try:
         import jmespath
     except ImportError as error:
@@ -234,7 +236,7 @@ def _expression(where: str, text: str) -> Getter:
     return get
 
 
-def gpus(thing: dict[str, Any]) -> float:
+def pod_gpu_count(thing: dict[str, Any]) -> float:
     """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu."""
     count = 0.0
     for container in (thing.get("spec") or {}).get("containers") or ():
@@ -244,14 +246,14 @@ def gpus(thing: dict[str, Any]) -> float:
     return count
 
 
-def why(thing: dict[str, Any], condition: dict[str, Any] | None) -> str | None:
+def why_object_ended(thing: dict[str, Any], condition: dict[str, Any] | None) -> str | None:
     """Return why an object ended: the message of the condition that says so, else of its status."""
     status = thing.get("status")
     said = condition or (status if isinstance(status, dict) else {})
     return said.get("message") or said.get("reason")
 
 
-def hindrance(conditions: Conditions, awaited: Sequence[str]) -> str:
+def first_false_condition_message(conditions: Conditions, awaited: Sequence[str]) -> str:
     """Return the message of the first awaited condition of an object that is False; empty if none is."""
     for kind in awaited:
         condition = conditions.get(kind)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from math import ceil, isfinite, sqrt
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from .random_draws import GENERATOR, SeededRandom, exponential, gamma, truncated_normal
+from .random_draws import GENERATOR, SeededRandom, exponential_variate, gamma_variate, truncated_normal
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ def read_trace(text: str, where: str) -> list[TraceArrival]:
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not lines:
         raise InputError(f"{where}: it contains no arrivals")
-    rows = _json(lines, where) if lines[0][1].startswith("{") else _csv(lines, where)
+    rows = _parse_json_trace(lines, where) if lines[0][1].startswith("{") else _parse_csv_trace(lines, where)
     # Stable: arrivals at the same time keep their order.
     return sorted(rows, key=lambda row: row.offset)
 
 
-def _json(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+def _parse_json_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     rows = []
     for number, line in lines:
         try:
@@ -53,12 +53,12 @@ def _json(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
         if not isinstance(entry, dict):
             entry = {"offset": entry}
         if "offset" not in entry:
-            raise InputError(f"{where}, line {number}: it has no offset{nearest('offset', entry)}")
-        rows.append(_row(entry["offset"], entry.get("template"), where, number))
+            raise InputError(f"{where}, line {number}: it has no offset{suggest_similar_name('offset', entry)}")
+        rows.append(_parse_trace_arrival(entry["offset"], entry.get("template"), where, number))
     return rows
 
 
-def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+def _parse_csv_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     import csv
 
     cells = list(csv.reader(line for _number, line in lines))
@@ -66,18 +66,20 @@ def _csv(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
     at, named = 0, None
     if not _is_number(head[0]):
         if "offset" not in head:
-            raise InputError(f"{where}, line {lines[0][0]}: no column has the name offset{nearest('offset', head)}")
+            raise InputError(
+                f"{where}, line {lines[0][0]}: no column has the name offset{suggest_similar_name('offset', head)}"
+            )
         at, named = head.index("offset"), head.index("template") if "template" in head else None
         cells, lines = cells[1:], lines[1:]
     rows = []
     for (number, _line), row in zip(lines, cells, strict=True):
         if len(row) <= max(at, named or 0):
             raise InputError(f"{where}, line {number}: it has {len(row)} columns only")
-        rows.append(_row(row[at], row[named] if named is not None else "", where, number))
+        rows.append(_parse_trace_arrival(row[at], row[named] if named is not None else "", where, number))
     return rows
 
 
-def _row(offset: Any, template: Any, where: str, number: int) -> TraceArrival:
+def _parse_trace_arrival(offset: Any, template: Any, where: str, number: int) -> TraceArrival:
     if isinstance(offset, bool) or not _is_number(offset) or not isfinite(float(offset)) or float(offset) < 0:
         raise InputError(f"{where}, line {number}: offset '{offset}' is not a number of seconds, 0 or more")
     return TraceArrival(float(offset), str(template or "").strip())
@@ -113,7 +115,7 @@ RANDOM_TYPES = frozenset(("poisson", "gamma", "uniform", "normal", "bimodal"))
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ArrivalTimes:
     """The arrival times of a load. ``header``: for the plan; ``offsets``: each None in a closed loop."""
 
     header: dict[str, Any]
@@ -131,7 +133,7 @@ def draws_from_seed(params: dict[str, Any]) -> bool:
     return (params.get("type") or CONSTANT) in RANDOM_TYPES
 
 
-def arrivals(params: dict[str, Any], count: int, seed: int | None) -> Arrivals:
+def arrivals_from_options(params: dict[str, Any], count: int, seed: int | None) -> ArrivalTimes:
     """Return the arrivals for option ``arrival``. ``count`` 0: the number of steps, ramp, trace or rate × timespan.
 
     Raises InputError naming an invalid type, key or value.
@@ -139,23 +141,25 @@ def arrivals(params: dict[str, Any], count: int, seed: int | None) -> Arrivals:
     asked = {key: value for key, value in params.items() if value is not None}
     kind = asked.pop("type", None) or CONSTANT
     if kind not in TYPE_KEYS:
-        raise InputError(f"unknown arrival type '{kind}'{nearest(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}")
+        raise InputError(
+            f"unknown arrival type '{kind}'{suggest_similar_name(kind, TYPE_KEYS)}; there are {', '.join(TYPE_KEYS)}"
+        )
     for key in asked:
         if key not in TYPE_KEYS[kind]:
-            wrong = nearest(key, TYPE_KEYS[kind])
-            raise InputError(f"arrival type '{kind}' takes {_listed(TYPE_KEYS[kind])}, not '{key}'{wrong}")
+            wrong = suggest_similar_name(key, TYPE_KEYS[kind])
+            raise InputError(f"arrival type '{kind}' takes {_join_words_with_and(TYPE_KEYS[kind])}, not '{key}'{wrong}")
     if kind == CLOSED:
-        return Arrivals({"type": CLOSED, **_closed(asked)}, [None] * count)
+        return ArrivalTimes({"type": CLOSED, **_closed_loop_details(asked)}, [None] * count)
     if kind == "trace":
-        return _trace(asked, count)
+        return _trace_arrivals(asked, count)
     details, moments = _SHAPES[kind](asked, count)
     header = {"type": kind, **details}
     if kind not in RANDOM_TYPES:
-        return Arrivals(header, list(moments(None)))
+        return ArrivalTimes(header, list(moments(None)))
     if seed is None:
         raise InputError(f"arrival type '{kind}' is random and needs a seed")
     header["generator"] = GENERATOR
-    return Arrivals(header, [round(moment, 6) for moment in moments(SeededRandom(seed))])
+    return ArrivalTimes(header, [round(moment, 6) for moment in moments(SeededRandom(seed))])
 
 
 # Each type returns the header for the plan, and a function from random draws to offsets.
@@ -164,15 +168,17 @@ Moments = Callable[[Any], Iterator[float]]
 Shape = tuple[dict[str, Any], Moments]
 
 
-def _constant(asked: dict[str, Any], count: int) -> Shape:
-    rate, _span, count = _pace(CONSTANT, asked, count)
+def _constant_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    rate, _span, count = _rate_timespan_and_count(CONSTANT, asked, count)
     # Division instead of a running sum, which would accumulate rounding errors.
     return {"rate": rate}, lambda _draw: (index / rate for index in range(count))
 
 
-def _gaps(kind: str, asked: dict[str, Any], count: int, details: dict[str, Any], gap: Callable[[Any], float]) -> Shape:
+def _arrivals_with_random_gaps(
+    kind: str, asked: dict[str, Any], count: int, details: dict[str, Any], gap: Callable[[Any], float]
+) -> Shape:
     """Independent gaps of mean 1/rate between one workload and the next, and before the first."""
-    rate, _span, count = _pace(kind, asked, count)
+    rate, _span, count = _rate_timespan_and_count(kind, asked, count)
 
     def moments(draw: Any) -> Iterator[float]:
         now = 0.0
@@ -183,56 +189,60 @@ def _gaps(kind: str, asked: dict[str, Any], count: int, details: dict[str, Any],
     return {"rate": rate, **details}, moments
 
 
-def _poisson(asked: dict[str, Any], count: int) -> Shape:
-    return _gaps("poisson", asked, count, {}, exponential)
+def _poisson_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    return _arrivals_with_random_gaps("poisson", asked, count, {}, exponential_variate)
 
 
-def _gamma(asked: dict[str, Any], count: int) -> Shape:
-    shape = _number("gamma", "shape", asked.get("shape", 0.5), above=0)
-    return _gaps("gamma", asked, count, {"shape": shape}, lambda draw: gamma(draw, shape) / shape)
+def _gamma_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    shape = _check_number_parameter("gamma", "shape", asked.get("shape", 0.5), above=0)
+    return _arrivals_with_random_gaps(
+        "gamma", asked, count, {"shape": shape}, lambda draw: gamma_variate(draw, shape) / shape
+    )
 
 
-def _placed(
+def _arrivals_at_random_positions(
     kind: str, asked: dict[str, Any], count: int, details: dict[str, Any], place: Callable[[Any], float]
 ) -> Shape:
     """Each workload has an independent position in the timespan (0 to 1)."""
-    rate, span, count = _pace(kind, asked, count)
+    rate, span, count = _rate_timespan_and_count(kind, asked, count)
     return {"rate": rate, "timespan": span, **details}, lambda draw: iter(
         sorted(place(draw) * span for _index in range(count))
     )
 
 
-def _uniform(asked: dict[str, Any], count: int) -> Shape:
-    return _placed("uniform", asked, count, {}, lambda draw: draw())
+def _uniform_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    return _arrivals_at_random_positions("uniform", asked, count, {}, lambda draw: draw())
 
 
-def _normal(asked: dict[str, Any], count: int) -> Shape:
-    spread = _number("normal", "spread", asked.get("spread", 1 / 6), above=0, most=1)
-    return _placed("normal", asked, count, {"spread": spread}, lambda draw: truncated_normal(draw, 0.5, spread))
+def _normal_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    spread = _check_number_parameter("normal", "spread", asked.get("spread", 1 / 6), above=0, most=1)
+    return _arrivals_at_random_positions(
+        "normal", asked, count, {"spread": spread}, lambda draw: truncated_normal(draw, 0.5, spread)
+    )
 
 
-def _bimodal(asked: dict[str, Any], count: int) -> Shape:
-    spread = _number("bimodal", "spread", asked.get("spread", 1 / 12), above=0, most=1)
-    share = _number("bimodal", "share", asked.get("share", 0.5), least=0, most=1)
+def _bimodal_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    spread = _check_number_parameter("bimodal", "spread", asked.get("spread", 1 / 12), above=0, most=1)
+    share = _check_number_parameter("bimodal", "share", asked.get("share", 0.5), least=0, most=1)
     peaks = asked.get("peaks", [0.25, 0.75])
     if not isinstance(peaks, list) or len(peaks) != 2:
         raise InputError(f"arrival type 'bimodal': peaks is {peaks}, it must be two places between 0 and 1")
-    first, second = (_number("bimodal", "peaks", peak, least=0, most=1) for peak in peaks)
+    first, second = (_check_number_parameter("bimodal", "peaks", peak, least=0, most=1) for peak in peaks)
 
     def place(draw: Any) -> float:
         return truncated_normal(draw, first if draw() < share else second, spread)
 
     details = {"spread": spread, "peaks": [first, second], "share": share}
-    return _placed("bimodal", asked, count, details, place)
+    return _arrivals_at_random_positions("bimodal", asked, count, details, place)
 
 
-def _burst(asked: dict[str, Any], count: int) -> Shape:
-    rate, _span, count = _pace("burst", asked, count)
-    size = int(_number("burst", "size", asked.get("size", 10), least=1))
+def _burst_arrivals(asked: dict[str, Any], count: int) -> Shape:
+    rate, _span, count = _rate_timespan_and_count("burst", asked, count)
+    size = int(_check_number_parameter("burst", "size", asked.get("size", 10), least=1))
     return {"rate": rate, "size": size}, lambda _draw: (index // size * size / rate for index in range(count))
 
 
-def _steps(asked: dict[str, Any], count: int) -> Shape:
+def _stepped_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
     steps = asked.get("steps")
     if not isinstance(steps, list) or not steps:
         raise InputError("arrival type 'steps' needs steps, a list of {rate, duration}")
@@ -243,11 +253,11 @@ def _steps(asked: dict[str, Any], count: int) -> Shape:
         what = f"step {number}'s"
         pace.append(
             (
-                _number("steps", f"{what} rate", step["rate"], least=0),
-                _number("steps", f"{what} duration", step["duration"], above=0),
+                _check_number_parameter("steps", f"{what} rate", step["rate"], least=0),
+                _check_number_parameter("steps", f"{what} duration", step["duration"], above=0),
             )
         )
-    count = _within("the steps hold", ceil(sum(rate * span for rate, span in pace) - 1e-9), count)
+    count = _check_workload_count("the steps hold", ceil(sum(rate * span for rate, span in pace) - 1e-9), count)
 
     def moments(_draw: Any) -> Iterator[float]:
         index, before, begin = 0, 0.0, 0.0
@@ -260,16 +270,16 @@ def _steps(asked: dict[str, Any], count: int) -> Shape:
     return {"steps": [{"rate": rate, "duration": span} for rate, span in pace]}, moments
 
 
-def _ramp(asked: dict[str, Any], count: int) -> Shape:
+def _ramped_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
     if "to_rate" not in asked:
         raise InputError("arrival type 'ramp' needs to_rate, the rate at its end; rate is the one at its start")
-    first = _number("ramp", "rate", asked.get("rate", 0.0), least=0)
-    last = _number("ramp", "to_rate", asked["to_rate"], least=0)
+    first = _check_number_parameter("ramp", "rate", asked.get("rate", 0.0), least=0)
+    last = _check_number_parameter("ramp", "to_rate", asked["to_rate"], least=0)
     if not first + last:
         raise InputError("arrival type 'ramp': rate and to_rate are both 0, so nothing would ever be sent")
     if "timespan" in asked:
-        span = _number("ramp", "timespan", asked["timespan"], above=0)
-        count = _within("the ramp holds", ceil((first + last) / 2 * span - 1e-9), count)
+        span = _check_number_parameter("ramp", "timespan", asked["timespan"], above=0)
+        count = _check_workload_count("the ramp holds", ceil((first + last) / 2 * span - 1e-9), count)
     else:
         span = 2 * count / (first + last)
     growth = (last - first) / span if span else 0.0
@@ -284,25 +294,25 @@ def _ramp(asked: dict[str, Any], count: int) -> Shape:
 
 
 _SHAPES: dict[str, Callable[[dict[str, Any], int], Shape]] = {
-    "constant": _constant,
-    "poisson": _poisson,
-    "gamma": _gamma,
-    "uniform": _uniform,
-    "normal": _normal,
-    "bimodal": _bimodal,
-    "burst": _burst,
-    "steps": _steps,
-    "ramp": _ramp,
+    "constant": _constant_rate_arrivals,
+    "poisson": _poisson_arrivals,
+    "gamma": _gamma_arrivals,
+    "uniform": _uniform_arrivals,
+    "normal": _normal_arrivals,
+    "bimodal": _bimodal_arrivals,
+    "burst": _burst_arrivals,
+    "steps": _stepped_rate_arrivals,
+    "ramp": _ramped_rate_arrivals,
 }
 
 
-def _trace(asked: dict[str, Any], count: int) -> Arrivals:
+def _trace_arrivals(asked: dict[str, Any], count: int) -> ArrivalTimes:
     text = asked.get("content")
     if not text:
         raise InputError("arrival type 'trace' needs src, a file of offsets (CSV or JSON lines)")
-    speed = _number("trace", "speed", asked.get("speed", 1.0), above=0)
+    speed = _check_number_parameter("trace", "speed", asked.get("speed", 1.0), above=0)
     rows = read_trace(str(text), str(asked.get("src") or "trace"))
-    count = _within("the trace holds", len(rows), count)
+    count = _check_workload_count("the trace holds", len(rows), count)
     chosen = rows[:count]
     header = {
         "type": "trace",
@@ -311,22 +321,22 @@ def _trace(asked: dict[str, Any], count: int) -> Arrivals:
         "sha256": hashlib.sha256(str(text).encode()).hexdigest(),
     }
     named = [arrival.template for arrival in chosen]
-    return Arrivals(header, [arrival.offset / speed for arrival in chosen], named if any(named) else [])
+    return ArrivalTimes(header, [arrival.offset / speed for arrival in chosen], named if any(named) else [])
 
 
-def _closed(asked: dict[str, Any]) -> dict[str, Any]:
+def _closed_loop_details(asked: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for key in ("batch", "at_once"):
         if asked.get(key):
-            details[key] = int(_number(CLOSED, key, asked[key], least=1))
+            details[key] = int(_check_number_parameter(CLOSED, key, asked[key], least=1))
     if asked.get("delay"):
         if "batch" not in details:
             raise InputError("arrival type 'closed': delay is the pause between two batches and requires batch")
-        details["delay"] = _number(CLOSED, "delay", asked["delay"], least=0)
+        details["delay"] = _check_number_parameter(CLOSED, "delay", asked["delay"], least=0)
     return details
 
 
-def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:
+def _rate_timespan_and_count(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:
     """Return rate, timespan and count; two of them determine the third."""
     rate, span = asked.get("rate"), asked.get("timespan")
     if rate is not None and float(rate) <= 0:
@@ -334,9 +344,9 @@ def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, i
             f"arrival rate {rate} must be above 0 (workloads per second); for as fast as possible use type {CLOSED}"
         )
     if rate is not None:
-        rate = _number(kind, "rate", rate, above=0)
+        rate = _check_number_parameter(kind, "rate", rate, above=0)
     if span is not None:
-        span = _number(kind, "timespan", span, above=0)
+        span = _check_number_parameter(kind, "timespan", span, above=0)
     if rate is not None and span is not None:
         held = round(rate * span)
         if count not in (0, held):
@@ -351,13 +361,13 @@ def _pace(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, i
     return rate, count / rate, count
 
 
-def _within(what: str, held: int, count: int) -> int:
+def _check_workload_count(what: str, held: int, count: int) -> int:
     if count > held:
         raise InputError(f"arrival: {what} {held} workloads, count is {count}; give count 0 for all of them")
     return count or held
 
 
-def _number(
+def _check_number_parameter(
     kind: str, key: str, value: Any, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> float:
     try:
@@ -377,5 +387,5 @@ def _number(
     return number
 
 
-def _listed(words: tuple[str, ...]) -> str:
+def _join_words_with_and(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

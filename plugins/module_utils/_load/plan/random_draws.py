@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from math import exp, log, log1p, sqrt
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 GENERATOR = "PCG64"
 _WORD, _STATE = (1 << 32) - 1, (1 << 128) - 1
@@ -45,7 +45,7 @@ class SeededRandom:
         return (((folded >> turn | folded << 64 - turn) & 0xFFFFFFFFFFFFFFFF) >> 11) * 2.0**-53 or 2.0**-54
 
 
-class _Hash:
+class _SeedWordHash:
     """A hash of 32-bit words whose constant changes with each word."""
 
     def __init__(self, constant: int, multiplier: int) -> None:
@@ -61,7 +61,7 @@ class _Hash:
 def _seed_words(seed: int) -> list[int]:
     """Return four words of 64 bits, as numpy's SeedSequence derives them from a seed of any size."""
     words = [seed >> shift & _WORD for shift in range(0, max(seed.bit_length(), 1), 32)]
-    mixed = _Hash(0x43B0D7E5, 0x931E8875)
+    mixed = _SeedWordHash(0x43B0D7E5, 0x931E8875)
 
     def mix(into: int, word: int) -> None:
         value = (pool[into] * 0xCA01F9DD - mixed(word) * 0x4973F715) & _WORD
@@ -75,24 +75,24 @@ def _seed_words(seed: int) -> list[int]:
     for word in words[4:]:
         for into in range(4):
             mix(into, word)
-    drawn = _Hash(0x8B51F9DD, 0x58F38DED)
+    drawn = _SeedWordHash(0x8B51F9DD, 0x58F38DED)
     halves = [drawn(word) for word in pool * 2]
     return [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)]
 
 
-def exponential(draw: Callable[[], float]) -> float:
+def exponential_variate(draw: Callable[[], float]) -> float:
     """Return an exponential variate of mean 1, by inversion."""
     return -log1p(-draw())
 
 
-def gamma(draw: Callable[[], float], shape: float) -> float:
+def gamma_variate(draw: Callable[[], float], shape: float) -> float:
     """Return a gamma variate of mean ``shape`` (Marsaglia and Tsang, 2000; below 1 by their power of a uniform)."""
     if shape < 1:
-        return gamma(draw, shape + 1) * draw() ** (1 / shape)
+        return gamma_variate(draw, shape + 1) * draw() ** (1 / shape)
     d = shape - 1 / 3
     c = 1 / sqrt(9 * d)
     while True:
-        x = _standard().inv_cdf(draw())
+        x = _standard_normal_distribution().inv_cdf(draw())
         v = (1 + c * x) ** 3
         if v > 0 and log(draw()) < 0.5 * x * x + d - d * v + d * log(v):
             return d * v
@@ -100,13 +100,13 @@ def gamma(draw: Callable[[], float], shape: float) -> float:
 
 def truncated_normal(draw: Callable[[], float], middle: float, spread: float) -> float:
     """Return a normal variate truncated to [0, 1], by inversion."""
-    normal = _standard()
+    normal = _standard_normal_distribution()
     low, high = normal.cdf(-middle / spread), normal.cdf((1 - middle) / spread)
     within = min(max(low + draw() * (high - low), 2.0**-54), 1 - 2.0**-53)
     return min(max(middle + spread * normal.inv_cdf(within), 0.0), 1.0)
 
 
-def _standard() -> Any:
+def _standard_normal_distribution() -> Any:
     from statistics import NormalDist
 
     return NormalDist()
@@ -124,21 +124,21 @@ _KEYS = ("type", "mean", "sigma", "low", "high")
 _DIGITS = 6
 
 
-def uniform(index: int, seed: int, stream: str = "") -> float:
+def uniform_number_by_index(index: int, seed: int, stream: str = "") -> float:
     """Return a number in (0, 1) that depends on index, seed and stream: the first 52 bits of a BLAKE2b digest."""
     digest = hashlib.blake2b(f"{seed}:{stream}:{index}".encode(), digest_size=8).digest()
     return ((int.from_bytes(digest, "big") >> 12) + 0.5) / 2.0**52
 
 
-def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") -> float:
+def draw_number_for_workload(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") -> float:
     """Return the number of workload ``index``; ``stream`` distinguishes several numbers of a workload.
 
     spec: type (fixed, uniform, exponential or lognormal), mean, sigma (lognormal: of the logarithm), low, high.
     Raises InputError for an invalid distribution.
     """
-    kind, values = _checked(spec)
+    kind, values = _check_distribution_spec(spec)
     low, high = values.get("low", 0.0), values.get("high")
-    u = uniform(int(index), int(seed), stream)
+    u = uniform_number_by_index(int(index), int(seed), stream)
     if kind == "fixed":
         value = values["mean"]
     elif kind == "uniform":
@@ -155,16 +155,17 @@ def drawn(index: int, spec: Mapping[str, Any], seed: int = 1, stream: str = "") 
     return round(value if high is None else min(value, high), _DIGITS)
 
 
-def _checked(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+def _check_distribution_spec(spec: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     if not isinstance(spec, Mapping):
         raise InputError(f"'{spec}' is not a distribution: it must be a dictionary with 'type'")
     for key in spec:
         if key not in _KEYS:
-            raise InputError(f"a distribution has no '{key}'{nearest(str(key), _KEYS)}")
+            raise InputError(f"a distribution has no '{key}'{suggest_similar_name(str(key), _KEYS)}")
     kind = str(spec.get("type", "fixed"))
     if kind not in REQUIRED_KEYS:
         raise InputError(
-            f"unknown distribution '{kind}'{nearest(kind, REQUIRED_KEYS)}; there are {', '.join(REQUIRED_KEYS)}"
+            f"unknown distribution '{kind}'{suggest_similar_name(kind, REQUIRED_KEYS)}; there are"
+            f" {', '.join(REQUIRED_KEYS)}"
         )
     values: dict[str, float] = {}
     for key in _KEYS[1:]:

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from .random_draws import drawn
+from .random_draws import draw_number_for_workload
 
 
 class BodyCache:
@@ -65,7 +65,7 @@ _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
 
 
 @dataclass(frozen=True)
-class Template:
+class WorkloadTemplate:
     """A template of a workload: YAML with Jinja2. The last document is the workload, those before it are related."""
 
     name: str
@@ -80,7 +80,7 @@ class Template:
 
 
 @dataclass
-class Document:
+class WorkloadDocument:
     """One object of a workload, for any index. ``path``: of its kind on the API server, set by resolve()."""
 
     api_version: str
@@ -107,16 +107,16 @@ class Document:
 
 
 @dataclass
-class Rendered:
+class RenderedTemplate:
     """A rendered template: its documents in the order of creation, the workload last."""
 
-    template: Template
-    documents: list[Document]
+    template: WorkloadTemplate
+    documents: list[WorkloadDocument]
     namespace: str  # of documents without one
     first: int = 0  # index of the first workload of the template
 
     @property
-    def workload(self) -> Document:
+    def workload(self) -> WorkloadDocument:
         """The document that is measured."""
         return self.documents[-1]
 
@@ -135,24 +135,24 @@ class Rendered:
 
 
 def render(
-    template: Template, run: str, point: str, namespace: str, indices: Sequence[int], client: int | None = None
-) -> Rendered:
+    template: WorkloadTemplate, run: str, point: str, namespace: str, indices: Sequence[int], client: int | None = None
+) -> RenderedTemplate:
     """Render ``template`` for the workloads with these indices (ascending); without any, check it with index 0.
 
     client: number of the client that sends them, for a label; None if there is only one.
     Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, or a wrong
     name.
     """
-    return _Renderer(template, run, point, namespace, client).rendered(indices or (0,))
+    return _WorkloadTemplateRenderer(template, run, point, namespace, client).rendered(indices or (0,))
 
 
-def resolve(client: Client, rendered: list[Rendered], namespace: str) -> None:
+def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate], namespace: str) -> None:
     """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
     for document in all_documents(rendered):
         document.path = client.kind(document.api_version, document.kind).path(document.namespace or namespace)
 
 
-def all_documents(rendered: list[Rendered]) -> Iterator[Document]:
+def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument]:
     """Yield all documents of all templates."""
     for template in rendered:
         yield from template.documents
@@ -166,8 +166,8 @@ def workload_name(run: str, point: str, index: int | str) -> str:
     return f"{run}-{point.replace('-', 'r')}-{index}"
 
 
-class _Renderer:
-    def __init__(self, template: Template, run: str, point: str, namespace: str, client: int | None) -> None:
+class _WorkloadTemplateRenderer:
+    def __init__(self, template: WorkloadTemplate, run: str, point: str, namespace: str, client: int | None) -> None:
         self.template = template
         self.run = run
         self.point = point
@@ -182,31 +182,32 @@ class _Renderer:
 
         self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
         self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json
-        self.environment.filters["drawn"] = drawn
+        self.environment.filters["drawn"] = draw_number_for_workload
         try:
             self.compiled = self.environment.from_string(template.content)
             self.tree = self.environment.parse(template.content)
         except jinja2.TemplateSyntaxError as error:
             raise InputError(f"template '{template.name}', line {error.lineno}: {error.message}") from error
 
-    def rendered(self, indices: Sequence[int]) -> Rendered:
+    def rendered(self, indices: Sequence[int]) -> RenderedTemplate:
         mark, count = self._mark(), len(indices)
         samples = sorted({indices[place] for place in (0, min(1, count - 1), count // 2, count - 1)})
         exact = {index: self._objects(index) for index in samples}
         if self._prints_only():
             objects = self._objects(mark)
-            made = [_document(obj, str(mark)) for obj in objects]
+            made = [_document_from_manifest(obj, str(mark)) for obj in objects]
             if all(
-                [document.body(index) for document in made] == [_json(manifest) for manifest in exact[index]]
+                [document.body(index) for document in made]
+                == [_encode_manifest_json(manifest) for manifest in exact[index]]
                 for index in samples
             ):
-                return Rendered(self.template, made, self.namespace, indices[0])
-        return Rendered(self.template, self._each(indices), self.namespace, indices[0])
+                return RenderedTemplate(self.template, made, self.namespace, indices[0])
+        return RenderedTemplate(self.template, self._each(indices), self.namespace, indices[0])
 
-    def _each(self, indices: Sequence[int]) -> list[Document]:
+    def _each(self, indices: Sequence[int]) -> list[WorkloadDocument]:
         """Render every workload individually; bodies go to a file."""
         first = self._objects(indices[0])
-        made = [_document(manifest, None) for manifest in first]
+        made = [_document_from_manifest(manifest, None) for manifest in first]
         for document, manifest in zip(made, first, strict=True):
             document.names = self._names(manifest, indices[0])
             document.bodies = BodyCache(indices)
@@ -220,13 +221,13 @@ class _Renderer:
                 self._same(document, manifest, index)
                 if document.bodies is None:
                     raise AssertionError("an individually rendered document has bodies")
-                document.bodies.append(_json(manifest))
+                document.bodies.append(_encode_manifest_json(manifest))
         for document in made:
             if document.bodies is not None:
                 document.bodies.seal()
         return made
 
-    def _same(self, document: Document, manifest: dict[str, Any], index: int) -> None:
+    def _same(self, document: WorkloadDocument, manifest: dict[str, Any], index: int) -> None:
         """Check that kind, namespace and name of an object do not depend on the index in another way."""
         if (str(manifest["apiVersion"]), str(manifest["kind"])) != (document.api_version, document.kind):
             raise InputError(
@@ -260,7 +261,7 @@ class _Renderer:
         import yaml
 
         name = workload_name(self.run, self.point, index)
-        ours = {**run_labels.of(self.run, self.point, index), **run_labels.of_client(self.client)}
+        ours = {**run_labels.workload_labels(self.run, self.point, index), **run_labels.client_label(self.client)}
         values = {
             "run_id": self.run,
             "point": self.point,
@@ -274,7 +275,9 @@ class _Renderer:
         except jinja2.UndefinedError as error:
             known = [*VARIABLES, *self.template.parameters]
             word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
-            raise InputError(f"template '{self.template.name}': {error.message}{nearest(word, known)}") from error
+            raise InputError(
+                f"template '{self.template.name}': {error.message}{suggest_similar_name(word, known)}"
+            ) from error
         except Exception as error:  # whatever a filter or an expression of the template raises
             raise InputError(
                 f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
@@ -312,7 +315,7 @@ class _Renderer:
             )
         metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
         try:
-            _json(manifest)
+            _encode_manifest_json(manifest)
         except TypeError as error:
             raise InputError(f"{where}: a value has no JSON form ({error}); put dates into quotes") from error
 
@@ -343,15 +346,15 @@ def yaml_json(value: Any) -> str:
     return _PAIR.sub(lambda pair: json.loads(f'"{pair.group()}"'), json.dumps(value))
 
 
-def _json(manifest: dict[str, Any]) -> bytes:
+def _encode_manifest_json(manifest: dict[str, Any]) -> bytes:
     return json.dumps(manifest, separators=(",", ":")).encode()
 
 
-def _document(manifest: dict[str, Any], mark: str | None) -> Document:
+def _document_from_manifest(manifest: dict[str, Any], mark: str | None) -> WorkloadDocument:
     metadata = manifest["metadata"]
     name = str(metadata["name"])
-    body = _json(manifest)
-    return Document(
+    body = _encode_manifest_json(manifest)
+    return WorkloadDocument(
         api_version=str(manifest["apiVersion"]),
         kind=str(manifest["kind"]),
         namespace=str(metadata.get("namespace") or ""),

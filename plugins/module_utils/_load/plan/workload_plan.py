@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 
-from .arrivals import Arrivals
+from .arrivals import ArrivalTimes
 from .templates import workload_name
 
 SCHEMA = "plan/1"
@@ -29,7 +33,7 @@ _NO_PARAMETERS: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedWorkload:
     """One workload. ``offset``: seconds after the start of the load, None in a closed loop."""
 
     index: int
@@ -40,11 +44,11 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkloadPlan:
     """A header (schema plan/1) and one row per workload, by index."""
 
     header: dict[str, Any]
-    workloads: list[Planned]
+    workloads: list[PlannedWorkload]
 
 
 def template_shares(weights: Sequence[int], count: int) -> list[int]:
@@ -65,14 +69,14 @@ def template_shares(weights: Sequence[int], count: int) -> list[int]:
     return chosen
 
 
-def assign_templates(arrivals: Arrivals, names: Sequence[str], weights: Sequence[int]) -> list[str]:
+def assign_templates(arrivals: ArrivalTimes, names: Sequence[str], weights: Sequence[int]) -> list[str]:
     """Return the name of each workload's template: the one in the trace, else by weight.
 
     Raises InputError for an unknown template in the trace.
     """
     wrong = next((template for template in arrivals.templates if template and template not in names), None)
     if wrong is not None:
-        raise InputError(f"the trace names template '{wrong}', which is not given{nearest(wrong, names)}")
+        raise InputError(f"the trace names template '{wrong}', which is not given{suggest_similar_name(wrong, names)}")
     templates = arrivals.templates or [""] * arrivals.count
     chosen = iter(template_shares(weights, templates.count("")))
     return [name or names[next(chosen)] for name in templates]
@@ -81,12 +85,12 @@ def assign_templates(arrivals: Arrivals, names: Sequence[str], weights: Sequence
 def make_plan(
     run: str,
     point: str,
-    arrivals: Arrivals,
+    arrivals: ArrivalTimes,
     in_flight: int,
     seed: int | None,
     templates: list[dict[str, Any]],
     chosen: Sequence[str],
-) -> Plan:
+) -> WorkloadPlan:
     """Plan the workloads of ``arrivals``.
 
     templates: their headers, as Rendered.header() gives them. chosen: the template of each workload, see assigned().
@@ -103,23 +107,23 @@ def make_plan(
         "templates": templates,
     }
     workloads = [
-        Planned(index, workload_name(run, point, index), offset, template)
+        PlannedWorkload(index, workload_name(run, point, index), offset, template)
         for index, (offset, template) in enumerate(zip(arrivals.offsets, chosen, strict=True))
     ]
-    return Plan(header, workloads)
+    return WorkloadPlan(header, workloads)
 
 
-def seed_for(path: Path, seed: int | None, drawn: bool) -> int | None:
+def resolve_load_seed(path: Path, seed: int | None, drawn: bool) -> int | None:
     """Return the seed of a load: the given one, else that of its plan, else a new one if its arrivals are random."""
     if seed is not None or not drawn:
         return seed
     import secrets
 
-    held = read(path).header["seed"] if path.exists() else None
+    held = read_complete_plan(path).header["seed"] if path.exists() else None
     return held if held is not None else secrets.randbelow(2**32)
 
 
-def write(path: Path, plan: Plan) -> None:
+def write_whole_plan(path: Path, plan: WorkloadPlan) -> None:
     """Write the whole plan atomically and sync it, before the first request."""
 
     def records() -> Iterator[dict[str, Any]]:
@@ -148,7 +152,7 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
-def read(path: Path) -> Plan:
+def read_complete_plan(path: Path) -> WorkloadPlan:
     """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
     plan = read_rows(path)
     if len(plan.workloads) != plan.header["count"]:
@@ -158,7 +162,7 @@ def read(path: Path) -> Plan:
     return plan
 
 
-def read_rows(path: Path) -> Plan:
+def read_rows(path: Path) -> WorkloadPlan:
     """Read a plan or a part of one, whatever its number of workloads. Raises DataError as read() does."""
     try:
         rows = list(files.read_lines(path))
@@ -167,21 +171,21 @@ def read_rows(path: Path) -> Plan:
     if not rows or rows[0].get("schema") != SCHEMA:
         raise DataError(f"{path}: not a plan of schema {SCHEMA}")
     workloads = [
-        Planned(row["index"], row["name"], row["offset"], row["template"], row["parameters"] or _NO_PARAMETERS)
+        PlannedWorkload(row["index"], row["name"], row["offset"], row["template"], row["parameters"] or _NO_PARAMETERS)
         for row in rows[1:]
     ]
-    return Plan(rows[0], workloads)
+    return WorkloadPlan(rows[0], workloads)
 
 
-def write_or_compare(path: Path, plan: Plan) -> bool:
+def write_or_compare(path: Path, plan: WorkloadPlan) -> bool:
     """Write ``plan``, or check that the file at ``path`` is the same; return whether it existed.
 
     Raises InputError naming the difference, because a point directory belongs to one load.
     """
     if not path.exists():
-        write(path, plan)
+        write_whole_plan(path, plan)
         return False
-    difference = _difference(read(path).header, plan.header)
+    difference = _header_difference_text(read_complete_plan(path).header, plan.header)
     if difference:
         raise InputError(
             f"{path} is the plan of another load: {difference}. Resume the same load, or use a new point directory"
@@ -189,31 +193,36 @@ def write_or_compare(path: Path, plan: Plan) -> bool:
     return True
 
 
-def _difference(held: dict[str, Any], now: dict[str, Any]) -> str:
+def _header_difference_text(held: dict[str, Any], now: dict[str, Any]) -> str:
     """Return the difference of two headers as text, or an empty string."""
     for name in _BINDING:
         if held[name] != now[name]:
-            return f"its {name} is {_short(held[name])}, now it would be {_short(now[name])}"
+            return (
+                f"its {name} is {_truncated_value_text(held[name])}, now it would be {_truncated_value_text(now[name])}"
+            )
     before, after = ([template["name"] for template in header["templates"]] for header in (held, now))
     if before != after:
         return f"its templates are {', '.join(before)}, now they would be {', '.join(after)}"
     for old, new in zip(held["templates"], now["templates"], strict=True):
         for key in sorted((old.keys() | new.keys()) - {"sha256"}):
             if old.get(key) != new.get(key):
-                what = f"has {key} {_short(old.get(key))}, now it would be {_short(new.get(key))}"
+                what = (
+                    f"has {key} {_truncated_value_text(old.get(key))}, now it would be"
+                    f" {_truncated_value_text(new.get(key))}"
+                )
                 return f"template '{old['name']}' {what}"
         if old != new:
             return f"template '{old['name']}' has another text now"
     return ""
 
 
-def _short(value: Any) -> str:
+def _truncated_value_text(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 @dataclass(frozen=True)
-class Part:
+class ClientPart:
     """The part of one client, of ``clients``. Raises InputError for a client that does not exist."""
 
     client: int = 0
@@ -241,12 +250,12 @@ class Part:
         return len(range(self.client, count, self.clients))
 
 
-def part_of(plan: Plan, part: Part) -> Plan:
+def plan_for_client(plan: WorkloadPlan, part: ClientPart) -> WorkloadPlan:
     """Return the part of a plan: its header and the workloads of the client."""
-    return plan if part.whole else Plan(plan.header, plan.workloads[part.client :: part.clients])
+    return plan if part.whole else WorkloadPlan(plan.header, plan.workloads[part.client :: part.clients])
 
 
-def read_part(path: Path, part: Part) -> Plan:
+def read_part(path: Path, part: ClientPart) -> WorkloadPlan:
     """Read a part of a plan. Raises DataError if it is missing, of another version, or not this part."""
     plan = read_rows(path)
     wanted = part.size(plan.header["count"])
@@ -258,7 +267,7 @@ def read_part(path: Path, part: Part) -> Plan:
     return plan
 
 
-def require_schedule(plan: Plan, clients: int) -> None:
+def require_schedule(plan: WorkloadPlan, clients: int) -> None:
     """Check that several clients can send a plan independently of each other.
 
     Raises InputError for a closed loop in which a workload waits for others: those of other clients.

@@ -42,14 +42,14 @@ def join_files(point_dir: Path, folders: Mapping[int, Path], clients: int, lost:
                     stream.write(f"{files.encode(row)}\n".encode())
             for _client, folder in sorted(folders.items()):
                 if (folder / name).exists():
-                    _append(folder / name, stream)
+                    _append_complete_lines(folder / name, stream)
         if aside.stat().st_size or name == LEDGER:
             aside.replace(point_dir / name)
         else:
             aside.unlink()  # the load was not sampled
 
 
-def _append(path: Path, stream: BinaryIO) -> None:
+def _append_complete_lines(path: Path, stream: BinaryIO) -> None:
     """Append the whole lines of a file: the last line of a killed client may be torn."""
     rest = b""
     with open(path, "rb") as source:
@@ -88,7 +88,7 @@ def joined_result(
     counts: Counter[str] = Counter()
     for client_result in each:
         counts.update(client_result["counts"])
-    recorded = _recorded(request, lost)
+    recorded = _read_joined_ledger(request, lost)
     counts.update(recorded.outcomes.values())
     unknown = [
         workload_name(request.run, request.point, index)
@@ -97,15 +97,15 @@ def joined_result(
     ]
     counted = {**counts, "planned": planned, "unknown": len(unknown)}
     late = recorded.late
-    total = quantiles.summary([client_result for some in late.values() for client_result in some])
+    total = quantiles.percentile_summary([client_result for some in late.values() for client_result in some])
     result: dict[str, Any] = {
         "changed": any(client_result["changed"] for client_result in each),
         "counts": counted,
         "timed_out": any(client_result["timed_out"] for client_result in each),
         "stopped": next((client_result["stopped"] for client_result in each if client_result["stopped"]), "")
-        or _lost(lost, unknown),
+        or _lost_clients_text(lost, unknown),
         "waiting_for": [name for client_result in each for name in client_result["waiting_for"]][:_NAMED],
-        "refusals": _refusals(each),
+        "refusals": _sum_client_refusals(each),
         "lateness": total,
         "max_lateness": request.max_lateness,
         "held_back": sum(client_result["held_back"] for client_result in each),
@@ -120,27 +120,29 @@ def joined_result(
         "sampling": each[0]["sampling"] if each else {},
         "notes": sorted({note for client_result in each for note in client_result["notes"]}),
         "seconds": round(seconds, 3),
-        "clients": [_of_client(client, results[client], late.get(client, [])) for client in sorted(results)],
+        "clients": [
+            _client_result_summary(client, results[client], late.get(client, [])) for client in sorted(results)
+        ],
     }
-    return {**result, "msg": _message(request, result)}
+    return {**result, "msg": _result_summary_text(request, result)}
 
 
-def _of_client(client: int, result: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
+def _client_result_summary(client: int, result: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
     kept = {name: result[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
-    return {"client": client, "lateness": quantiles.summary(late), **kept}
+    return {"client": client, "lateness": quantiles.percentile_summary(late), **kept}
 
 
-def _lost(lost: Mapping[int, str], unknown: Sequence[str]) -> str:
+def _lost_clients_text(lost: Mapping[int, str], unknown: Sequence[str]) -> str:
     if not lost:
         return ""
     why = "; ".join(f"client {client}: {reason}" for client, reason in sorted(lost.items()))
     named = ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
-    of = formats.count(len(unknown), "workload")
+    of = formats.format_count(len(unknown), "workload")
     return f"clients were lost ({why}); the fate of {of} is unknown{f': {named}' if named else ''}"
 
 
 @dataclass
-class _Recorded:
+class _JoinedLedgerContent:
     """What the joined ledger has.
 
     late: client -> the lateness of the first attempt for each of its workloads, on its own clock, seconds. outcomes:
@@ -151,8 +153,8 @@ class _Recorded:
     outcomes: dict[int, str] = field(default_factory=dict)
 
 
-def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
-    recorded = _Recorded()
+def _read_joined_ledger(request: LoadSpec, lost: Mapping[int, str]) -> _JoinedLedgerContent:
+    recorded = _JoinedLedgerContent()
     kinds = set()
     if lost:
         header = workload_plan.read_header(request.point_dir / "plan.jsonl")
@@ -172,7 +174,7 @@ def _recorded(request: LoadSpec, lost: Mapping[int, str]) -> _Recorded:
     return recorded
 
 
-def _refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _sum_client_refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     total: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in (refusal for client_result in each for refusal in client_result["refusals"]):
         known = total.setdefault((row["kind"], row["status"], row["reason"]), {**row, "count": 0})
@@ -180,7 +182,7 @@ def _refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(total.values(), key=lambda row: -int(row["count"]))[:_NAMED]
 
 
-def _message(request: LoadSpec, result: Mapping[str, Any]) -> str:
+def _result_summary_text(request: LoadSpec, result: Mapping[str, Any]) -> str:
     counts = result["counts"]
     created = counts[ledger.CREATED] + counts[ledger.ALREADY_MINE]
     parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {result['rate']:.1f}/s"]

@@ -29,16 +29,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import exit_with_parent
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     held_lock_file,
     lock_session,
 )
 
 from ..send.load_spec import LoadSpec, remote_parameters
-from ..send.submit_load import Load
+from ..send.submit_load import LoadRunner
 
 PLAN = "plan.jsonl"
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
@@ -79,17 +79,17 @@ class LoadDirectory:
         # The process still lives for a moment after it wrote the result, so the result is checked first.
         return RUNNING if self.living() else (ENDED if self.result.exists() else DIED)
 
-    def living(self) -> Process | None:
+    def living(self) -> ProcessReference | None:
         """Return the process of the load if it is alive."""
         try:
             known = files.read_json(self.process)
         except DataError:
             return None
-        process = Process(known["pid"], known["ticks"])
+        process = ProcessReference(known["pid"], known["ticks"])
         return process if known["boot"] == boot_id() and process.lives() else None
 
 
-def start(
+def start_unless_exists(
     directory: LoadDirectory,
     request: Mapping[str, Any],
     kubeconfig: str,
@@ -121,16 +121,18 @@ def start(
             "lock_dir": str(directory.path) if lock else None,
         }
         files.write_json(directory.request, {"request": asked, "lock": dict(lock) if lock else None, "tied": tied})
-        code = _code(directory)
+        code = _load_process_pythonpath(directory)
         command = [interpreter or sys.executable, "-m", __name__, str(directory.path)]
-        child = processes.started(command, directory.path, {**os.environ, "PYTHONPATH": code}, directory.log)
-        files.write_json(directory.process, {**Process.of(child.pid).record(), "boot": boot_id()})
+        child = processes.start_in_new_session(
+            command, directory.path, {**os.environ, "PYTHONPATH": code}, directory.log
+        )
+        files.write_json(directory.process, {**ProcessReference.of(child.pid).record(), "boot": boot_id()})
         if child.poll() not in (None, 0):
             raise ProcessError(f"the load did not start: {directory.log.read_text(errors='replace')[-500:]}")
     return True
 
 
-def _code(directory: LoadDirectory) -> str:
+def _load_process_pythonpath(directory: LoadDirectory) -> str:
     """Return the PYTHONPATH of the process. It gets a copy of Ansible's archive, which is deleted with the module."""
     archive = ansible_archive()
     if archive is None:
@@ -143,7 +145,7 @@ def ansible_archive() -> Path | None:
     return next((Path(entry) for entry in sys.path if entry.endswith(".zip") and Path(entry).is_file()), None)
 
 
-def status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
+def read_load_status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     """Return the state of the load, and its progress lines from byte ``offset`` on."""
     state = directory.state()
     data = b""
@@ -172,7 +174,7 @@ def point_files(directory: LoadDirectory) -> list[str]:
     return [str(path) for path in paths if not (several and path.name == PLAN)]
 
 
-def apply(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
+def apply_workload_step(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
     """Do one step of module workload_remote on this host: start the load, read its state, or remove it.
 
     Raises:
@@ -181,20 +183,20 @@ def apply(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
     """
     directory = LoadDirectory(params["elsewhere_dir"], params["run_id"], params["point"])
     if params["state"] == "absent":
-        return {"changed": remove(directory)}
+        return {"changed": remove_load_directory(directory)}
     if params["state"] == "status":
-        report = status(directory, params["offset"])
+        report = read_load_status(directory, params["offset"])
         return {"changed": False, "load_state": report.pop("state"), **report}
     request = remote_parameters(params["request"], params["run_id"], params["point"])
-    new = start(directory, request, params["kubeconfig_content"], params["lock"])
+    new = start_unless_exists(directory, request, params["kubeconfig_content"], params["lock"])
     return {"changed": new, "found": not new}
 
 
-def remove(directory: LoadDirectory) -> bool:
+def remove_load_directory(directory: LoadDirectory) -> bool:
     """End the load if it runs, and delete its directory; return whether there was one. Safe to repeat."""
     with directory.alone():
         there = directory.path.exists()
-        end(directory)
+        terminate_load_process(directory)
         shutil.rmtree(directory.path, ignore_errors=True)
         directory.path.with_suffix(".lock").unlink(missing_ok=True)
     try:
@@ -204,11 +206,11 @@ def remove(directory: LoadDirectory) -> bool:
     return there
 
 
-def end(directory: LoadDirectory) -> None:
+def terminate_load_process(directory: LoadDirectory) -> None:
     """Send SIGTERM to the load, which then writes its result; SIGKILL to its session if it does not end."""
     process = directory.living()
     # Its session includes the sampler.
-    if process is not None and processes.end([process], GRACE_PERIOD, session=True):
+    if process is not None and processes.terminate_processes([process], GRACE_PERIOD, session=True):
         raise ProcessError(f"the load, process {process.pid}, did not end")
 
 
@@ -222,8 +224,8 @@ def main(folder: str) -> int:
     try:
         if settings["lock"]:
             _take_over(settings["lock"], directory, lock_path)
-        request, progress = LoadSpec.from_params(settings["request"]), Progress(str(directory.progress), Step(None))
-        load = Load(request, Step(str(directory.step)), progress, _Counts(directory.counts).write)
+        request, progress = LoadSpec.from_params(settings["request"]), ProgressLog(str(directory.progress), Step(None))
+        load = LoadRunner(request, Step(str(directory.step)), progress, _LoadCountsFile(directory.counts).write)
         with exit_with_parent() if settings["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
@@ -232,13 +234,13 @@ def main(folder: str) -> int:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
     finally:
-        lock_session.stop_renewer(held_lock_file.read(lock_path))
+        lock_session.stop_renewer(held_lock_file.read_lock_record(lock_path))
         directory.kubeconfig.unlink(missing_ok=True)
         files.write_json(directory.result, {**outcome, "ended": time.time()})
     return 0
 
 
-class _Counts:
+class _LoadCountsFile:
     """The counts of the load in a file, replaced at most once a second."""
 
     def __init__(self, path: Path) -> None:
@@ -257,14 +259,14 @@ class _Counts:
 def _take_over(lock: Mapping[str, Any], directory: LoadDirectory, path: Path) -> None:
     """Renew the run's lock here too: it is held while this process or the controller lives."""
     asked = {**lock, "kubeconfig": str(directory.kubeconfig), "lock_file": str(path), "caller_pid": os.getpid()}
-    lock_session.acquire(lock_session.LockSpec.of(asked, 0), Step(None), _log)
+    lock_session.acquire_cluster_lock(lock_session.LockSpec.of(asked, 0), Step(None), _write_log_line)
 
 
-def _log(text: str) -> None:
+def _write_log_line(text: str) -> None:
     """Write a line to stdout, which start() redirected to the log."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    _log(json.dumps({"ended": main(sys.argv[1])}))
+    _write_log_line(json.dumps({"ended": main(sys.argv[1])}))

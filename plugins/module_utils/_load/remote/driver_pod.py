@@ -27,11 +27,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
-    conditions,
+    conditions_by_type,
     is_condition_true,
-    label,
+    label_value,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
@@ -112,17 +112,17 @@ class PodsState:
 def pod_status_texts(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-    return {int(label(pod, INDEX) or 0): why_waiting(pod) for pod in ordered}
+    return {int(label_value(pod, INDEX) or 0): why_waiting(pod) for pod in ordered}
 
 
 def lost_clients(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
     """Return the clients whose pods are not made again, and why."""
     over = [
         condition
-        for kind, condition in conditions(job).items()
+        for kind, condition in conditions_by_type(job).items()
         if kind in ("Failed", "Complete") and is_condition_true(job, kind)
     ]
-    failed = indexes(str((job.get("status") or {}).get("failedIndexes") or ""))
+    failed = parse_index_intervals(str((job.get("status") or {}).get("failedIndexes") or ""))
     why = "; ".join(str(condition.get("message") or condition["type"]) for condition in over)
     return {
         number: pods.get(number) or why or "the reason is unknown"
@@ -131,7 +131,7 @@ def lost_clients(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods:
     }
 
 
-def indexes(text: str) -> set[int]:
+def parse_index_intervals(text: str) -> set[int]:
     """Return the numbers of a list of intervals, such as 1,3-5."""
     numbers: set[int] = set()
     for interval in filter(None, text.split(",")):
@@ -140,12 +140,12 @@ def indexes(text: str) -> set[int]:
     return numbers
 
 
-JOB = Kind("batch/v1", "Job", "jobs", True)
-POD = Kind("v1", "Pod", "pods", True)
-NAMESPACE = Kind("v1", "Namespace", "namespaces", False)
+JOB = ServedKind("batch/v1", "Job", "jobs", True)
+POD = ServedKind("v1", "Pod", "pods", True)
+NAMESPACE = ServedKind("v1", "Namespace", "namespaces", False)
 #: Kinds of a load's objects that its Job does not own: rights on the target, possibly in other namespaces.
 GRANTS = tuple(
-    Kind("rbac.authorization.k8s.io/v1", kind, f"{kind.lower()}s", space)
+    ServedKind("rbac.authorization.k8s.io/v1", kind, f"{kind.lower()}s", space)
     for kind, space in (("RoleBinding", True), ("Role", True), ("ClusterRoleBinding", False), ("ClusterRole", False))
 )
 
@@ -173,7 +173,9 @@ class DriverPod:
         self.store = store
         self.spec = spec
         self.say = say
-        self.retry = ConnectionRetry("the driver cluster", spec.run, reconnect, say, _lost, refused=_refused)
+        self.retry = ConnectionRetry(
+            "the driver cluster", spec.run, reconnect, say, _is_server_unavailable, refused=_is_permission_error
+        )
 
     # Start
 
@@ -198,13 +200,13 @@ class DriverPod:
         spec, client = self.spec, self.client
         with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
             same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
-            config = None if same else kubeconfig.standalone(load.kubeconfig, load.context)
+            config = None if same else kubeconfig.render_standalone_kubeconfig(load.kubeconfig, load.context)
             grants = pod_manifests.role_grants(spec, pod_manifests.required_rights(target, load, lock)) if same else []
             asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
         if not spec.namespace:
             self._await_deletion()
-            self._create(pod_manifests.namespace(spec))
-        self._create(pod_manifests.job(spec))
+            self._create(pod_manifests.run_namespace_manifest(spec))
+        self._create(pod_manifests.suspended_job_manifest(spec))
         uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
         config_data = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
@@ -254,7 +256,7 @@ class DriverPod:
         pods = pod_status_texts(self._listed(POD))
         return PodsState(True, clients, pods, lost_clients(job, clients, pods))
 
-    def _listed(self, kind: Kind, more: str = "") -> list[dict[str, Any]]:
+    def _listed(self, kind: ServedKind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
         return self.client.list(kind, self.spec.home, f"{selector},{more}" if more else selector)[0]
 
@@ -309,7 +311,7 @@ class DriverPod:
                         f"client {parcel['key']} has uploaded its files to an S3 server: set workload_collect_s3 as "
                         f"when the load began ({remote_load.FILE} names the bucket)"
                     )
-                result_store.unpack(self.store.fetch(parcel, folder), folder, None)
+                result_store.unpack_result_archive(self.store.fetch(parcel, folder), folder, None)
                 self.say(
                     f"fetched the files of client {parcel['key']} from S3, {parcel['size'] / 2**20:.1f} MiB compressed"
                 )
@@ -334,18 +336,18 @@ class DriverPod:
                 )
             time.sleep(0.3)
         own = None if spec.namespace else client.get(NAMESPACE, spec.home)
-        ours = own is not None and label(own, run_labels.RUN) == spec.run
+        ours = own is not None and label_value(own, run_labels.RUN) == spec.run
         if own is not None and ours and not client.list(JOB, spec.home)[0]:  # another point may use it
             client.delete_seen(NAMESPACE, spec.home, "", own["metadata"]["uid"])
         return there
 
 
-def _refused(error: Exception) -> bool:
+def _is_permission_error(error: Exception) -> bool:
     """Return whether the API server refused a request for lack of a right."""
     return isinstance(error, ApiError) and error.status == 403
 
 
-def _lost(error: Exception) -> bool:
+def _is_server_unavailable(error: Exception) -> bool:
     """Return whether the API server could not be reached, or is overloaded."""
     if isinstance(error, ApiError):
         return error.busy

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 
 from ..plan import workload_plan
 from ..send import common_start, load_spec, prepare_load
@@ -143,7 +143,7 @@ class PodsFollower:
         if not holding:
             return
         number, why = min(holding.items())
-        words = f"{formats.count(len(holding), 'client')} cannot send all files, client {number}: {why}"
+        words = f"{formats.format_count(len(holding), 'client')} cannot send all files, client {number}: {why}"
         if self._pod.store is None:
             raise ProcessError(
                 f"{words}. The pods keep the files; set workload_collect_s3 and call the same task again, which finds "
@@ -183,7 +183,7 @@ class LoadInPod:
         """``params``: the module's parameters. ``client``: of the driver cluster."""
         spec = DriverPodSpec.from_params(params)
         say = step.reporter(params["progress_file"], "driver pod")
-        recorded = (remote_load.read(Path(params["point_dir"])) or {}).get("collect") or {}
+        recorded = (remote_load.read_load_record(Path(params["point_dir"])) or {}).get("collect") or {}
         clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
         self.store = ResultStore.from_params(params, spec.run, spec.point, clients)
         self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
@@ -223,7 +223,9 @@ class LoadInPod:
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
-        lock = remote_load.held_lock(params["lock_dir"], api_host(load(request.kubeconfig, request.context)))
+        lock = remote_load.held_lock(
+            params["lock_dir"], api_host(load_context_access(request.kubeconfig, request.context))
+        )
         pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
         return False
 
@@ -256,7 +258,11 @@ class LoadInPod:
     def _outcome(self, pods: PodsState) -> Mapping[str, Any]:
         """Return the outcome of all clients. Their files were joined."""
         if pods.unstarted:
-            return {"ok": False, "error": "ProcessError", "msg": f"nothing was sent: {_unready(pods.unstarted)}"}
+            return {
+                "ok": False,
+                "error": "ProcessError",
+                "msg": f"nothing was sent: {_unready_clients_text(pods.unstarted)}",
+            }
         outcomes = {number: client.result["outcome"] for number, client in enumerate(pods.clients) if client.result}
         several = len(pods.clients) > 1
         failed = {number: client for number, client in outcomes.items() if not client["ok"]}
@@ -296,7 +302,7 @@ class LoadInPod:
                 )
 
 
-def _unready(why: Mapping[int, str]) -> str:
+def _unready_clients_text(why: Mapping[int, str]) -> str:
     """Return which clients were never ready, by reason: often it is the same for all."""
     alike: dict[str, list[str]] = {}
     for number, reason in sorted(why.items()):
@@ -306,7 +312,7 @@ def _unready(why: Mapping[int, str]) -> str:
     )
 
 
-def apply(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def apply_requested_state(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Do what ``state`` of module workload_remote asks for."""
     return absent(params, step) if params["state"] == "absent" else present(params, step)
 
@@ -321,28 +327,28 @@ def present(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
 def absent(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(params["point_dir"])
-    record = remote_load.read(point_dir) or {}
+    record = remote_load.read_load_record(point_dir) or {}
     with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
         pod_load = LoadInPod(params, client, step)
         if pod_load.store is not None and record.get("state") == remote_load.STARTED:
             pod_load.pod.remove()  # even if the S3 server cannot be reached
-            _rescue(pod_load.store, point_dir, pod_load.pod.say)
+            _fetch_uncollected_files(pod_load.store, point_dir, pod_load.pod.say)
         elif record.get("collect") and pod_load.store is None:
             where = f"bucket {record['collect']['bucket']}, {', '.join(record['collect']['keys'][:3])}"
             pod_load.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
-        return remote_load.remove(pod_load, point_dir)
+        return remote_load.end_and_delete_load(pod_load, point_dir)
 
 
-def _rescue(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:
+def _fetch_uncollected_files(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:
     """Fetch the files that clients have uploaded and no controller has collected, and join them."""
     folders = {}
     for number in store.there():
         folders[number] = folder = point_dir / FOLDER / f"{number:03d}"
         folder.mkdir(parents=True, exist_ok=True)
-        result_store.unpack(store.fetch({"key": str(number)}, folder), folder, None)
+        result_store.unpack_result_archive(store.fetch({"key": str(number)}, folder), folder, None)
     if not folders:
         return
     lost = {number: "its files were not collected" for number in range(store.clients) if number not in folders}
     client_results.join_files(point_dir, folders, store.clients, lost)
     shutil.rmtree(point_dir / FOLDER)  # an interrupted call may have left some
-    say(f"fetched what {formats.count(len(folders), 'client')} had uploaded")
+    say(f"fetched what {formats.format_count(len(folders), 'client')} had uploaded")

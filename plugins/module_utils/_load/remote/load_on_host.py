@@ -15,7 +15,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load, standalone
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import (
+    load_context_access,
+    render_standalone_kubeconfig,
+)
 
 from . import detached_load, remote_load
 from .remote_load import ConnectionRetry
@@ -96,11 +99,11 @@ class LoadOnHost:
     def _request(self) -> dict[str, Any]:
         request = self._read_request()
         kubeconfig, context = str(self._given["kubeconfig"]), str(self._given.get("context") or "")
-        target = api_host(load(kubeconfig, context))
+        target = api_host(load_context_access(kubeconfig, context))
         return {
-            "request": files.plain(request),
+            "request": files.to_plain_types(request),
             "kubeconfig": kubeconfig,
-            "kubeconfig_content": standalone(kubeconfig, context),
+            "kubeconfig_content": render_standalone_kubeconfig(kubeconfig, context),
             "lock": remote_load.held_lock(self._given.get("lock_dir"), target),
         }
 

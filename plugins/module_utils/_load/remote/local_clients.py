@@ -16,12 +16,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..plan import workload_plan
-from ..plan.workload_plan import Part, Plan
+from ..plan.workload_plan import ClientPart, WorkloadPlan
 from ..send import common_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
 from . import client_results, detached_load
@@ -33,31 +33,31 @@ FOLDER, RESULT = "clients", "result.json"
 _LOOK, _DEATHS = 0.5, 3
 
 
-def directories(request: LoadSpec) -> list[LoadDirectory]:
+def client_directories(request: LoadSpec) -> list[LoadDirectory]:
     """Return the directory of each client."""
     root = request.point_dir / FOLDER
     return [LoadDirectory(root, request.run, f"{number:03d}") for number in range(request.clients)]
 
 
-def start_client(params: Mapping[str, Any], request: LoadSpec, plan: Plan, number: int) -> bool:
+def start_client(params: Mapping[str, Any], request: LoadSpec, plan: WorkloadPlan, number: int) -> bool:
     """Start a client, or start it again after it has died; return whether it was started.
 
     params: parameters of workload_submit. plan: of all clients.
     """
-    directory = directories(request)[number]
+    directory = client_directories(request)[number]
     aside = request.point_dir / FOLDER / f".plan-{number:03d}.jsonl"
     aside.parent.mkdir(parents=True, exist_ok=True)
-    workload_plan.write(aside, workload_plan.part_of(plan, Part(number, request.clients)))
+    workload_plan.write_whole_plan(aside, workload_plan.plan_for_client(plan, ClientPart(number, request.clients)))
     asked = {name: params[name] for name in load_spec.SUBMIT}
     # The options of the module are checked again there; the plan has the seed.
     asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
-    config = kubeconfig.standalone(request.kubeconfig, request.context)
-    new = detached_load.start(directory, asked, config, None, plan=aside, again=True, tied=True)
+    config = kubeconfig.render_standalone_kubeconfig(request.kubeconfig, request.context)
+    new = detached_load.start_unless_exists(directory, asked, config, None, plan=aside, again=True, tied=True)
     aside.unlink()
     return new
 
 
-def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: Progress) -> dict[str, Any]:
+def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
     """Run all clients, wait for them, join their files; return the result of workload_submit and ``clients``.
 
     Raises InputError before anything is created; ProcessError with the error of a client; Interrupted.
@@ -67,17 +67,17 @@ def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: Prog
     if done.exists():
         return {**files.read_json(done), "changed": False}
     plan = prepare_load.write_plan(request, request.clients)
-    clients = directories(request)
+    clients = client_directories(request)
     for client in clients:
         if client.state() == detached_load.ENDED and not files.read_json(client.result)["ok"]:
             client.result.unlink()  # interrupted: it goes on
     try:
         with signals.interrupt_recorded(request.lock_lost) as stop:
-            outcomes = _follow(params, request, plan, stop, progress, began)
+            outcomes = _supervise_clients(params, request, plan, stop, progress, began)
     finally:
         for client in clients:
-            detached_load.end(client)
-        _collect(request)
+            detached_load.terminate_load_process(client)
+        _join_recorded_files(request)
     failed = {number: client for number, client in outcomes.items() if not client["ok"]}
     if failed:
         number, outcome = min(failed.items())
@@ -92,22 +92,22 @@ def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: Prog
     return result
 
 
-def _follow(
+def _supervise_clients(
     params: Mapping[str, Any],
     request: LoadSpec,
-    plan: Plan,
+    plan: WorkloadPlan,
     stop: signals.Interrupt,
-    progress: Progress,
+    progress: ProgressLog,
     began: float,
 ) -> dict[int, dict[str, Any]]:
     """Start the clients, and again those that die; return the outcome of each."""
-    clients = directories(request)
+    clients = client_directories(request)
     starts = [0] * request.clients
     outcomes: dict[int, dict[str, Any]] = {}
     while len(outcomes) < len(clients):
         counts = []
         for number, directory in enumerate(clients):
-            state = detached_load.status(directory, 0)
+            state = detached_load.read_load_status(directory, 0)
             counts.append(state.get("counts", {}))
             if number in outcomes:
                 continue
@@ -129,9 +129,9 @@ def _follow(
     return outcomes
 
 
-def _collect(request: LoadSpec) -> None:
+def _join_recorded_files(request: LoadSpec) -> None:
     """Join what the clients have recorded so far."""
-    folders = {number: directory.point for number, directory in enumerate(directories(request))}
+    folders = {number: directory.point for number, directory in enumerate(client_directories(request))}
     client_results.join_files(request.point_dir, folders, request.clients, {})
 
 

@@ -32,19 +32,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
 
 from ..plan import workload_plan
-from ..plan.workload_plan import Part
+from ..plan.workload_plan import ClientPart
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
 from . import detached_load, result_sync
 from .result_sync import FILES, ResultSync
 from .result_upload import ResultUpload
 
-SECRET = Kind("v1", "Secret", "secrets", True)
+SECRET = ServedKind("v1", "Secret", "secrets", True)
 
 #: Keys of the Secret.
 REQUEST, KUBECONFIG = "request.json.gz", "kubeconfig"
@@ -88,7 +88,7 @@ class StateConfigMap:
         self.written = time.monotonic()
 
 
-def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
+def retry_api_call(do: Callable[[], Any], over: SignalEvent) -> Any:
     """Call ``do``, and repeat it while the API server cannot be reached or is overloaded.
 
     A refusal is retried for REFUSED seconds, because an API server that has just started refuses until it has read the
@@ -99,7 +99,7 @@ def retry(do: Callable[[], Any], over: SignalEvent) -> Any:
         try:
             return do()
         except (AccessError, ApiError) as error:
-            passing = error.busy if isinstance(error, ApiError) else isinstance(error, Broken)
+            passing = error.busy if isinstance(error, ApiError) else isinstance(error, ConnectionBrokenError)
             patience = RETRY_TIME if passing else 0.0 if over.is_set() else REFUSAL_RETRY_TIME
             if time.monotonic() - began >= patience:
                 raise
@@ -140,7 +140,7 @@ class ClientInPod:
     def has_ended(self, number: int) -> bool:
         """Return whether a client has reported its end."""
         get = partial(self._client.get, result_sync.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
-        config_map = retry(get, self._over) or {}
+        config_map = retry_api_call(get, self._over) or {}
         return bool((config_map.get("data") or {}).get("state") == detached_load.ENDED)
 
     def run(self, config_dir: Path, work: Path, ours: str) -> int:
@@ -153,15 +153,15 @@ class ClientInPod:
         files = ResultSync(
             self._client, self._namespace, self._own, directory.point, asked["metadata"], asked["collect"]["most"]
         )
-        retry(files.restore, self._over)
+        retry_api_call(files.restore, self._over)
         parcels: list[dict[str, Any]] = []
         try:
-            retry(partial(_start, asked, self.number, directory, work, config), self._over)
+            retry_api_call(partial(_start_client_load, asked, self.number, directory, work, config), self._over)
         except SeatrialError as error:
             outcome: Mapping[str, Any] = {"ok": False, "error": error.cause, "msg": str(error)}
         else:
             report = self._follow(directory, files, request["clients"])
-            retry(files.send, self._over)
+            retry_api_call(files.send, self._over)
             outcome = report.get("outcome") or {"ok": False, "msg": report.get("log", "")}
             if report["state"] != detached_load.ENDED or (self._over.is_set() and not outcome["ok"]):
                 sys.stderr.write(f"{outcome['msg']}\n")
@@ -175,9 +175,9 @@ class ClientInPod:
                     sys.stderr.write(f"{error}\n")
                     return 1
         result = {"outcome": outcome, "parcels": parcels}
-        retry(partial(self._status.write, detached_load.ENDED, result=result), self._over)
+        retry_api_call(partial(self._status.write, detached_load.ENDED, result=result), self._over)
         if all(self.has_ended(number) for number in range(request["clients"])):
-            retry(partial(self._client.delete, SECRET, self._name, self._namespace), self._over)
+            retry_api_call(partial(self._client.delete, SECRET, self._name, self._namespace), self._over)
         return 0
 
     def _upload(self, directory: detached_load.LoadDirectory, outcome: Mapping[str, Any], patience: float) -> Any:
@@ -195,8 +195,8 @@ class ClientInPod:
     def _send_step_files(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         step = [("step", Path(path)) for path in paths]
         base = f"{self._own}-{secrets.token_hex(4)}"  # a pod that is made again may have other files
-        send = partial(result_sync.send, self._client, self._namespace, base, step, metadata)
-        return list(retry(send, self._over))
+        send = partial(result_sync.send_files_as_configmaps, self._client, self._namespace, base, step, metadata)
+        return list(retry_api_call(send, self._over))
 
     def _follow(self, directory: detached_load.LoadDirectory, files: ResultSync, clients: int) -> dict[str, Any]:
         """Report the state of the load and hand its files over until it has ended; end it on ``over``."""
@@ -207,8 +207,8 @@ class ClientInPod:
         while True:
             if self._over.is_set() and not ending:
                 ending = True
-                detached_load.end(directory)
-            report = detached_load.status(directory, offset)
+                detached_load.terminate_load_process(directory)
+            report = detached_load.read_load_status(directory, offset)
             offset = report["offset"]
             self._status.add(report["lines"] if clients == 1 else ())
             if report["state"] != detached_load.RUNNING:
@@ -225,7 +225,7 @@ class ClientInPod:
             self._over.wait(look) if not ending else time.sleep(look)
 
 
-def _start(
+def _start_client_load(
     asked: Mapping[str, Any], number: int, directory: detached_load.LoadDirectory, work: Path, config: str
 ) -> None:
     """Make the plan, check that it is that of the controller, and start the load with the part of this client.
@@ -246,9 +246,9 @@ def _start(
     if files.sha256_of(whole / detached_load.PLAN) != asked["plan"]:
         raise DataError(f"client {number} has made another plan than the controller: their software differs")
     part = whole / "part.jsonl"
-    workload_plan.write(part, workload_plan.part_of(plan, Part(number, clients)))
+    workload_plan.write_whole_plan(part, workload_plan.plan_for_client(plan, ClientPart(number, clients)))
     request["client"] = number if clients > 1 else None
-    detached_load.start(directory, request, config, asked["lock"], plan=part, again=True)
+    detached_load.start_unless_exists(directory, request, config, asked["lock"], plan=part, again=True)
 
 
 def _log_api_error(do: Callable[[], Any]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import Right, rbac_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import RbacPermission, rbac_manifests
 
 from ..kinds.stage_definitions import compile_kinds
 from ..plan import templates
@@ -38,12 +38,12 @@ _OURS = "ansible_collections.perfscale.seatrial.plugins.module_utils"
 _PACKED = (_OURS, "ansible.module_utils")
 
 
-def archive() -> bytes:
+def collection_code_zip() -> bytes:
     """Return the code as a zip: the archive from which Ansible runs this module, or one of what pod_main imports."""
     package = ansible_archive()
     if package is not None:
         return package.read_bytes()
-    content = _modules(pod_main.__name__)
+    content = _collect_imported_modules(pod_main.__name__)
     for name in list(content):
         for parent in Path(name).parents[:-1]:
             content.setdefault(f"{parent}/__init__.py", b"")
@@ -54,7 +54,7 @@ def archive() -> bytes:
     return packed.getvalue()
 
 
-def _modules(first: str) -> dict[str, bytes]:
+def _collect_imported_modules(first: str) -> dict[str, bytes]:
     """Return path in the zip -> text of a module and of all that it imports, also within functions."""
     sources: dict[str, bytes] = {}
     seen: set[str] = set()
@@ -64,18 +64,18 @@ def _modules(first: str) -> dict[str, bytes]:
         if name in seen or not any(f"{name}.".startswith(f"{prefix}.") for prefix in _PACKED):
             continue
         seen.add(name)
-        spec = importlib.util.find_spec(name) if _exists(name.rpartition(".")[0]) else None
+        spec = importlib.util.find_spec(name) if _is_package(name.rpartition(".")[0]) else None
         if spec is None or spec.origin is None:
             continue  # an attribute of a module, or a module that only some versions of Ansible have
         text = Path(spec.origin).read_bytes()
         package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
         here = name.replace(".", "/")
         sources[f"{here}/__init__.py" if package == name else f"{here}.py"] = text
-        left += [package, *_imports(ast.parse(text), package)]
+        left += [package, *_possible_module_imports(ast.parse(text), package)]
     return sources
 
 
-def _exists(package: str) -> bool:
+def _is_package(package: str) -> bool:
     """Return whether this is a package and not a module."""
     try:
         spec = importlib.util.find_spec(package)
@@ -84,7 +84,7 @@ def _exists(package: str) -> bool:
     return spec is not None and spec.submodule_search_locations is not None
 
 
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+def _possible_module_imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield the modules that a module of ``package`` may import; some are attributes of modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -159,7 +159,7 @@ class DriverPodSpec:
         return {run_labels.RUN: self.run, run_labels.LOAD: self.point}
 
 
-def namespace(spec: DriverPodSpec) -> dict[str, Any]:
+def run_namespace_manifest(spec: DriverPodSpec) -> dict[str, Any]:
     """Return the namespace that is created for the run. It has no label of a load: several points use it."""
     return {
         "apiVersion": "v1",
@@ -168,7 +168,7 @@ def namespace(spec: DriverPodSpec) -> dict[str, Any]:
     }
 
 
-def job(spec: DriverPodSpec) -> dict[str, Any]:
+def suspended_job_manifest(spec: DriverPodSpec) -> dict[str, Any]:
     """Return the Job, suspended. Its pods pass the profile "restricted" of pod security."""
     mounts = [("given", GIVEN), ("code", CODE), ("access", ACCESS), ("work", WORK)]
     container = {
@@ -275,7 +275,7 @@ def owned_objects(
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [upload]},
     ]
     account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
-    code = base64.b64encode(archive()).decode()
+    code = base64.b64encode(collection_code_zip()).decode()
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
         {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": named, "rules": rules},
@@ -294,24 +294,24 @@ def owned_objects(
             "metadata": {**metadata, "name": f"{spec.name}-code"},
             "binaryData": {_ARCHIVE: code},
         },
-        *(_written(name, metadata) for name in written),
+        *(_empty_configmap_manifest(name, metadata) for name in written),
     ]
 
 
-def _written(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _empty_configmap_manifest(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return an empty ConfigMap that a client fills; its role is state or files."""
     labels = {**metadata["labels"], run_labels.ROLE: name.rpartition("-")[2]}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
 
 
-def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[Right]:
+def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[RbacPermission]:
     """Return the rights that this load needs on its target: its kinds, watches, canary, circuit breaker, lock.
 
     Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
     rendered = [templates.render(template, request.run, request.point, usual, (0,)) for template in request.templates]
-    rights: set[Right] = set()
+    rights: set[RbacPermission] = set()
     places = set()
     for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
@@ -338,12 +338,12 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
     return sorted(rights)
 
 
-def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[Right]:
+def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) -> set[RbacPermission]:
     group = version.rpartition("/")[0]
-    return {Right(group, resource, verb, where, "test") for verb in verbs}
+    return {RbacPermission(group, resource, verb, where, "test") for verb in verbs}
 
 
-def role_grants(spec: DriverPodSpec, wanted: Sequence[Right]) -> list[dict[str, Any]]:
+def role_grants(spec: DriverPodSpec, wanted: Sequence[RbacPermission]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
     manifests = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")

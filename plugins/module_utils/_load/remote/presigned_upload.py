@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 _TIMEOUT = 300.0
 
 
-class Refused(Exception):
+class UploadRefusedError(Exception):
     """The S3 server refused the upload; another attempt with the same URL is refused as well."""
 
 
-def put(url: str, path: Path, authority: str = "") -> None:
+def put_file(url: str, path: Path, authority: str = "") -> None:
     """Upload a file; the server verifies it by its MD5. authority: certificate in PEM, empty for those of the image.
 
     Raises Refused, OSError, http.client.HTTPException. No message contains the URL, with which anybody could write.
@@ -39,7 +39,7 @@ def put(url: str, path: Path, authority: str = "") -> None:
         else http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
     )
     size = path.stat().st_size
-    headers = {"Content-Length": str(size), "Content-MD5": _md5(path)}
+    headers = {"Content-Length": str(size), "Content-MD5": _file_md5_base64(path)}
     try:
         with open(path, "rb") as body:
             # A server that refuses may answer, and close the connection, before it has read everything.
@@ -50,12 +50,12 @@ def put(url: str, path: Path, authority: str = "") -> None:
     finally:
         connection.close()
     if reply.status >= 500 or reply.status in (408, 429):
-        raise OSError(f"HTTP {reply.status} {_code(text)}")
+        raise OSError(f"HTTP {reply.status} {_parse_s3_error_code(text)}")
     if reply.status >= 300:
-        raise Refused(f"HTTP {reply.status} {_code(text)}")
+        raise UploadRefusedError(f"HTTP {reply.status} {_parse_s3_error_code(text)}")
 
 
-def _md5(path: Path) -> str:
+def _file_md5_base64(path: Path) -> str:
     digest = hashlib.md5(usedforsecurity=False)
     with open(path, "rb") as stream:
         while block := stream.read(1 << 20):
@@ -63,7 +63,7 @@ def _md5(path: Path) -> str:
     return base64.b64encode(digest.digest()).decode()
 
 
-def _code(text: str) -> str:
+def _parse_s3_error_code(text: str) -> str:
     """Return the code of an S3 error: its other fields may repeat parts of the request."""
     match = re.search(r"<Code>(\w+)</Code>", text)
     return match.group(1) if match else "without a reason"

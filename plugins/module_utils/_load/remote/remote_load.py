@@ -99,7 +99,7 @@ STARTED, FETCHED = "started", "fetched"
 DRIVER_POD = "driver_pod"
 
 
-def read(point_dir: Path) -> dict[str, Any] | None:
+def read_load_record(point_dir: Path) -> dict[str, Any] | None:
     """Return the record, None if there is none."""
     try:
         return dict(files.read_json(point_dir / FILE))
@@ -107,7 +107,7 @@ def read(point_dir: Path) -> dict[str, Any] | None:
         return None
 
 
-def write(
+def write_load_record(
     point_dir: Path,
     host: str,
     root: str,
@@ -132,7 +132,7 @@ def write(
 
 def forget_record(point_dir: Path) -> None:
     """Delete the record of a load that no longer runs. The record of fetched files stays."""
-    record = read(point_dir)
+    record = read_load_record(point_dir)
     if record is not None and record["state"] != FETCHED:
         (point_dir / FILE).unlink(missing_ok=True)
 
@@ -143,7 +143,7 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
     cluster: the target's API host, as in lock files. The driver cluster may have another lock.
     """
     for path in sorted(Path(run_dir).glob(held_lock_file.PATTERN)) if run_dir else ():
-        lock = held_lock_file.read(path)
+        lock = held_lock_file.read_lock_record(path)
         if lock and lock["state"] == held_lock_file.HELD and lock["cluster"] == cluster:
             return lock_parameters(lock)
     return None
@@ -194,14 +194,14 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
 
     Raises AccessError if the load found the cluster unreachable, ProcessError with its own error otherwise.
     """
-    record = read(point_dir)
+    record = read_load_record(point_dir)
     if record and record["state"] == FETCHED:
         if not record.get("removed"):  # the call that fetched the files was killed since
-            _remove(load, point_dir, record["result"])
+            _remove_fetched_load(load, point_dir, record["result"])
         return {**record["result"], "changed": False, "found": True}
     point_dir.mkdir(parents=True, exist_ok=True)
     # Written before the start, so that a cleanup knows where to look.
-    write(point_dir, load.host, load.root, STARTED, collect=load.collect)
+    write_load_record(point_dir, load.host, load.root, STARTED, collect=load.collect)
     try:
         existed = load.begin(bool(record))
     except InputError:
@@ -210,8 +210,8 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     ended = load.follow()
     outcome = load.fetch(ended, point_dir, step_dir)
     if outcome["ok"]:
-        write(point_dir, load.host, load.root, FETCHED, outcome["result"], load.collect)
-        _remove(load, point_dir, outcome["result"])
+        write_load_record(point_dir, load.host, load.root, FETCHED, outcome["result"], load.collect)
+        _remove_fetched_load(load, point_dir, outcome["result"])
     else:
         load.retry.call("removing it", load.remove)
         forget_record(point_dir)
@@ -220,14 +220,14 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     return {**outcome["result"], "found": existed}
 
 
-def _remove(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:
+def _remove_fetched_load(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:
     """Remove a load whose files are here, and record that."""
     load.retry.call("removing it", load.remove)
     state = FETCHED
-    write(point_dir, load.host, load.root, state, result, load.collect, removed=True)
+    write_load_record(point_dir, load.host, load.root, state, result, load.collect, removed=True)
 
 
-def remove(load: RemoteLoad, point_dir: Path | None) -> dict[str, Any]:
+def end_and_delete_load(load: RemoteLoad, point_dir: Path | None) -> dict[str, Any]:
     """End the load, delete what is left of it, and delete its record."""
     changed = load.remove()
     if point_dir:

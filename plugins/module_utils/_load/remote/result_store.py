@@ -43,7 +43,7 @@ class ResultStore:
         asked = params.get("collect_s3") or {}
         if not asked.get("url"):
             return None
-        bucket, prefix = s3.split(asked["url"])
+        bucket, prefix = s3.parse_s3_url(asked["url"])
         location = s3.S3Location(
             bucket,
             f"{prefix}/{run}/{point}".lstrip("/"),
@@ -69,7 +69,7 @@ class ResultStore:
         key = f"{self.location.prefix}/check"
         try:
             with s3.s3_errors(self.location):
-                connection = s3.client(self.location, 20.0, 2)
+                connection = s3.create_s3_client(self.location, 20.0, 2)
                 connection.put_object(Bucket=self.location.bucket, Key=key, Body=b"")
                 connection.delete_object(Bucket=self.location.bucket, Key=key)
         except AccessError as error:
@@ -77,7 +77,7 @@ class ResultStore:
 
     def secret(self) -> dict[str, str]:
         """Return the data of the Secret with a URL for each client."""
-        connection = s3.client(self.location, presign=True)
+        connection = s3.create_s3_client(self.location, presign=True)
         entries = {
             str(client): str(
                 connection.generate_presigned_url(
@@ -101,7 +101,7 @@ class ResultStore:
         target = folder / f".results-{client}.gz"
         where = replace(self.location, prefix=self.key(client))
         with s3.s3_errors(where):
-            s3.client(self.location).download_file(self.location.bucket, self.key(client), str(target))
+            s3.create_s3_client(self.location).download_file(self.location.bucket, self.key(client), str(target))
         if "sha256" in record and files.sha256_of(target) != record["sha256"]:
             target.unlink()
             raise DataError(f"{where.address}: its checksum is not that of the files that were sent")
@@ -110,7 +110,7 @@ class ResultStore:
     def there(self) -> list[int]:
         """Return the clients whose object exists. Raises AccessError."""
         with s3.s3_errors(self.location):
-            pages = s3.list_pages(s3.client(self.location), self.location.bucket, f"{self.location.prefix}/")
+            pages = s3.list_pages(s3.create_s3_client(self.location), self.location.bucket, f"{self.location.prefix}/")
             keys = {entry["Key"] for page in pages for entry in page.get("Contents") or []}
         return [client for client in range(self.clients) if self.key(client) in keys]
 
@@ -118,13 +118,13 @@ class ResultStore:
         """Delete the objects of the load; return whether there were any. Safe to repeat."""
         there = self.there()
         with s3.s3_errors(self.location):
-            connection = s3.client(self.location)
+            connection = s3.create_s3_client(self.location)
             for client in there:
                 connection.delete_object(Bucket=self.location.bucket, Key=self.key(client))
         return bool(there)
 
 
-def unpack(archive: Path, point_dir: Path, step_dir: Path | None) -> dict[str, Any]:
+def unpack_result_archive(archive: Path, point_dir: Path, step_dir: Path | None) -> dict[str, Any]:
     """Put the files of an archive into the folder of the point and into that of the role call; return the outcome."""
 
     def target(kind: str, name: str) -> Path | None:
@@ -132,7 +132,7 @@ def unpack(archive: Path, point_dir: Path, step_dir: Path | None) -> dict[str, A
             return point_dir / name
         return step_dir / f".{name}.collected" if step_dir is not None else None
 
-    outcome = result_upload.unpack(archive, target)
+    outcome = result_upload.unpack_result_files(archive, target)
     for aside in sorted(step_dir.glob(".*.collected")) if step_dir is not None else ():
         here = aside.with_name(aside.name.removeprefix(".").removesuffix(".collected"))
         with open(here, "ab") as stream:

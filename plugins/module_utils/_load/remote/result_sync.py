@@ -30,18 +30,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 from . import result_upload
 
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
+CONFIG_MAP = ServedKind("v1", "ConfigMap", "configmaps", True)
 
 #: Size of a chunk, bytes. An API server allows 1,048,576 in all values of a ConfigMap.
 CHUNK = 700_000
 _KEY = "piece"
 
 
-def chunks(path: Path, size: int = CHUNK) -> Iterator[bytes]:
+def compressed_file_chunks(path: Path, size: int = CHUNK) -> Iterator[bytes]:
     """Yield the compressed content of a file in chunks of ``size`` bytes; the last one may be shorter."""
     packer = zlib.compressobj()
     packed = b""
@@ -56,7 +56,7 @@ def chunks(path: Path, size: int = CHUNK) -> Iterator[bytes]:
         yield packed[begin : begin + size]
 
 
-def send(
+def send_files_as_configmaps(
     client: Client, namespace: str, base: str, files: Sequence[tuple[str, Path]], metadata: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Put files into ConfigMaps ``<base>-<number>``; return for each file the record that fetch() takes.
@@ -68,17 +68,19 @@ def send(
     number = 0
     for kind, path in files:
         parts: list[str] = []
-        for data in chunks(path):
+        for data in compressed_file_chunks(path):
             number += 1
             name = f"{base}-{number:04d}"
-            put(client, namespace, name, data, metadata)
+            create_immutable_configmap(client, namespace, name, data, metadata)
             parts.append(name)
         facts = {"size": path.stat().st_size, "sha256": _files.sha256_of(path)}
         sent.append({"kind": kind, "name": path.name, **facts, "parts": parts})
     return sent
 
 
-def put(client: Client, namespace: str, name: str, data: bytes, metadata: Mapping[str, Any]) -> None:
+def create_immutable_configmap(
+    client: Client, namespace: str, name: str, data: bytes, metadata: Mapping[str, Any]
+) -> None:
     """Create an immutable ConfigMap with ``data``.
 
     An existing one is kept, because the response to its creation was lost; fetch() verifies the checksum.
@@ -100,7 +102,7 @@ def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: 
     with open(target, "wb") as stream:
         try:
             for name in file["parts"]:
-                data = unpacker.decompress(chunk(client, namespace, name))
+                data = unpacker.decompress(read_configmap_content(client, namespace, name))
                 digest.update(data)
                 stream.write(data)
         except zlib.error as error:
@@ -111,7 +113,7 @@ def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: 
         raise DataError(f"{file['name']}: its checksum differs after the transfer through namespace {namespace}")
 
 
-def chunk(client: Client, namespace: str, name: str) -> bytes:
+def read_configmap_content(client: Client, namespace: str, name: str) -> bytes:
     """Return the content of a ConfigMap of put(). Raises DataError if it was deleted."""
     config_map = client.get(CONFIG_MAP, name, namespace)
     if config_map is None:
@@ -235,11 +237,11 @@ class ResultSync:
 
     def _put(self, sent: _SyncedFile, path: Path, data: bytes) -> None:
         """Put whole lines of ``data`` into a part."""
-        part, packed = _part(data, path)
+        part, packed = _compress_whole_lines(data, path)
         # A number is used once: whether an attempt without a reply has created its part is unknown.
         self._numbers[path.name] += 1
         number, prefix = self._numbers[path.name], f"{self._prefix}-{path.name[0]}"
-        put(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
+        create_immutable_configmap(self._client, self._namespace, _part_name(prefix, number), packed, self._metadata)
         before, first, last = sent.parts[-1] if sent.parts else ("", 0, 0)
         if (before, last) == (prefix, number - 1):
             sent.parts[-1] = (prefix, first, number)
@@ -259,7 +261,7 @@ def _part_name(prefix: str, number: int) -> str:
     return f"{prefix}-{number:04d}"
 
 
-def _part(data: bytes, path: Path) -> tuple[bytes, bytes]:
+def _compress_whole_lines(data: bytes, path: Path) -> tuple[bytes, bytes]:
     """Return whole lines from the beginning of ``data`` that fit into a ConfigMap, and these compressed."""
     while True:
         data = data[: data.rfind(b"\n") + 1]
@@ -287,15 +289,15 @@ def fetch_results(client: Client, namespace: str, name: str, folder: Path) -> di
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
             for part in (_part_name(of, number) for of, low, up in entry["parts"] for number in range(low, up + 1)):
-                stream.write(_unpacked(chunk(client, namespace, part), part))
-            stream.write(_unpacked(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
+                stream.write(_decompress_file_part(read_configmap_content(client, namespace, part), part))
+            stream.write(_decompress_file_part(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
         if files.sha256_of(aside) != entry["sha256"]:
             raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
         aside.replace(folder / file)
     return index
 
 
-def _unpacked(packed: bytes, name: str) -> bytes:
+def _decompress_file_part(packed: bytes, name: str) -> bytes:
     try:
         return zlib.decompress(packed)
     except zlib.error as error:

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 from . import presigned_upload
 
@@ -42,7 +42,7 @@ _BLOCK = 1 << 20
 _LEVEL = 1
 
 
-def pack(files: Sequence[tuple[str, Path]], outcome: Mapping[str, Any], target: Path) -> None:
+def pack_result_files(files: Sequence[tuple[str, Path]], outcome: Mapping[str, Any], target: Path) -> None:
     """Write files and outcome to ``target``. files: (kind, path); the kind is any word of the caller."""
     listed = [
         {"kind": kind, "name": path.name, "size": path.stat().st_size, "sha256": _files.sha256_of(path)}
@@ -56,7 +56,7 @@ def pack(files: Sequence[tuple[str, Path]], outcome: Mapping[str, Any], target: 
                     stream.write(block)
 
 
-def unpack(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str, Any]:
+def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str, Any]:
     """Write the files of an archive; return the outcome.
 
     target: returns the path of a file from its kind and name, None if it is not needed. No file is replaced before all
@@ -72,7 +72,7 @@ def unpack(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str
                 aside = path.with_name(f".{path.name}.unpacked") if path is not None else None
                 if path is not None and aside is not None:
                     done.append((aside, path))
-                _copy(stream, file, aside)
+                _copy_archive_entry(stream, file, aside)
             if stream.read(1):
                 raise DataError("it is longer than its manifest says")
     except (OSError, EOFError, zlib.error, ValueError, KeyError, DataError) as error:
@@ -86,7 +86,7 @@ def unpack(archive: Path, target: Callable[[str, str], Path | None]) -> dict[str
     return outcome
 
 
-def _copy(stream: gzip.GzipFile, entry: Mapping[str, Any], aside: Path | None) -> None:
+def _copy_archive_entry(stream: gzip.GzipFile, entry: Mapping[str, Any], aside: Path | None) -> None:
     """Copy one file out of the stream. Raises DataError if its size or its checksum is another one."""
     digest, left = hashlib.sha256(), int(entry["size"])
     sink: BinaryIO | None = open(aside, "wb") if aside is not None else None  # noqa: SIM115
@@ -106,7 +106,7 @@ def _copy(stream: gzip.GzipFile, entry: Mapping[str, Any], aside: Path | None) -
         raise DataError(f"the checksum of {entry['name']} differs")
 
 
-SECRET = Kind("v1", "Secret", "secrets", True)
+SECRET = ServedKind("v1", "Secret", "secrets", True)
 #: Key of the certificate authority in the Secret of the URLs; those of the URLs are the numbers of the clients.
 AUTHORITY = "ca.crt"
 #: Kind of the record of an uploaded archive.
@@ -150,7 +150,7 @@ class ResultUpload:
         Raises ProcessError if they were not collected in time, or are too large.
         """
         archive = folder / "results.gz"
-        pack(files, outcome, archive)
+        pack_result_files(files, outcome, archive)
         size = archive.stat().st_size
         if size > _MOST_OBJECT:
             raise ProcessError(f"the files have {size / 1e9:.1f} GB, the maximum of one upload is 5.4 GB")
@@ -181,8 +181,8 @@ class ResultUpload:
         if url == refused:
             return refused, f"the S3 server has refused {held}, and there is no new URL"
         try:
-            presigned_upload.put(url, archive, data.get(AUTHORITY, ""))
-        except presigned_upload.Refused as error:
+            presigned_upload.put_file(url, archive, data.get(AUTHORITY, ""))
+        except presigned_upload.UploadRefusedError as error:
             return url, f"the S3 server refuses {held}: {error}"
         except (OSError, http.client.HTTPException) as error:
             return "", f"the S3 server takes no {held}: {type(error).__name__}: {error}"

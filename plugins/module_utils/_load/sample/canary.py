@@ -19,19 +19,27 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import summary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client, status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import percentile_summary
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
+    MERGE_PATCH,
+    Client,
+    reply_reason_and_message,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
-    Broken,
-    Connection,
+    ApiServerConnection,
+    ConnectionBrokenError,
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, Shape, decoder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
+    ANY,
+    Shape,
+    create_document_decoder,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 #: Timeout for the response to one request, seconds.
 _TIMEOUT = 10.0
@@ -64,10 +72,10 @@ def probe_times(over: threading.Event, rate: float, begin: float) -> Iterator[in
         due = max(nominal + period * phase_jitter(number), now)
 
 
-class PeriodicRequester(Thread):
+class PeriodicRequester(SignalBlockingThread):
     """Sends requests over its own connection from begin() until stop()."""
 
-    def __init__(self, name: str, access: Access, rate: float) -> None:
+    def __init__(self, name: str, access: ApiServerAccess, rate: float) -> None:
         super().__init__(name=name, daemon=True)
         self.failure = ""  # for the user; empty while requests succeed
         self._access = access
@@ -85,13 +93,13 @@ class PeriodicRequester(Thread):
     def run(self) -> None:
         """Send requests on schedule."""
         began = time.thread_time()
-        connection = Connection(self._access, _TIMEOUT)
+        connection = ApiServerConnection(self._access, _TIMEOUT)
         for number in probe_times(self._over, self._rate, self._begin):
             self._send(connection, number)
         self._cpu = time.thread_time() - began
         connection.close()
 
-    def _send(self, connection: Connection, number: int) -> None:
+    def _send(self, connection: ApiServerConnection, number: int) -> None:
         """Send request ``number`` and handle its response."""
         raise NotImplementedError
 
@@ -103,16 +111,16 @@ class PeriodicRequester(Thread):
 
     def cost_of(self, what: str) -> dict[str, Any]:
         """Return the number of responses (under ``what``), quantiles of their duration, our processor time; seconds."""
-        statistics = summary(list(self._took))
+        statistics = percentile_summary(list(self._took))
         return {what: len(self._took), "took": statistics, "cpu": round(self._cpu, 6)} if statistics else {}
 
 
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
+LEASE = ServedKind("coordination.k8s.io/v1", "Lease", "leases", True)
 #: The field that is needed of the object.
 VERSION: Shape = {"metadata": {"resourceVersion": ANY}}
 
 
-class Canary(PeriodicRequester):
+class CanaryObjectWriter(PeriodicRequester):
     """Writes its object ``rate`` times a second from begin() until close(); reports each successful write.
 
     ``report(sent, answered, resource_version)``: times are readings of time.monotonic().
@@ -135,13 +143,13 @@ class Canary(PeriodicRequester):
             run_labels.RUN: run,
             run_labels.POINT: point,
             run_labels.ROLE: "canary",
-            **run_labels.of_client(number),
+            **run_labels.client_label(number),
         }
         self.namespace = namespace or client.access.namespace
         self.version = ""  # of the object when it was created or found
         self._client = client
         self._report = report
-        self._decode = decoder(VERSION)
+        self._decode = create_document_decoder(VERSION)
         path = f"{LEASE.path(self.namespace, self.object_name)}?fieldManager=perfscale-seatrial"
         self._head = request_head(client.access, "PATCH", path, METADATA)
         # Not 0: a patch that changes nothing returns the resourceVersion of an earlier session's write.
@@ -173,13 +181,13 @@ class Canary(PeriodicRequester):
             lease = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
         self.version = lease["metadata"]["resourceVersion"]
 
-    def _send(self, connection: Connection, number: int) -> None:
+    def _send(self, connection: ApiServerConnection, number: int) -> None:
         access = self._access
         body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + number) % 2_000_000_000 + 1)
         shown = access.authorization
         try:
             reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
-        except (Broken, AccessError) as error:
+        except (ConnectionBrokenError, AccessError) as error:
             self.failure = str(error)
             self._over.wait(0.5)
             return
@@ -191,7 +199,7 @@ class Canary(PeriodicRequester):
         elif reply.status == 401 and access.refresh(shown):
             connection.close()
         else:
-            self.failure = f"{reply.status} {' '.join(status_of(reply))}"
+            self.failure = f"{reply.status} {' '.join(reply_reason_and_message(reply))}"
             self._recover(reply.status)
 
     def _recover(self, status: int) -> None:
@@ -221,7 +229,7 @@ class Canary(PeriodicRequester):
     def lag(self) -> dict[str, Any]:
         """Return quantiles of the time from the response to a write to its event, seconds; empty without events."""
         with self._lock:
-            statistics = summary(list(self._lags))
+            statistics = percentile_summary(list(self._lags))
             return {**statistics, "n": len(self._lags)} if statistics else {}
 
     def cost(self) -> dict[str, Any]:

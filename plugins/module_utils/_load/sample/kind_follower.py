@@ -11,12 +11,15 @@ import time
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import Decoder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, error_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
+    WatchConnection,
+    error_from_watch_event,
+)
 
 from .watch_multiplexer import Item, WatchMultiplexer
 
@@ -34,7 +37,7 @@ _SHORTEST_GAP = 1.0
 WATCH, LIST, RELIST, LISTED, WATCHING, GAP, FAILED = "watch", "list", "relist", "listed", "watching", "gap", "failed"
 
 
-class KindFollower(Thread):
+class KindFollower(SignalBlockingThread):
     """Reports the events of one kind, with receive times taken before parsing.
 
     ``decode`` returns at least type and resourceVersion of an event as JSON. This thread lists and opens watches. The
@@ -45,7 +48,7 @@ class KindFollower(Thread):
         self,
         number: int,
         client: Client,
-        kind: Kind,
+        kind: ServedKind,
         namespace: str,
         selector: str,
         out: WatchMultiplexer,
@@ -65,7 +68,7 @@ class KindFollower(Thread):
         self._over = threading.Event()
         self._read = threading.Event()  # the watch that the multiplexer reads has ended
         self._error: ApiError | None = None  # that the server sent in the watch
-        self._watch: Watch | None = None
+        self._watch: WatchConnection | None = None
         self._version = ""
         self._last_at = time.monotonic()  # of the last line that was no error
         self._last_version = ""  # of the last line of the watch
@@ -115,7 +118,7 @@ class KindFollower(Thread):
         pause = _FIRST_PAUSE
         while not self._over.is_set():
             try:
-                self._watch = watch = Watch(
+                self._watch = watch = WatchConnection(
                     self._client, self.kind, self._version, self._namespace, self._selector, self._fields
                 )
             except ApiError as error:
@@ -147,7 +150,7 @@ class KindFollower(Thread):
             return
         event = self._decode(line)
         if event["type"] == "ERROR":
-            self._error = error_of(json.loads(line))
+            self._error = error_from_watch_event(json.loads(line))
             self.interrupt()
             return
         self._last_at = at
@@ -160,7 +163,7 @@ class KindFollower(Thread):
         if event["type"] != "BOOKMARK":
             items.append((self._number, WATCH, at, (event, line)))
 
-    def over(self, _error: Broken | None) -> None:
+    def over(self, _error: ConnectionBrokenError | None) -> None:
         """The watch ended or broke: the next one resumes after the last line."""
         self._read.set()
 
@@ -197,7 +200,7 @@ class KindFollower(Thread):
         A refusal of what was permitted before is transient: an API server that has just started refuses until it has
         read the RBAC objects.
         """
-        permanent = not isinstance(error, Broken)
+        permanent = not isinstance(error, ConnectionBrokenError)
         if isinstance(error, ApiError):
             permanent = error.status in (400, 403, 404, 405, 406)
         if permanent and not self._established:

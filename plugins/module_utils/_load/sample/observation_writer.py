@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
     Shape,
-    decoder,
-    merged,
+    create_document_decoder,
+    merge_field_shapes,
 )
 
-from ..kinds.stage_definitions import KindStages, Value, gpus, hindrance, why
+from ..kinds.stage_definitions import KindStages, Value, first_false_condition_message, pod_gpu_count, why_object_ended
 from .workload_index import AdoptedWorkloads, OwnerIndex
 from .workload_tally import WorkloadTally
 
@@ -49,7 +49,7 @@ _EVERY_POD: Shape = {"spec": {"nodeName": ANY}}
 _FIRST_POD: Shape = {"spec": {"containers": [{"resources": {"limits": ANY}}]}}
 
 
-def _event(kind: KindStages, first: bool) -> Shape | None:
+def _needed_event_fields(kind: KindStages, first: bool) -> Shape | None:
     """Return the fields of an event that are needed, None for all; first: of an object that was not known."""
     if kind.fields is None:
         return None
@@ -60,11 +60,11 @@ def _event(kind: KindStages, first: bool) -> Shape | None:
         *([_FIRST] if first else []),
         *([_FIRST_POD] if first and pod else []),
     ]
-    return {"type": ANY, "object": functools.reduce(merged, parts, kind.fields)}
+    return {"type": ANY, "object": functools.reduce(merge_field_shapes, parts, kind.fields)}
 
 
 @functools.lru_cache(_REMEMBERED)
-def _encoded(values: tuple[tuple[str, Value], ...]) -> str:
+def _row_values_json(values: tuple[tuple[str, Value], ...]) -> str:
     """Return the values of a row as JSON. Many rows have the same ones, because times are in whole seconds."""
     return files.encode(dict(values))
 
@@ -98,7 +98,7 @@ class _KnownObject:
         tail = f",{files.encode(more)[1:-1]}" if more else ""
         return (
             f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
-            f'"resource_version":"{version}","values":{_encoded(tuple(values.items()))}{tail}}}'
+            f'"resource_version":"{version}","values":{_row_values_json(tuple(values.items()))}{tail}}}'
         )
 
 
@@ -130,8 +130,8 @@ class ObservationWriter:
         self._nothing: tuple[Value, ...] = (None,) * len(kind.names)
         self._pods = kind.kind == "Pod"
         self._reported = kind.names.index(tally.reports) if own and tally.reports in kind.names else None
-        self._decode_known = decoder(_event(kind, first=False))
-        self._decode_first = decoder(_event(kind, first=True))
+        self._decode_known = create_document_decoder(_needed_event_fields(kind, first=False))
+        self._decode_first = create_document_decoder(_needed_event_fields(kind, first=True))
 
     def recall(self, record: dict[str, Any]) -> None:
         """Read an event row of an earlier session, so that it is not written again."""
@@ -164,9 +164,9 @@ class ObservationWriter:
         metadata = thing["metadata"]
         uid = metadata["uid"]
         held = self._known.get(uid)
-        thing_conditions = conditions(thing)
+        thing_conditions = conditions_by_type(thing)
         values = self.kind.values(thing, thing_conditions)
-        reason = hindrance(thing_conditions, self.kind.awaited)
+        reason = first_false_condition_message(thing_conditions, self.kind.awaited)
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -200,7 +200,7 @@ class ObservationWriter:
     def _index_of(self, how: str, metadata: dict[str, Any]) -> int | None:
         """Return the index of the workload of a new object, None if only its owners can show it."""
         if self.adopted is None:
-            return _index(metadata)
+            return _workload_index_label(metadata)
         return self.adopted.index_of(how == LIST, metadata) if self.own else None
 
     def _came_to_match(self, values: tuple[Value, ...]) -> bool:
@@ -260,10 +260,10 @@ class ObservationWriter:
         """Return the fields that only the first row of an object has."""
         details: dict[str, Any] = {}
         if self._pods:
-            asked = gpus(thing)
+            asked = pod_gpu_count(thing)
             if asked:
                 details["gpus"] = asked
-        if label(thing, run_labels.SIMULATED) == "true":
+        if label_value(thing, run_labels.SIMULATED) == "true":
             details["simulated"] = True
         return details
 
@@ -271,7 +271,7 @@ class ObservationWriter:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
                 source = self.kind.definition["stages"][number].get("condition") or ""
-                return (why(thing, conditions(thing).get(source)) or "")[:1000] or None
+                return (why_object_ended(thing, conditions_by_type(thing).get(source)) or "")[:1000] or None
         return None
 
     def _count(self, index: int | None, values: tuple[Value, ...], at: float) -> None:
@@ -295,6 +295,6 @@ class ObservationWriter:
             self.tally.end(index, "deleted", at)
 
 
-def _index(metadata: dict[str, Any]) -> int | None:
+def _workload_index_label(metadata: dict[str, Any]) -> int | None:
     text = (metadata.get("labels") or {}).get(run_labels.INDEX)
     return int(text) if text is not None and text.isdigit() else None

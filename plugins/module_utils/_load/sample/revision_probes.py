@@ -22,26 +22,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, with_query
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, append_query_to_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
-    Broken,
-    Connection,
+    ApiServerConnection,
+    ConnectionBrokenError,
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, decoder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, create_document_decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from . import kind_follower
-from .canary import LEASE, VERSION, Canary, PeriodicRequester
+from .canary import LEASE, VERSION, CanaryObjectWriter, PeriodicRequester
 from .watch_multiplexer import WatchMultiplexer
 
-EVENT = Kind("v1", "Event", "events", True)
+EVENT = ServedKind("v1", "Event", "events", True)
 #: Valid probes in a row before they are used: some probes of another etcd may be valid by chance.
 PROBATION = 10
 
@@ -50,7 +50,7 @@ Report = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
-class _Probe:
+class _RevisionProbe:
     sent: float
     answered: float
     version: int
@@ -65,8 +65,8 @@ class ProbeValidator:
         self._report = report
         self._lock = threading.Lock()
         self._written = 0
-        self._pending: deque[_Probe] = deque()
-        self._valid: list[_Probe] = []
+        self._pending: deque[_RevisionProbe] = deque()
+        self._valid: list[_RevisionProbe] = []
         self._trusted = False
 
     def written(self) -> int:
@@ -77,7 +77,7 @@ class ProbeValidator:
         """Take a probe. ``above``: written() at the time it was sent."""
         with self._lock:
             if above and not self.foreign:
-                self._pending.append(_Probe(sent, answered, version, above))
+                self._pending.append(_RevisionProbe(sent, answered, version, above))
 
     def wrote(self, sent: float, version: int) -> None:
         """Take a write of the canary, and report the probes for which it is the upper bound."""
@@ -87,7 +87,7 @@ class ProbeValidator:
         for probe in valid:
             self._report(probe.sent, probe.answered, str(probe.version))
 
-    def _bounded(self, sent: float, version: int) -> list[_Probe]:
+    def _bounded(self, sent: float, version: int) -> list[_RevisionProbe]:
         while not self.foreign and self._pending and self._pending[0].answered <= sent:
             probe = self._pending.popleft()
             self.foreign = not probe.above <= probe.version < version
@@ -105,11 +105,11 @@ class ProbeValidator:
 class RevisionProbes(PeriodicRequester):
     """Probes ``rate`` times a second from begin() until stop(), or until the probes are of another etcd."""
 
-    def __init__(self, access: Access, name: str, namespace: str, rate: float, report: Report) -> None:
+    def __init__(self, access: ApiServerAccess, name: str, namespace: str, rate: float, report: Report) -> None:
         super().__init__("revision probes", access, rate)
-        path = with_query(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
+        path = append_query_to_path(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
         self._namespace = namespace
-        self._decode = decoder({"metadata": {"resourceVersion": ANY}})
+        self._decode = create_document_decoder({"metadata": {"resourceVersion": ANY}})
         self._head = request_head(access, "GET", path, METADATA_LIST)
         self._validator = ProbeValidator(report)
 
@@ -117,11 +117,11 @@ class RevisionProbes(PeriodicRequester):
         """Take a write of the canary."""
         self._validator.wrote(sent, version)
 
-    def _send(self, connection: Connection, number: int) -> None:
+    def _send(self, connection: ApiServerConnection, number: int) -> None:
         above = self._validator.written()
         try:
             reply = connection.exchange(request_bytes(self._access, self._head))
-        except (Broken, AccessError):
+        except (ConnectionBrokenError, AccessError):
             self._over.wait(0.5)  # the canary reports the reason
             return
         if reply.status == 200:
@@ -149,7 +149,7 @@ class RevisionClockProbes:
         self,
         client: Client,
         spec: SamplingSpec,
-        clock: Clock,
+        clock: MonotonicWallClock,
         reader: WatchMultiplexer,
         write: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -158,7 +158,7 @@ class RevisionClockProbes:
         self._reader = reader
         self._write = write
         self._rate = spec.canary_rate
-        self._canary = Canary(
+        self._canary = CanaryObjectWriter(
             client, spec.run, spec.point, spec.canary_namespace, spec.canary_rate, self._report_canary, spec.client
         )
         self._canary.create()
@@ -167,7 +167,13 @@ class RevisionClockProbes:
         self._stores: dict[str, tuple[float, str]] = {}  # kind of unknown etcd -> time of its list, revision
         # The time until its writes arrive as events is the lag of the sampler.
         self.follower = kind_follower.KindFollower(
-            CANARY, client, LEASE, namespace, self._canary.selector, reader, decoder({"type": ANY, "object": VERSION})
+            CANARY,
+            client,
+            LEASE,
+            namespace,
+            self._canary.selector,
+            reader,
+            create_document_decoder({"type": ANY, "object": VERSION}),
         )
         self.follower.start()
 
@@ -222,10 +228,14 @@ class RevisionClockProbes:
         for kind, (listed, revision) in list(self._stores.items()):
             if listed < sent:
                 del self._stores[kind]
-                same = _number(self._canary.version) <= _number(revision) <= _number(version)
+                same = (
+                    _parse_resource_version(self._canary.version)
+                    <= _parse_resource_version(revision)
+                    <= _parse_resource_version(version)
+                )
                 at = round(self._clock.from_monotonic(sent), 6)
                 self._write({"type": "store", "at": at, "kind": kind, "ruler": same})
 
 
-def _number(version: str) -> int:
+def _parse_resource_version(version: str) -> int:
     return int(version) if version.isdecimal() else -1

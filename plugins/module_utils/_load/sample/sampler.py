@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
@@ -24,9 +24,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import library
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import json_decoder_package
 
-from ..kinds.sampling_spec import SamplingSpec, Selection
+from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import OWNERS, KindStages
 from . import kind_follower
 from .observation_writer import ObservationWriter
@@ -48,14 +48,14 @@ _SERVER_TIMES, _SERVER_TIME_PAUSE, _SERVER_TIME_AGAIN = 10, 0.37, 30.0
 class Sampler:
     """Samples a load from watching() to close(). For one thread."""
 
-    def __init__(self, client: Client, spec: SamplingSpec, clock: Clock) -> None:
+    def __init__(self, client: Client, spec: SamplingSpec, clock: MonotonicWallClock) -> None:
         self._client = client
         self._absent = [kind for kind in spec.kinds if kind.optional and not self._has(kind)]
         self.spec = replace(spec, kinds=tuple(kind for kind in spec.kinds if kind not in self._absent))
         self.clock = clock
         self.tally = WorkloadTally(completed=[] if spec.completions else None, reports=spec.reports)
         self.gaps = 0
-        self._file = _open(spec.path)
+        self._file = _open_locked_observations(spec.path)
         self._reader = WatchMultiplexer(GATHER_BRIEFLY if spec.completions or spec.reports else GATHER)
         self._rows: list[str] = []  # to be written together
         self._resumed_at = self._recall()
@@ -112,7 +112,7 @@ class Sampler:
             return False
         return True
 
-    def _kept(self, kind: KindStages) -> discovery.Kind:
+    def _kept(self, kind: KindStages) -> discovery.ServedKind:
         """Return a kind in the first of its versions that the server has. Raises InputError."""
         for version in kind.api_versions[:-1]:
             try:
@@ -135,7 +135,9 @@ class Sampler:
             self._write({"type": "follows", **asdict(spec.selection), "canary_rate": spec.canary_rate})
         if spec.canary_rate > 0:
             self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
-        chosen = spec.selection or Selection(labels=run_labels.selector(spec.run, spec.point, spec.client))
+        chosen = spec.selection or ExternalWorkloadSelection(
+            labels=run_labels.workload_label_selector(spec.run, spec.point, spec.client)
+        )
         for number, (sampled, namespace) in enumerate(self._places):
             self._waiting.add(number)
             labels, fields = ("", "") if self._by_owners(sampled) else (chosen.labels, chosen.fields)
@@ -177,7 +179,9 @@ class Sampler:
             self._server_times, self._next_server_time = _SERVER_TIMES, time.monotonic()
         if self._resumed_at is not None:
             gap = {"from": self._resumed_at, "to": self.clock.now(), "kind": "*"}
-            self._write({"type": "gap", **_rounded(gap), "reason": "no sampler was running: an earlier one had ended"})
+            self._write(
+                {"type": "gap", **_round_row_floats(gap), "reason": "no sampler was running: an earlier one had ended"}
+            )
             self.gaps += 1
 
     # In between
@@ -240,7 +244,7 @@ class Sampler:
         elif what == kind_follower.GAP:
             self._flush()
             gap = {"from": self.clock.from_monotonic(payload[0]), "to": moment, "kind": observer.kind.kind}
-            self._write({"type": "gap", **_rounded(gap), "reason": payload[1]})
+            self._write({"type": "gap", **_round_row_floats(gap), "reason": payload[1]})
             self.gaps += 1
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -297,7 +301,7 @@ class Sampler:
             reading = time.thread_time() - self._began_thread + sum(follower.cpu for follower in following)
             self._end["cpu_events"] = round(reading, 6)
             self._end["cpu_rows"] = round(self._cpu_rows, 6)
-            self._end["decoder"] = library()
+            self._end["decoder"] = json_decoder_package()
             self._end.update(cost)
             self._write({"type": "end", "at": round(self.clock.now(), 6), "reason": reason, **self._end})
             self._file.sync()
@@ -312,7 +316,7 @@ class Sampler:
             return True  # an error after close(); the first error was reported
 
 
-def _open(path: Path) -> JsonlAppender:
+def _open_locked_observations(path: Path) -> JsonlAppender:
     """Open and lock the observations; wait for a predecessor that was just killed to end."""
     deadline = time.monotonic() + _PREDECESSOR
     while True:
@@ -324,5 +328,5 @@ def _open(path: Path) -> JsonlAppender:
             time.sleep(0.2)
 
 
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+def _round_row_floats(row: dict[str, Any]) -> dict[str, Any]:
     return {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()}

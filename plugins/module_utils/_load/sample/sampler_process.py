@@ -20,11 +20,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalEvent, Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
+    ENDING,
+    SignalBlockingThread,
+    SignalEvent,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from .sampler import Sampler
@@ -36,7 +40,9 @@ _REPORT = 0.1
 class SamplerProcess:
     """A forked sampler. Fork it before any thread is started."""
 
-    def __init__(self, access: Access, spec: SamplingSpec, clock: Clock, close_in_child: Callable[[], None]) -> None:
+    def __init__(
+        self, access: ApiServerAccess, spec: SamplingSpec, clock: MonotonicWallClock, close_in_child: Callable[[], None]
+    ) -> None:
         """Fork. ``close_in_child`` closes what the child must not keep open: the submitter's locked ledger."""
         self.state: dict[str, Any] = {}
         self.completed: list[tuple[int, float]] = []  # (index, since when); whoever takes them removes them
@@ -53,7 +59,7 @@ class SamplerProcess:
                 os.close(report_in)
                 os.close(end_out)
                 close_in_child()
-                status = _live(access, spec, clock, report_out, end_in)
+                status = _run_child_sampler(access, spec, clock, report_out, end_in)
             finally:
                 os._exit(status)
         os.close(report_out)
@@ -110,7 +116,9 @@ class SamplerProcess:
             os.waitpid(self.pid, 0)
 
 
-def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: int) -> int:
+def _run_child_sampler(
+    access: ApiServerAccess, spec: SamplingSpec, clock: MonotonicWallClock, report: int, end: int
+) -> int:
     """Run the sampler in the child; return the exit status. Nothing is printed: stdout is for the parent's result."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -137,22 +145,24 @@ def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: in
         os.read(end, 1)  # the parent never writes; it closes the pipe, or dies
         stop.set()
 
-    Thread(target=await_end, name="end", daemon=True).start()
+    SignalBlockingThread(target=await_end, name="end", daemon=True).start()
     sampler = None
     try:
         client = Client(access)
         sampler = Sampler(client, spec, clock)
         sampler.start()
         sampler.watching(stop.is_set)
-        report_state({"watching": True, **_state(sampler)})
-        _sample(sampler, stop, report_state)
+        report_state({"watching": True, **_sampler_state_report(sampler)})
+        _sample_until_stopped(sampler, stop, report_state)
         sampler.close(reason[0])
-        report_state({**_state(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()})
+        report_state(
+            {**_sampler_state_report(sampler), "waiting": sampler.tally.waiting(10), "sampling": sampler.sampling()}
+        )
     except SeatrialError as error:
         report_state({"error": str(error)})
         return 1
     except Exception as error:
-        report_state({"error": f"{type(error).__name__}: {error} ({_place(error)})"})
+        report_state({"error": f"{type(error).__name__}: {error} ({_error_source_location(error)})"})
         return 1
     finally:
         if sampler is not None:
@@ -161,7 +171,7 @@ def _live(access: Access, spec: SamplingSpec, clock: Clock, report: int, end: in
     return 0
 
 
-def _sample(sampler: Sampler, stop: SignalEvent, report_state: Callable[[dict[str, Any]], None]) -> None:
+def _sample_until_stopped(sampler: Sampler, stop: SignalEvent, report_state: Callable[[dict[str, Any]], None]) -> None:
     reported: dict[str, Any] = {}
     next_report = 0.0
     while not stop.is_set():
@@ -169,13 +179,13 @@ def _sample(sampler: Sampler, stop: SignalEvent, report_state: Callable[[dict[st
         now = time.monotonic()
         if now >= next_report:
             next_report = now + _REPORT
-            state = _state(sampler)
+            state = _sampler_state_report(sampler)
             if state != reported:
                 reported = state
                 report_state(state)
 
 
-def _state(sampler: Sampler) -> dict[str, Any]:
+def _sampler_state_report(sampler: Sampler) -> dict[str, Any]:
     state: dict[str, Any] = {"events": sampler.events, "gaps": sampler.gaps, "notes": sampler.notes()}
     if sampler.tally.completed:
         state["completed"], sampler.tally.completed = sampler.tally.completed, []
@@ -184,7 +194,7 @@ def _state(sampler: Sampler) -> dict[str, Any]:
     return {**sampler.tally.counts(), **state, "reasons": sampler.tally.reasons()}
 
 
-def _place(error: Exception) -> str:
+def _error_source_location(error: Exception) -> str:
     """Return file and line that raised ``error``."""
     trace = error.__traceback__ or sys.exc_info()[2]
     while trace is not None and trace.tb_next is not None:

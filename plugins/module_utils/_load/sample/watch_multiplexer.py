@@ -19,7 +19,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, LineStream
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    ConnectionBrokenError,
+    LineStream,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import BLOCK
 
 #: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.
@@ -38,13 +41,13 @@ _MAX_BYTES = 1 << 20
 _SILENCE_CHECK_INTERVAL = 1.0
 
 
-class Listener(Protocol):
+class StreamLineListener(Protocol):
     """Receives the lines of a stream, in the thread that reads."""
 
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
         """Process a line that was received at ``at`` (time.monotonic()); add items to ``items``."""
 
-    def over(self, error: Broken | None) -> None:
+    def over(self, error: ConnectionBrokenError | None) -> None:
         """The stream ended, or it broke. No further line follows."""
 
 
@@ -56,14 +59,14 @@ class WatchMultiplexer:
 
     def __init__(self, gather: float = GATHER) -> None:
         self._gather = gather
-        self._queue: queue.SimpleQueue[Item | tuple[Listener, LineStream]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item | tuple[StreamLineListener, LineStream]] = queue.SimpleQueue()
         self._woken, self._wake = socket.socketpair()
         for end in (self._woken, self._wake):
             end.setblocking(False)
         self._nudged = self._woken.fileno()
         self._poll = select.poll()
         self._poll.register(self._nudged, select.POLLIN)
-        self._streams: dict[int, tuple[Listener, LineStream]] = {}
+        self._streams: dict[int, tuple[StreamLineListener, LineStream]] = {}
         self._heard: dict[int, float] = {}  # file descriptor -> time of the last bytes
         self._next_look = 0.0
         self._last = 0.0  # time of the last decoding
@@ -74,7 +77,7 @@ class WatchMultiplexer:
         self._queue.put(item)
         self._nudge()
 
-    def attach(self, listener: Listener, stream: LineStream) -> None:
+    def attach(self, listener: StreamLineListener, stream: LineStream) -> None:
         """Pass the lines of an open stream to ``listener``, and call its over() at the end."""
         self._queue.put((listener, stream))
         self._nudge()
@@ -97,7 +100,7 @@ class WatchMultiplexer:
         now = time.monotonic()
         return self._items(self._receive(now + timeout, now), now)
 
-    def _items(self, taken: list[tuple[int, float, bytes | Broken]], now: float) -> Iterator[Item]:
+    def _items(self, taken: list[tuple[int, float, bytes | ConnectionBrokenError]], now: float) -> Iterator[Item]:
         items: list[Item] = []
         for number, at, data in taken:
             self._lines(number, at, data, items)
@@ -118,9 +121,9 @@ class WatchMultiplexer:
         for end in (self._woken, self._wake):
             end.close()
 
-    def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | Broken]]:
+    def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | ConnectionBrokenError]]:
         """Return (stream, time.monotonic(), bytes): a first piece at once, or the pieces of a burst."""
-        taken: list[tuple[int, float, bytes | Broken]] = []
+        taken: list[tuple[int, float, bytes | ConnectionBrokenError]] = []
         until, size = deadline, 0
         busy = False
         while True:
@@ -133,7 +136,7 @@ class WatchMultiplexer:
                     continue
                 try:
                     received = self._streams[number][1].receive()
-                except Broken as error:
+                except ConnectionBrokenError as error:
                     taken.append((number, now, error))
                     nudged = True
                     continue
@@ -157,7 +160,7 @@ class WatchMultiplexer:
                     time.sleep(pause)
                     now += pause
 
-    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
+    def _lines(self, number: int, at: float, data: bytes | ConnectionBrokenError, items: list[Item]) -> None:
         """Pass the lines that were received to the listener of the stream."""
         entry = self._streams.get(number)
         if entry is None:
@@ -165,11 +168,11 @@ class WatchMultiplexer:
         listener, stream = entry
         self._heard[number] = at
         try:
-            if isinstance(data, Broken):
+            if isinstance(data, ConnectionBrokenError):
                 raise data
             for line in stream.take(data):
                 listener.hear(at, line, items)
-        except Broken as error:
+        except ConnectionBrokenError as error:
             self._end(number, error)
             return
         if stream.ended:
@@ -186,14 +189,14 @@ class WatchMultiplexer:
             else:
                 self._begin(*item, items)
 
-    def _begin(self, listener: Listener, stream: LineStream, items: list[Item]) -> None:
+    def _begin(self, listener: StreamLineListener, stream: LineStream, items: list[Item]) -> None:
         try:
             number = stream.fileno()
             self._streams[number] = (listener, stream)
             now = self._heard[number] = time.monotonic()
             for line in stream.first():
                 listener.hear(now, line, items)
-        except Broken as error:
+        except ConnectionBrokenError as error:
             listener.over(error)
             return
         if stream.ended:
@@ -201,7 +204,7 @@ class WatchMultiplexer:
         else:
             self._poll.register(number, select.POLLIN)
 
-    def _end(self, number: int, error: Broken | None) -> None:
+    def _end(self, number: int, error: ConnectionBrokenError | None) -> None:
         entry = self._streams.pop(number, None)
         if entry is not None:
             with contextlib.suppress(KeyError, OSError, ValueError):

@@ -50,7 +50,7 @@ class OwnerIndex:
         """Call ``resume`` when one of ``owners`` becomes known; ``at``: now, seconds."""
         self._expire(at)
         # One of several owners is enough; with each further one the event would be processed again.
-        once = _once(resume) if len(owners) > 1 else resume
+        once = _call_only_once(resume) if len(owners) > 1 else resume
         for uid in owners:
             self._waiting.setdefault(uid, []).append(once)
             self._queue.append((at, uid))
@@ -66,7 +66,7 @@ class OwnerIndex:
                     del self._waiting[uid]
 
 
-def _once(work: Callable[[], None]) -> Callable[[], None]:
+def _call_only_once(work: Callable[[], None]) -> Callable[[], None]:
     done: list[Any] = []
 
     def call() -> None:

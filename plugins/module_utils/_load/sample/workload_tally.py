@@ -67,10 +67,10 @@ def group_messages(reasons: Iterable[str], most: int = MAX_REASONS) -> list[tupl
         key = _OWN.sub("", text)
         counts[key] += number
         example.setdefault(key, text)
-    return [(number, shortened(example[key])) for key, number in counts.most_common(most)]
+    return [(number, shorten_pending_reason(example[key])) for key, number in counts.most_common(most)]
 
 
-def shortened(text: str) -> str:
+def shorten_pending_reason(text: str) -> str:
     """Return a reason without the part on preemption, shortened to LONGEST characters."""
     text = " ".join(_AFTERTHOUGHT.sub("", text).split()).rstrip(".").replace(" nodes are available", " nodes available")
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1].rstrip()}…"

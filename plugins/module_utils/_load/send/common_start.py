@@ -22,15 +22,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ApiError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection
 
-from ..plan.workload_plan import Part
+from ..plan.workload_plan import ClientPart
 
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
+LEASE = ServedKind("coordination.k8s.io/v1", "Lease", "leases", True)
 READY, START = "ready", "start"
 #: Seconds from the start Lease to the first workload: by then every client has received its event.
 START_DELAY = 0.5
@@ -41,7 +41,7 @@ _POLL_INTERVAL, _PAUSE = 0.2, 0.2
 class CommonStart:
     """The start of one client. ``namespace``: of the Leases."""
 
-    def __init__(self, client: Client, run: str, point: str, namespace: str, part: Part) -> None:
+    def __init__(self, client: Client, run: str, point: str, namespace: str, part: ClientPart) -> None:
         self._client = client
         self._part = part
         self._path = LEASE.path(namespace)
@@ -50,7 +50,7 @@ class CommonStart:
         self._labels = {run_labels.RUN: run, run_labels.POINT: point}
         self._received: float | None = None  # time.monotonic() of the start Lease
         self._over = threading.Event()
-        self._watch: Watch | None = None
+        self._watch: WatchConnection | None = None
 
     def wait(self, look: Callable[[], None], timeout: float) -> float | None:
         """Report this client as ready, and wait for the start; return it (time.monotonic()).
@@ -60,11 +60,11 @@ class CommonStart:
         """
         if self._leases(START):
             return None
-        thread = Thread(target=self._follow, name="start", daemon=True)
+        thread = SignalBlockingThread(target=self._follow, name="start", daemon=True)
         thread.start()
         deadline = time.monotonic() + timeout
         next_count = 0.0
-        self._create(f"{READY}-{self._part.client}", READY, run_labels.of_client(self._part.client))
+        self._create(f"{READY}-{self._part.client}", READY, run_labels.client_label(self._part.client))
         try:
             while self._received is None:
                 look()
@@ -111,12 +111,12 @@ class CommonStart:
                 if leases:
                     self._received = time.monotonic()
                     return
-                self._watch = Watch(self._client, LEASE, version, self._namespace, field_selector=fields)
+                self._watch = WatchConnection(self._client, LEASE, version, self._namespace, field_selector=fields)
                 for at, line in self._watch.lines():
                     if json.loads(line)["type"] == "ADDED":
                         self._received = at
                         return
-            except (ApiError, AccessError, Broken):
+            except (ApiError, AccessError, ConnectionBrokenError):
                 self._over.wait(_PAUSE)
 
 

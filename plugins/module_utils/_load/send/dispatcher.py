@@ -21,12 +21,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
-from ..plan.templates import Rendered
-from ..plan.workload_plan import Planned
+from ..plan.templates import RenderedTemplate
+from ..plan.workload_plan import PlannedWorkload
 from .ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
-from .sender import Halted, Sender, SenderSettings
+from .sender import LoadHaltedError, ObjectSender, SenderSettings
 
 #: Time from start() to the first workload, seconds: by then the threads are running.
 START_LEAD = 0.05
@@ -57,14 +57,14 @@ def raise_priority(timed: bool) -> None:
             stream.write(str(_NICE))
 
 
-class Dispatcher:
+class ObjectSendDispatcher:
     """Sends the missing objects of ``todo``. Any thread may read the counters."""
 
     def __init__(
         self,
         settings: SenderSettings,
-        templates: dict[str, Rendered],
-        todo: Sequence[Planned],
+        templates: dict[str, RenderedTemplate],
+        todo: Sequence[PlannedWorkload],
         past: ResumeState,
         in_flight: int,
         loop: Mapping[str, Any] | None = None,
@@ -88,10 +88,12 @@ class Dispatcher:
         self._finished = 0  # workloads of this session that were answered, or cannot be sent
         self._ended = 0  # workloads of all sessions that the sampler saw end
         self.before = 0  # workloads that earlier sessions created; set before start()
-        self._queue: queue.SimpleQueue[tuple[Planned, float | None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[PlannedWorkload, float | None] | None] = queue.SimpleQueue()
         self._count = threading.Condition()
-        self._senders = [Sender(settings, number, self.halt) for number in range(max(1, min(in_flight, len(todo))))]
-        self._threads: list[Thread] = []
+        self._senders = [
+            ObjectSender(settings, number, self.halt) for number in range(max(1, min(in_flight, len(todo))))
+        ]
+        self._threads: list[SignalBlockingThread] = []
         self._left = len(self._senders)
         self.done = threading.Event()
 
@@ -108,7 +110,7 @@ class Dispatcher:
     def open(self) -> None:
         """Open all connections concurrently. Raises AccessError if the first one cannot be opened."""
         self._senders[0].warm()
-        threads = [Thread(target=self._warm, args=(sender,), daemon=True) for sender in self._senders[1:]]
+        threads = [SignalBlockingThread(target=self._warm, args=(sender,), daemon=True) for sender in self._senders[1:]]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -121,8 +123,10 @@ class Dispatcher:
         """
         first = self._todo[0].offset if self._todo and self._past.outcomes else None
         start = time.monotonic() + START_LEAD - (first or 0.0) if at is None else at
-        self._threads = [Thread(target=self._serve, args=(sender,), daemon=True) for sender in self._senders]
-        self._threads.append(Thread(target=self._dispatch, args=(start,), daemon=True))
+        self._threads = [
+            SignalBlockingThread(target=self._serve, args=(sender,), daemon=True) for sender in self._senders
+        ]
+        self._threads.append(SignalBlockingThread(target=self._dispatch, args=(start,), daemon=True))
         for thread in self._threads:
             thread.start()
         return start
@@ -150,7 +154,7 @@ class Dispatcher:
         for sender in self._senders:
             sender.connection.interrupt()
 
-    def _warm(self, sender: Sender) -> None:
+    def _warm(self, sender: ObjectSender) -> None:
         try:
             sender.warm()
         except Exception:  # it is opened, or the error raised, when there is something to send
@@ -188,7 +192,7 @@ class Dispatcher:
         for _sender in self._senders:
             self._queue.put(None)
 
-    def _serve(self, sender: Sender) -> None:
+    def _serve(self, sender: ObjectSender) -> None:
         try:
             while (job := self._queue.get()) is not None and not self.halt.is_set():
                 self._send(sender, *job)
@@ -196,7 +200,7 @@ class Dispatcher:
                     self._finished += 1
                     if self._loop:
                         self._count.notify_all()
-        except Halted:
+        except LoadHaltedError:
             pass
         except Exception as error:
             if not self.halt.is_set():
@@ -209,7 +213,7 @@ class Dispatcher:
                 if not self._left:
                     self.done.set()
 
-    def _send(self, sender: Sender, planned: Planned, due: float | None) -> None:
+    def _send(self, sender: ObjectSender, planned: PlannedWorkload, due: float | None) -> None:
         """Create a workload's related objects, then the workload itself."""
         with self._count:
             self.submitted += 1

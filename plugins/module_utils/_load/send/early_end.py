@@ -21,12 +21,12 @@ from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods as pod_fits_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from ..sample.workload_tally import group_messages
@@ -40,7 +40,7 @@ _LAST_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
-class Probe:
+class ApiServerProbe:
     """One probe of the API server. latency: of the read, seconds; trouble: why it is not ready, or empty.
 
     answered: whether it sent any response.
@@ -58,9 +58,9 @@ class LatencyJudge:
         """``limit``: maximum latency of the read, seconds."""
         self._limit = limit
         self._in_a_row = in_a_row
-        self._bad: list[Probe] = []
+        self._bad: list[ApiServerProbe] = []
 
-    def take(self, probe: Probe) -> str:
+    def take(self, probe: ApiServerProbe) -> str:
         """Return why the load has to end now, or an empty string."""
         if not probe.trouble and probe.latency <= self._limit:
             self._bad.clear()
@@ -75,24 +75,24 @@ class LatencyJudge:
         return f"{len(self._bad)} probe requests in a row took {slow} s, and {self._limit:g} s are allowed"
 
 
-def probe_server(client: Client, namespace: str) -> Probe:
+def probe_server(client: Client, namespace: str) -> ApiServerProbe:
     """Ask the API server whether it is ready and time a small read."""
     began = time.monotonic()
     try:
         ready = client.raw("GET", "/readyz", accept="*/*")
         if ready.status != 200 and ready.status not in (401, 403):  # some clusters permit it to administrators only
-            return Probe(time.monotonic() - began, f"/readyz answered {ready.status}")
+            return ApiServerProbe(time.monotonic() - began, f"/readyz answered {ready.status}")
         began = time.monotonic()
         path = f"/api/v1/namespaces/{quote(namespace)}/pods"
         answer = client.raw("GET", path, query={"limit": 1})
-    except (Broken, AccessError, OSError) as error:
-        return Probe(time.monotonic() - began, f"no answer: {error}", answered=False)
+    except (ConnectionBrokenError, AccessError, OSError) as error:
+        return ApiServerProbe(time.monotonic() - began, f"no answer: {error}", answered=False)
     latency = time.monotonic() - began
     busy = answer.status == 429 or answer.status >= 500
-    return Probe(latency, f"a list of one pod was answered with {answer.status}" if busy else "")
+    return ApiServerProbe(latency, f"a list of one pod was answered with {answer.status}" if busy else "")
 
 
-def require_answer(access: Access, namespace: str, result: str) -> None:
+def require_answer(access: ApiServerAccess, namespace: str, result: str) -> None:
     """Raise AccessError if the API server does not answer, with the result of a load that did not end by itself.
 
     What such a load measured says nothing about the product.
@@ -107,7 +107,11 @@ class CircuitBreaker:
     """Probes in its own thread while the ``with`` block runs. ``reason``: why the load has to end; empty until then."""
 
     def __init__(
-        self, access: Access, namespace: str, limit: float, look_at: Callable[[Client, str], Probe] = probe_server
+        self,
+        access: ApiServerAccess,
+        namespace: str,
+        limit: float,
+        look_at: Callable[[Client, str], ApiServerProbe] = probe_server,
     ) -> None:
         """``limit``: maximum latency of a probe, seconds; 0 disables the breaker."""
         self.reason = ""
@@ -117,7 +121,7 @@ class CircuitBreaker:
         self._limit = limit
         self._look = look_at
         self._over = threading.Event()
-        self._thread = Thread(target=self._run, name="breaker", daemon=True)
+        self._thread = SignalBlockingThread(target=self._run, name="breaker", daemon=True)
 
     def __enter__(self) -> CircuitBreaker:
         if self._limit > 0:
@@ -152,7 +156,7 @@ _PAGE_SIZE = 500
 class StalledLoad:
     """Diagnoses a load without progress. ``reasons``: (number, warning). ``unschedulable``: why nothing can run."""
 
-    def __init__(self, access: Access, spec: SamplingSpec) -> None:
+    def __init__(self, access: ApiServerAccess, spec: SamplingSpec) -> None:
         self.reasons: list[tuple[int, str]] = []
         self.unschedulable = ""
         self._client = Client(access, _TIMEOUT)
@@ -187,13 +191,16 @@ class StalledLoad:
         if not explained:
             kind = self._client.kind("v1", "Event")
             page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_PAGE_SIZE))
-            self.reasons = group_messages(_warnings(page["items"], f"{spec.run}-{spec.point}-"))
-        kind, selector = self._client.kind("v1", "Pod"), run_labels.selector(spec.run, spec.point, spec.client)
+            self.reasons = group_messages(_newest_object_warnings(page["items"], f"{spec.run}-{spec.point}-"))
+        kind, selector = (
+            self._client.kind("v1", "Pod"),
+            run_labels.workload_label_selector(spec.run, spec.point, spec.client),
+        )
         page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _PAGE_SIZE))
         if page["items"]:
             nodes = self._client.list(self._client.kind("v1", "Node"))[0]
             reason = why_unschedulable(page["items"], nodes)
-            if reason and not pod_fits_nodes.autoscaler(self._client):
+            if reason and not pod_fits_nodes.find_node_autoscaler(self._client):
                 self.unschedulable = reason
 
 
@@ -205,13 +212,15 @@ def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]
     known: dict[str, str] = {}  # many pods have the same requests
     workloads: dict[str, str] = {}
     for pod in pods:
-        if conditions(pod).get("PodScheduled", {}).get("status") != "False" or pod["spec"].get("schedulingGates"):
+        if conditions_by_type(pod).get("PodScheduled", {}).get("status") != "False" or pod["spec"].get(
+            "schedulingGates"
+        ):
             return ""  # it has a node, was not considered yet, or has a scheduling gate
         wanted, selector = pod_fits_nodes.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
         key = f"{wanted} {selector}"
         if key not in known:
             known[key] = pod_fits_nodes.why_unschedulable(wanted, selector, nodes)
-        index = label(pod, run_labels.INDEX)
+        index = label_value(pod, run_labels.INDEX)
         name = pod["metadata"]["name"]
         workloads[index] = workloads.get(index) or (
             f"pod {name} can never be scheduled: {known[key]}" if known[key] else ""
@@ -219,7 +228,7 @@ def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]
     return next(iter(workloads.values()), "") if all(workloads.values()) else ""
 
 
-def _warnings(events: Iterable[dict[str, Any]], prefix: str) -> list[str]:
+def _newest_object_warnings(events: Iterable[dict[str, Any]], prefix: str) -> list[str]:
     """Return the newest warning of each object whose name begins with ``prefix``."""
     newest: dict[str, tuple[str, str]] = {}
     for event in events:

@@ -54,7 +54,7 @@ class ResumeState:
             self.anchor = self.anchor or record["anchor"]
 
 
-def read(path: Path) -> ResumeState:
+def read_ledger_file(path: Path) -> ResumeState:
     """Read a ledger. A missing file is empty; a torn last line is ignored."""
     past = ResumeState()
     if path.exists():
@@ -67,7 +67,7 @@ def open_ledger(path: Path) -> tuple[JsonlAppender, ResumeState]:
     """Lock the ledger of a point, cut off a torn last line, and return it with its content."""
     ledger = JsonlAppender(path, SCHEMA, "submitter")
     try:
-        return ledger, read(path)
+        return ledger, read_ledger_file(path)
     except BaseException:
         ledger.close()
         raise

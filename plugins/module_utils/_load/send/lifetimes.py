@@ -17,13 +17,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import Thread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, Broken, Reply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    JSON,
+    ConnectionBrokenError,
+    HttpReply,
+)
 
-from ..plan.random_draws import drawn
+from ..plan.random_draws import draw_number_for_workload
 from . import ledger
 from .sender import TRANSIENT, SenderSettings
 
@@ -38,7 +42,7 @@ class RequestThread:
         self._changed = threading.Condition()
         self._halt = False
         self._error: Exception | None = None
-        self._thread: Thread | None = None
+        self._thread: SignalBlockingThread | None = None
 
     def check(self) -> None:
         """Raise the error that ended the thread, if any."""
@@ -55,7 +59,7 @@ class RequestThread:
         self._client.close()
 
     def _begin(self) -> None:
-        self._thread = Thread(target=self._run, name=self._title, daemon=True)
+        self._thread = SignalBlockingThread(target=self._run, name=self._title, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -72,7 +76,7 @@ class RequestThread:
         """Return whether a request that was first sent ``seconds`` ago may succeed later. status: 0 without a reply."""
         return (not status or status in TRANSIENT) and seconds <= self._settings.retry_time
 
-    def _failure(self, what: str, reply: Reply | None, broken: str) -> Exception:
+    def _failure(self, what: str, reply: HttpReply | None, broken: str) -> Exception:
         """Return the error of a request that is not repeated. broken: why there is no reply."""
         if reply is None:
             return AccessError(f"{what}: {broken}; tried for {self._settings.retry_time:g} s")
@@ -96,7 +100,7 @@ _OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Back
 Find = Callable[[int], tuple[str, str, str]]
 
 
-class Lifetimes(RequestThread):
+class WorkloadLifetimeStopper(RequestThread):
     """Stops workloads on time. One thread calls note() and check(); a second thread sends."""
 
     def __init__(
@@ -116,12 +120,12 @@ class Lifetimes(RequestThread):
 
     def note(self, completed: Iterable[tuple[int, float]]) -> None:
         """Take workloads that are complete: (index, since when, on the point's clock)."""
-        clock: Clock = self._settings.clock
+        clock: MonotonicWallClock = self._settings.clock
         with self._changed:
             for index, since in completed:
                 if index not in self._noted:
                     self._noted.add(index)
-                    lasts = drawn(index, self._lifetime, self._seed, LIFETIME_STREAM)
+                    lasts = draw_number_for_workload(index, self._lifetime, self._seed, LIFETIME_STREAM)
                     heapq.heappush(self._due, (since - clock.wall + clock.monotonic + lasts, index))
             if self._due and self._thread is None:
                 self._begin()
@@ -150,7 +154,7 @@ class Lifetimes(RequestThread):
             sent, reply, broken = time.monotonic(), None, ""
             try:
                 reply = self._client.raw("DELETE", f"{path}/{name}", _OPTIONS, JSON)
-            except Broken as error:
+            except ConnectionBrokenError as error:
                 broken = str(error)
             status = reply.status if reply is not None else 0
             row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}

@@ -18,12 +18,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
-from ..kinds.sampling_spec import SamplingSpec, Selection
+from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan.arrivals import CLOSED, CONSTANT, TYPE_KEYS
-from ..plan.random_draws import drawn
-from ..plan.templates import Template
-from ..plan.workload_plan import Part
+from ..plan.random_draws import draw_number_for_workload
+from ..plan.templates import WorkloadTemplate
+from ..plan.workload_plan import ClientPart
 
 #: Who submits the load that workload_sample samples: a call of workload_submit, or somebody else.
 RUN, OTHERS = "run", "others"
@@ -146,9 +146,9 @@ _MINIMUM: dict[str, float] = {
 }
 
 
-def _templates(params: Sequence[Mapping[str, Any]]) -> tuple[Template, ...]:
+def _parse_template_parameters(params: Sequence[Mapping[str, Any]]) -> tuple[WorkloadTemplate, ...]:
     return tuple(
-        Template(template["name"], template["content"] or "", template["weight"], template["parameters"])
+        WorkloadTemplate(template["name"], template["content"] or "", template["weight"], template["parameters"])
         for template in params
     )
 
@@ -162,11 +162,11 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
     "stages": tuple,
     "simulated_writers": tuple,
     "namespaces": lambda names: tuple(dict.fromkeys(names)),
-    "templates": _templates,
+    "templates": _parse_template_parameters,
 }
 
 
-def _converted(name: str, parameters: Mapping[str, Any]) -> Any:
+def _convert_parameter(name: str, parameters: Mapping[str, Any]) -> Any:
     value = parameters[_OPTIONS.get(name, name)]
     return _TYPES[name](value) if value is not None and name in _TYPES else value
 
@@ -192,7 +192,7 @@ class WatchSpec:
     def from_params(cls, parameters: Mapping[str, Any]) -> Self:
         """Check a module's parameters and return them. Raises InputError naming the option and its value."""
         check_parameters(parameters)
-        return cls(**{option.name: _converted(option.name, parameters) for option in fields(cls)})
+        return cls(**{option.name: _convert_parameter(option.name, parameters) for option in fields(cls)})
 
     @cached_property
     def kinds(self) -> tuple[KindStages, ...]:
@@ -201,7 +201,7 @@ class WatchSpec:
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
-        return held_lock_file.lost(self.lock_dir) if self.lock_dir else ""
+        return held_lock_file.find_lost_lock(self.lock_dir) if self.lock_dir else ""
 
     def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
         """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""
@@ -250,7 +250,7 @@ class SampleSpec(WatchSpec):
     def sampling_of_others(self, namespace: str) -> SamplingSpec:
         """Return the sampler's part for a load of others. namespace: that of the kubeconfig's context."""
         canary = self.canary_namespace or next(iter(self.namespaces), namespace)
-        selection = Selection(self.namespaces, self.label_selector, self.field_selector, self.existing)
+        selection = ExternalWorkloadSelection(self.namespaces, self.label_selector, self.field_selector, self.existing)
         return replace(self.sampling(self.kinds, [self.kinds[0].kind], "", canary), selection=selection)
 
 
@@ -263,7 +263,7 @@ class LoadSpec(WatchSpec):
     in_flight: int
     seed: int | None
     sample: bool
-    templates: tuple[Template, ...]
+    templates: tuple[WorkloadTemplate, ...]
     wait: bool
     request_timeout: float
     retry_time: float
@@ -276,9 +276,9 @@ class LoadSpec(WatchSpec):
     start_timeout: float = 600.0
 
     @property
-    def part(self) -> Part:
+    def part(self) -> ClientPart:
         """The part of the plan that this client sends."""
-        return Part() if self.client is None else Part(self.client, self.clients)
+        return ClientPart() if self.client is None else ClientPart(self.client, self.clients)
 
     @property
     def number(self) -> int | None:
@@ -310,12 +310,12 @@ def check_parameters(params: Mapping[str, Any]) -> None:
                 f"clients is {params['clients']}, and release requires clients=1: one client waits until all"
                 " workloads are ready, and releases them"
             )
-    Part(params.get("client") or 0, params.get("clients", 1))
+    ClientPart(params.get("client") or 0, params.get("clients", 1))
     if params.get("lifetime"):
         if not params["wait"]:
             raise InputError("lifetime requires wait=true: workloads are stopped while the call waits for them")
         try:
-            drawn(0, params["lifetime"])
+            draw_number_for_workload(0, params["lifetime"])
         except InputError as error:
             raise InputError(f"lifetime: {error}") from error
 

@@ -21,10 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ..plan import templates, workload_plan
 from ..sample import workload_tally
 from . import ledger
-from .dispatcher import Dispatcher
+from .dispatcher import ObjectSendDispatcher
 from .early_end import StalledLoad
-from .lifetimes import Lifetimes
-from .releases import Releases
+from .lifetimes import WorkloadLifetimeStopper
+from .releases import WorkloadReleaser
 
 STAT = Path("/proc/stat")
 #: Ticks of all processors since boot: stolen, and all. None if the system does not report them.
@@ -65,13 +65,13 @@ class LoadState:
     def __init__(
         self,
         request: LoadSpec,
-        planned: workload_plan.Plan,
+        planned: workload_plan.WorkloadPlan,
         past: ledger.ResumeState,
-        dispatcher: Dispatcher,
+        dispatcher: ObjectSendDispatcher,
         sampler: SamplerProcess | NoSampler,
         stall: StalledLoad,
-        lifetimes: Lifetimes | None = None,
-        releases: Releases | None = None,
+        lifetimes: WorkloadLifetimeStopper | None = None,
+        releases: WorkloadReleaser | None = None,
     ) -> None:
         self.request = request
         self.planned = planned
@@ -207,7 +207,9 @@ class LoadState:
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
-        late = quantiles.summary([*self._dispatcher.lateness, *(self.releases.lateness if self.releases else ())])
+        late = quantiles.percentile_summary(
+            [*self._dispatcher.lateness, *(self.releases.lateness if self.releases else ())]
+        )
         counts = self._counts()
         refused, blocked = self.count(ledger.REFUSED), self._dispatcher.blocked
         there = self.there

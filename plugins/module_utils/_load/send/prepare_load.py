@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..kinds.sampling_spec import definitions_for
+from ..kinds.sampling_spec import stage_definitions_for_workloads
 from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan import arrivals, templates, workload_plan
 from . import releases
@@ -21,27 +21,27 @@ from .sender import FIELD_MANAGER
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedLoad:
     """What a load needs. request: with the count and the seed of the plan."""
 
     request: LoadSpec
     client: Client
     kinds: list[KindStages]
-    rendered: list[templates.Rendered]
-    plan: workload_plan.Plan
+    rendered: list[templates.RenderedTemplate]
+    plan: workload_plan.WorkloadPlan
 
 
-def prepare(request: LoadSpec) -> Prepared:
+def prepare_load_or_part(request: LoadSpec) -> PreparedLoad:
     """Prepare a load, or the part of a client. Raises InputError, AccessError, ApiError; DataError without the part."""
-    return _whole(request) if request.part.whole else _part(request)
+    return _prepare_whole_load(request) if request.part.whole else _prepare_plan_part(request)
 
 
-def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
+def write_plan(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
     """Make the plan that several clients will send, and write it unless it exists.
 
     It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
     """
-    prepared = prepare(replace(request, client=None))
+    prepared = prepare_load_or_part(replace(request, client=None))
     workload_plan.require_schedule(prepared.plan, clients)
     with prepared.client:
         dry_run(prepared.client, prepared.rendered)
@@ -50,24 +50,24 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.Plan:
     return prepared.plan
 
 
-def _part(request: LoadSpec) -> Prepared:
+def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     """Prepare the workloads of a part of a plan that was made before."""
     planned = workload_plan.read_part(request.point_dir / "plan.jsonl", request.part)
     request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
-    rendered = _rendered(request, namespace, planned.workloads)
-    templates.resolve(client, rendered, namespace)
+    rendered = _render_used_templates(request, namespace, planned.workloads)
+    templates.resolve_document_api_paths(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
-    return Prepared(request, client, compile_kinds(request.stages), rendered, planned)
+    return PreparedLoad(request, client, compile_kinds(request.stages), rendered, planned)
 
 
-def _whole(request: LoadSpec) -> Prepared:
+def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     """Make the plan of a load, and prepare all of its workloads."""
     path = request.point_dir / "plan.jsonl"
-    seed = workload_plan.seed_for(path, request.seed, arrivals.draws_from_seed(request.arrival))
-    schedule = arrivals.arrivals(request.arrival, request.count, seed)
+    seed = workload_plan.resolve_load_seed(path, request.seed, arrivals.draws_from_seed(request.arrival))
+    schedule = arrivals.arrivals_from_options(request.arrival, request.count, seed)
     request = replace(request, count=schedule.count, seed=seed)
     if not request.sample and (request.wait or schedule.header.get("at_once")):
         option = "wait" if request.wait else "arrival at_once"
@@ -75,21 +75,21 @@ def _whole(request: LoadSpec) -> Prepared:
     kinds = compile_kinds(request.stages)
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
-    chosen = _chosen(request, schedule)
+    chosen = _choose_workload_templates(request, schedule)
     planned = workload_plan.make_plan(request.run, request.point, schedule, request.in_flight, seed, [], chosen)
-    rendered = _rendered(request, namespace, planned.workloads)
+    rendered = _render_used_templates(request, namespace, planned.workloads)
     own = {template.workload.kind for template in rendered}
     if request.wait or schedule.header.get("at_once"):
-        definitions_for(sorted(own), kinds)
+        stage_definitions_for_workloads(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
         releases.check_release(request.release, request.count, request.seed, names)
-    templates.resolve(client, rendered, namespace)
+    templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
-    return Prepared(request, client, kinds, rendered, planned)
+    return PreparedLoad(request, client, kinds, rendered, planned)
 
 
-def _chosen(request: LoadSpec, schedule: arrivals.Arrivals) -> list[str]:
+def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTimes) -> list[str]:
     """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
     if not request.templates:
         raise InputError("templates is empty: there is nothing to submit")
@@ -102,9 +102,9 @@ def _chosen(request: LoadSpec, schedule: arrivals.Arrivals) -> list[str]:
     return workload_plan.assign_templates(schedule, names, [template.weight for template in request.templates])
 
 
-def _rendered(
-    request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.Planned]
-) -> list[templates.Rendered]:
+def _render_used_templates(
+    request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.PlannedWorkload]
+) -> list[templates.RenderedTemplate]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {template.name: array("Q") for template in request.templates}
     for workload in workloads:
@@ -115,7 +115,7 @@ def _rendered(
     ]
 
 
-def dry_run(client: Client, rendered: list[templates.Rendered]) -> None:
+def dry_run(client: Client, rendered: list[templates.RenderedTemplate]) -> None:
     """Have the API server check the first object of each template, and its related ones, in a dry run.
 
     Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.

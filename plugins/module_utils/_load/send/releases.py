@@ -25,11 +25,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     ApiError,
     InputError,
-    nearest,
+    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, Reply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    ConnectionBrokenError,
+    HttpReply,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
 from ..plan import arrivals
@@ -44,7 +47,7 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 
 
 @dataclass(frozen=True)
-class Batch:
+class ReleaseBatch:
     """Workloads that one write releases: those with an index below ``until`` that no earlier batch has released.
 
     offset: seconds after the barrier opened. pause: seconds after the batch before was answered, where there is no
@@ -69,7 +72,7 @@ class ReleaseSpec:
     required: int
     timeout: float
     abort: bool
-    batches: tuple[Batch, ...]
+    batches: tuple[ReleaseBatch, ...]
     header: Mapping[str, Any]
 
     @classmethod
@@ -77,7 +80,7 @@ class ReleaseSpec:
         """Return the release of ``count`` workloads. Raises InputError naming the key and its value."""
         if params["timeout"] < 0:
             raise InputError(f"release: timeout is {params['timeout']:g}, it must be 0 or more")
-        releases = arrivals.arrivals(_typed(params["arrival"]), count, seed or 1)
+        releases = arrivals.arrivals_from_options(_parse_release_arrivals(params["arrival"]), count, seed or 1)
         if releases.count != count:
             raise InputError(f"release: arrival releases {releases.count} workloads, and there are {count}")
         header = {"stage": params["stage"], "required": str(params["required"]), "arrival": releases.header}
@@ -86,7 +89,7 @@ class ReleaseSpec:
             required_number(str(params["required"]), count),
             params["timeout"],
             params["abort"],
-            tuple(_batches(releases)),
+            tuple(_release_batches(releases)),
             header,
         )
 
@@ -95,7 +98,9 @@ def check_release(params: Mapping[str, Any], count: int, seed: int | None, names
     """Raise InputError for a release that cannot be. names: the stages of the workloads' own kind."""
     ReleaseSpec.from_params(params, count, seed)
     if params["stage"] not in names:
-        raise InputError(f"release: the workloads have no stage '{params['stage']}'{nearest(params['stage'], names)}")
+        raise InputError(
+            f"release: the workloads have no stage '{params['stage']}'{suggest_similar_name(params['stage'], names)}"
+        )
 
 
 def required_number(text: str, count: int) -> int:
@@ -111,7 +116,7 @@ def required_number(text: str, count: int) -> int:
     raise InputError(f"required is '{text}': it must be all, a percentage such as 95 %, or a number from 1 to {count}")
 
 
-def _typed(arrival: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_release_arrivals(arrival: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrivals of the release with the types that option arrival has. Raises InputError."""
     spec = {"arrival": {"type": "dict", "options": ARRIVAL}}
     validation = ArgumentSpecValidator(spec).validate({"arrival": dict(arrival)})
@@ -120,26 +125,26 @@ def _typed(arrival: Mapping[str, Any]) -> dict[str, Any]:
     return dict(validation.validated_parameters["arrival"])
 
 
-def _batches(releases: arrivals.Arrivals) -> list[Batch]:
+def _release_batches(releases: arrivals.ArrivalTimes) -> list[ReleaseBatch]:
     if releases.header["type"] != arrivals.CLOSED:
         batches, until = [], 0
         for offset, same in groupby(releases.offsets):
             until += len(list(same))
-            batches.append(Batch(until, offset))
+            batches.append(ReleaseBatch(until, offset))
         return batches
     if releases.header.get("at_once"):
         raise InputError("release: arrival at_once cannot be used: the end of a workload releases no other one")
     size = int(releases.header.get("batch") or releases.count or 1)
     pause = float(releases.header.get("delay") or 0)
     ends = [*range(size, releases.count, size), releases.count] if releases.count else []
-    return [Batch(until, None, pause if number else 0.0) for number, until in enumerate(ends)]
+    return [ReleaseBatch(until, None, pause if number else 0.0) for number, until in enumerate(ends)]
 
 
 if TYPE_CHECKING:
     from .load_spec import LoadSpec
 
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", True)
-POD = Kind("v1", "Pod", "pods", True)
+LEASE = ServedKind("coordination.k8s.io/v1", "Lease", "leases", True)
+POD = ServedKind("v1", "Pod", "pods", True)
 #: Pause before another attempt after an error, seconds.
 _PAUSE = 0.5
 #: Maximum number of missing workloads that a message names.
@@ -151,17 +156,17 @@ def lease_name(run: str, point: str) -> str:
     return workload_name(run, point, "release")
 
 
-def releases_for(
+def make_workload_releaser(
     request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger.ResumeState
-) -> Releases | None:
+) -> WorkloadReleaser | None:
     """Return what releases the workloads of a load, None if they wait for nothing. namespace: of the Lease."""
     if not request.release.get("stage"):
         return None
     spec = ReleaseSpec.from_params(request.release, request.count, request.seed)
-    return Releases(settings, spec, namespace, request.count, past.released)
+    return WorkloadReleaser(settings, spec, namespace, request.count, past.released)
 
 
-class Releases(RequestThread):
+class WorkloadReleaser(RequestThread):
     """Releases workloads. One thread calls note(), look() and check(); a second one sends."""
 
     def __init__(
@@ -230,7 +235,9 @@ class Releases(RequestThread):
         settings = self._settings
         states: dict[int, str] = {}
         try:
-            pods = self._client.list(POD, self._namespace, run_labels.selector(settings.run, settings.point))[0]
+            pods = self._client.list(
+                POD, self._namespace, run_labels.workload_label_selector(settings.run, settings.point)
+            )[0]
             states = {int(pod["metadata"]["labels"][run_labels.INDEX]): why_waiting(pod) for pod in pods}
         except (AccessError, ApiError):
             pass  # the names matter more than the reasons
@@ -265,7 +272,7 @@ class Releases(RequestThread):
                 self._changed.wait(wait)
             return not self._halt
 
-    def _release(self, batch: Batch, due: float) -> float:
+    def _release(self, batch: ReleaseBatch, due: float) -> float:
         """Write the Lease; return when it was answered. Raises AccessError, ApiError after ``retry_time`` seconds."""
         path = LEASE.path(self._namespace, self._name)
         body = json.dumps({"spec": {"leaseTransitions": batch.until}}).encode()
@@ -274,7 +281,7 @@ class Releases(RequestThread):
             sent, reply, broken = time.monotonic(), None, ""
             try:
                 reply = self._client.raw("PATCH", path, body, MERGE_PATCH)
-            except Broken as error:
+            except ConnectionBrokenError as error:
                 broken = str(error)
             sent, answered = (reply.sent, reply.answered) if reply is not None else (sent, time.monotonic())
             status = reply.status if reply is not None else 0
@@ -288,7 +295,7 @@ class Releases(RequestThread):
             if not self._until(answered + _PAUSE):
                 raise AccessError("the load is being stopped")
 
-    def _write(self, batch: Batch, due: float, sent: float, answered: float, reply: Reply | None) -> None:
+    def _write(self, batch: ReleaseBatch, due: float, sent: float, answered: float, reply: HttpReply | None) -> None:
         status = reply.status if reply is not None else 0
         row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
         if reply is not None and status == ledger.RELEASED:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
-from ..kinds.sampling_spec import SamplingSpec, definitions_for
+from ..kinds.sampling_spec import SamplingSpec, stage_definitions_for_workloads
 from ..plan import workload_plan
 from ..plan.templates import workload_name
 from ..sample import workload_tally
@@ -33,7 +33,7 @@ _POLL_INTERVAL = 0.2
 _NAMED = 5
 
 
-def sample(request: SampleSpec, step: Step, progress: Progress) -> dict[str, Any]:
+def run_load_sampling(request: SampleSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
     """Sample the load of a point and return the result of module workload_sample.
 
     Raises:
@@ -53,7 +53,7 @@ class LoadSampler:
     label = ""  # before the point in progress lines
     ended_early = False  # nothing more is expected: no time to settle
 
-    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
         self.request = request
         self.step = step
         self.progress = progress
@@ -75,9 +75,9 @@ class LoadSampler:
                 sampler.start()
                 sampler.watching(stop.event.is_set)
                 reason = self._sample(sampler, stop)
-            except signals.Interrupted as error:
+            except signals.CallInterruptedError as error:
                 reason = str(error)
-                raise signals.Interrupted(f"{error}: {self._line(sampler)}") from error
+                raise signals.CallInterruptedError(f"{error}: {self._line(sampler)}") from error
             finally:
                 sampler.close(reason)
         details = self._details(sampler, reason)
@@ -90,14 +90,18 @@ class LoadSampler:
             "seconds": round(time.monotonic() - self.began, 3),
             "ended_by": reason,
             **details,
-            "counts": {**sampler.tally.counts(), "unfinished": _unfinished(sampler), **details["counts"]},
+            "counts": {
+                **sampler.tally.counts(),
+                "unfinished": _count_unfinished_workloads(sampler),
+                **details["counts"],
+            },
         }
         self.progress.say(result["msg"])
         if self._needs_answer(sampler):
             require_answer(client.access, spec.canary_namespace, result["msg"])
         return {**result, **({"warnings": [client.access.insecure_warning()]} if client.access.insecure else {})}
 
-    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
         """Return the sampler's parameters and the clock of the point, after all checks."""
         raise NotImplementedError
 
@@ -155,31 +159,31 @@ class PlannedLoadSampler(LoadSampler):
 
     label = "workload"
 
-    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.timed_out = False
-        header = workload_plan.read(request.point_dir / "plan.jsonl").header
+        header = workload_plan.read_complete_plan(request.point_dir / "plan.jsonl").header
         self._planned = header["count"]
         self._own = sorted({template["kind"] for template in header["templates"]})
-        definitions_for(self._own, request.kinds)
+        stage_definitions_for_workloads(self._own, request.kinds)
 
-    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
         namespace = self.request.namespace or access.namespace
         spec = self.request.sampling(self.request.kinds, self._own, namespace, namespace)
         self._stall = StalledLoad(access, spec)
-        past = ledger.read(self.request.point_dir / "ledger.jsonl")
-        return spec, Clock.resume(past.anchor or {})
+        past = ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
+        return spec, MonotonicWallClock.resume(past.anchor or {})
 
     def _time_limit(self) -> float:
         return self.request.timeout
 
     def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
         counts = {**sampler.tally.counts(), "reasons": sampler.tally.reasons()}
-        self._stall.look(counts, _unfinished(sampler))
+        self._stall.look(counts, _count_unfinished_workloads(sampler))
         if self._stall.unschedulable:
             self.ended_early = True
             return f"stopped: {self._stall.unschedulable}"
-        if not _unfinished(sampler) and not submitter_runs(self.request.point_dir / "ledger.jsonl"):
+        if not _count_unfinished_workloads(sampler) and not submitter_runs(self.request.point_dir / "ledger.jsonl"):
             return "done"
         self.timed_out = self.ended_early = late
         return "timed out" if late else ""
@@ -199,7 +203,7 @@ class PlannedLoadSampler(LoadSampler):
 
     def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
         request = self.request
-        past = ledger.read(request.point_dir / "ledger.jsonl")
+        past = ledger.read_ledger_file(request.point_dir / "ledger.jsonl")
         created = {
             name
             for (kind, name), outcome in past.outcomes.items()
@@ -210,7 +214,9 @@ class PlannedLoadSampler(LoadSampler):
         line = self._line(sampler)
         if self.timed_out:
             names = ", ".join(waiting[:_NAMED])
-            line += f": timed out with {_unfinished(sampler)} unfinished" + (f" ({names})" if names else "")
+            line += f": timed out with {_count_unfinished_workloads(sampler)} unfinished" + (
+                f" ({names})" if names else ""
+            )
         elif self._stall.unschedulable:
             line += f". It was ended early: {self._stall.unschedulable}"
         missing = len(created - seen)
@@ -233,17 +239,17 @@ class ForeignLoadSampler(LoadSampler):
 
     label = "sample"
 
-    def __init__(self, request: SampleSpec, step: Step, progress: Progress) -> None:
+    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.end_file = request.point_dir / END_FILE
 
-    def _prepare(self, access: Access) -> tuple[SamplingSpec, Clock]:
+    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
         self.request.point_dir.mkdir(parents=True, exist_ok=True)
         self.end_file.unlink(missing_ok=True)
         spec = self.request.sampling_of_others(access.namespace)
         # The clock of the point is that of its first session, if there was one.
         first = next(files.read_lines(spec.path), {}) if spec.path.exists() else {}
-        return spec, Clock.resume(first.get("anchor") or {})
+        return spec, MonotonicWallClock.resume(first.get("anchor") or {})
 
     def _time_limit(self) -> float:
         return self.request.duration or float("inf")
@@ -266,7 +272,7 @@ class ForeignLoadSampler(LoadSampler):
         if self.end_file.exists():
             return f"{END_FILE} was written"
         if request.count and done >= request.count:
-            return f"{formats.count(done, 'workload')} {'ended' if ends else 'seen'}"
+            return f"{formats.format_count(done, 'workload')} {'ended' if ends else 'seen'}"
         if request.idle and tally.seen and quiet >= request.idle:
             return f"nothing changed for {request.idle:g} s"
         return f"{request.duration:g} s passed" if late else ""
@@ -283,7 +289,7 @@ class ForeignLoadSampler(LoadSampler):
         return not sampler.tally.seen
 
 
-def _unfinished(sampler: Sampler) -> int:
+def _count_unfinished_workloads(sampler: Sampler) -> int:
     return len(sampler.tally.seen) - len(sampler.tally.ended)
 
 

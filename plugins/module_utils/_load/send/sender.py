@@ -20,25 +20,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import refused_credentials, status_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
+    refused_credentials,
+    reply_reason_and_message,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
-    Broken,
-    Connection,
-    Reply,
+    ApiServerConnection,
+    ConnectionBrokenError,
+    HttpReply,
+    add_credentials_to_head,
     request_bytes,
     request_head,
-    with_body,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
-from ..plan.templates import Document
+from ..plan.templates import WorkloadDocument
 from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
 
 
-def identity(body: bytes) -> tuple[str | None, str | None]:
+def parse_uid_and_version(body: bytes) -> tuple[str | None, str | None]:
     """Return uid and resourceVersion of a created object's metadata."""
     if b'"PartialObjectMetadata"' in body[:60]:
         # The server writes the fields of this kind in a fixed order, these two before the owner references.
@@ -49,7 +52,7 @@ def identity(body: bytes) -> tuple[str | None, str | None]:
     return metadata.get("uid"), metadata.get("resourceVersion")
 
 
-def priority(head: bytes) -> dict[str, str | None]:
+def parse_priority_headers(head: bytes) -> dict[str, str | None]:
     """Return flow schema and priority level (UIDs) from the response headers; empty if the server sends none."""
     schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
     if not schema:
@@ -85,7 +88,7 @@ RBAC_STARTUP_TIME = 30.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
-class Halted(Exception):
+class LoadHaltedError(Exception):
     """The load is being stopped. The object in flight stays as it is; a resumed run finds it."""
 
 
@@ -109,8 +112,8 @@ class PermissionState:
 class SenderSettings:
     """Settings that all senders share. Times in seconds."""
 
-    access: Access
-    clock: Clock
+    access: ApiServerAccess
+    clock: MonotonicWallClock
     write: Callable[[str], None]  # appends a row, as JSON, to the ledger
     request_timeout: float
     retry_time: float
@@ -123,7 +126,7 @@ class SenderSettings:
 class CreateAttempt:
     """One object being created. due, first_sent: time.monotonic(); shown: authorization of the last attempt."""
 
-    document: Document
+    document: WorkloadDocument
     index: int
     due: float | None
     name: str
@@ -133,13 +136,13 @@ class CreateAttempt:
     refreshed: int = 0
 
 
-class Sender:
+class ObjectSender:
     """Creates objects over its own connection, one after another."""
 
     def __init__(self, settings: SenderSettings, number: int, halt: threading.Event) -> None:
         self.settings = settings
         self.halt = halt
-        self.connection = Connection(settings.access, settings.request_timeout)
+        self.connection = ApiServerConnection(settings.access, settings.request_timeout)
         self.repeated: Counter[int] = Counter()  # HTTP status (0: no reply) -> attempts that had to be repeated
         self._number = number
         self._wall = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
@@ -153,7 +156,7 @@ class Sender:
             request_bytes(self.settings.access, request_head(self.settings.access, "GET", "/version"))
         )
 
-    def create(self, document: Document, index: int, due: float | None) -> tuple[str, float]:
+    def create(self, document: WorkloadDocument, index: int, due: float | None) -> tuple[str, float]:
         """Create one object. ``due``: intended time (time.monotonic()), None for as soon as possible.
 
         Returns the final outcome (created, already_mine, refused) and when the first attempt was sent
@@ -173,7 +176,7 @@ class Sender:
         before = time.monotonic()
         try:
             reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
-        except Broken as error:
+        except ConnectionBrokenError as error:
             self._write(attempt, AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
             if last:
                 raise self._silent(error) from error
@@ -187,8 +190,8 @@ class Sender:
             return self._resolve(attempt, last, reply)
         return self._refusal(attempt, reply, last)
 
-    def _refusal(self, attempt: CreateAttempt, reply: Reply, last: bool) -> str:
-        reason, message = status_of(reply)
+    def _refusal(self, attempt: CreateAttempt, reply: HttpReply, last: bool) -> str:
+        reason, message = reply_reason_and_message(reply)
         if reply.status == 401:
             # Refresh once: credentials that were just read and are refused too will not become valid.
             attempt.refreshed += 1
@@ -205,14 +208,14 @@ class Sender:
         self._pause(attempt.attempts, reply.header("retry-after"))
         return RETRY
 
-    def _resolve(self, attempt: CreateAttempt, last: bool, conflict: Reply | None = None) -> str:
+    def _resolve(self, attempt: CreateAttempt, last: bool, conflict: HttpReply | None = None) -> str:
         """Look up whether the object exists and is ours: after 409 (``conflict``), or after no reply."""
         path = f"{attempt.document.path}/{attempt.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
             reply = self.connection.exchange(request_bytes(self.settings.access, head))
-        except Broken as error:
+        except ConnectionBrokenError as error:
             if conflict is None:
                 self._write(attempt, AMBIGUOUS, None, message=str(error), sent=before)
             else:
@@ -224,7 +227,7 @@ class Sender:
         if reply.status == 200:
             metadata = json.loads(reply.body)["metadata"]
             labels = metadata.get("labels") or {}
-            ours = run_labels.of(self.settings.run, self.settings.point, attempt.index)
+            ours = run_labels.workload_labels(self.settings.run, self.settings.point, attempt.index)
             if all(labels.get(key) == value for key, value in ours.items()):
                 # No resourceVersion: that of this reply may be of a later write and would mislead the revision clock.
                 self._write(attempt, ALREADY_MINE, conflict or reply, uid=metadata.get("uid"))
@@ -235,14 +238,14 @@ class Sender:
         if reply.status == 404:
             if conflict is not None:
                 # It existed a moment ago: it is being deleted. The next POST shows.
-                self._write(attempt, RETRY if not last else REFUSED, conflict, *status_of(conflict))
+                self._write(attempt, RETRY if not last else REFUSED, conflict, *reply_reason_and_message(conflict))
                 if last:
                     return REFUSED
                 self._pause(attempt.attempts)
             return RETRY
         return self._refusal(attempt, reply, last)
 
-    def _silent(self, error: Broken) -> AccessError:
+    def _silent(self, error: ConnectionBrokenError) -> AccessError:
         return AccessError(
             f"{error}; tried for {self.settings.retry_time:g} s. Run the same again: what is missing will be created"
         )
@@ -255,7 +258,7 @@ class Sender:
             # The jitter on top keeps the senders from returning all at once.
             pause = min(int(retry_after), self.settings.retry_time) + pause
         if self.halt.wait(pause):
-            raise Halted
+            raise LoadHaltedError
 
     def _head(self, attempt: CreateAttempt) -> bytes:
         """Return the part of the request that all objects of a kind share; cached while the credentials last."""
@@ -263,19 +266,21 @@ class Sender:
         attempt.shown = access.authorization
         shown, head = self._heads.get(path, ("", b""))
         if not head or shown != attempt.shown:
-            head = with_body(access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA))
+            head = add_credentials_to_head(
+                access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
+            )
             self._heads[path] = (attempt.shown, head)
         return head
 
-    def _write_created(self, attempt: CreateAttempt, reply: Reply) -> None:
+    def _write_created(self, attempt: CreateAttempt, reply: HttpReply) -> None:
         """Write the row of a created object: _write() for the most frequent case, at a third of its cost."""
-        uid, version = identity(reply.body)
+        uid, version = parse_uid_and_version(reply.body)
         wall = self._wall
         intended = reply.sent if attempt.due is None else attempt.due
         attempt.attempts += 1
         if attempt.attempts == 1:
             attempt.first_sent = reply.sent
-        levels = priority(reply.head)
+        levels = parse_priority_headers(reply.head)
         key = tuple(levels.values())
         flow = self._flows.get(key)
         if flow is None:
@@ -292,7 +297,7 @@ class Sender:
         self,
         attempt: CreateAttempt,
         outcome: str,
-        reply: Reply | None,
+        reply: HttpReply | None,
         reason: str = "",
         message: str = "",
         uid: str | None = None,
@@ -321,7 +326,7 @@ class Sender:
         if outcome in (RETRY, AMBIGUOUS):
             self.repeated[row["status"]] += 1
         if reply is not None:
-            row.update(priority(reply.head))
+            row.update(parse_priority_headers(reply.head))
         if uid:
             row["uid"] = uid
         if reason or message:

@@ -11,19 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Progress, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import templates, workload_plan
 from . import ledger, load_state, prepare_load, releases
 from .common_start import CommonStart
-from .dispatcher import LOOP_KEYS, Dispatcher, raise_priority
+from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
-from .lifetimes import Lifetimes
+from .lifetimes import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
 from .sender import SenderSettings
 
@@ -38,11 +38,15 @@ _SEEN_TIMEOUT = 10.0
 _GRACE_PERIOD = 2.0
 
 
-class Load:
+class LoadRunner:
     """A load from its plan to its result. ``run`` does all of it."""
 
     def __init__(
-        self, request: LoadSpec, step: Step, progress: Progress, counts: Callable[[dict[str, int]], None] | None = None
+        self,
+        request: LoadSpec,
+        step: Step,
+        progress: ProgressLog,
+        counts: Callable[[dict[str, int]], None] | None = None,
     ) -> None:
         """counts: called with the counts of the load when it shows its progress."""
         self.request = request
@@ -56,7 +60,7 @@ class Load:
 
         Raises InputError before anything is created; AccessError, ApiError and Interrupted with the counts so far.
         """
-        prepared = prepare_load.prepare(self.request)
+        prepared = prepare_load.prepare_load_or_part(self.request)
         client, rendered, planned = prepared.client, prepared.rendered, prepared.plan
         request = self.request = prepared.request
         namespace = request.namespace or client.access.namespace
@@ -68,7 +72,7 @@ class Load:
                 workload_plan.write_or_compare(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(template.first) for template in rendered for document in template.documents]
             self.step.manifest("workload", firsts)
-            clock = Clock.resume(past.anchor or {})
+            clock = MonotonicWallClock.resume(past.anchor or {})
             last = {template.template.name: template.workload.kind for template in rendered}
             todo = [
                 workload
@@ -89,9 +93,9 @@ class Load:
 
     def check(self) -> dict[str, Any]:
         """Check everything that run() checks before it writes or creates anything; return what it would do."""
-        prepared = prepare_load.prepare(self.request)
+        prepared = prepare_load.prepare_load_or_part(self.request)
         self.request = prepared.request
-        past = ledger.read(self.request.point_dir / "ledger.jsonl")
+        past = ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
         kinds = {template["name"]: template["kind"] for template in prepared.plan.header["templates"]}
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
@@ -107,12 +111,12 @@ class Load:
         self,
         client: Client,
         sampling: SamplingSpec,
-        clock: Clock,
+        clock: MonotonicWallClock,
         log: JsonlAppender,
         past: ledger.ResumeState,
-        planned: workload_plan.Plan,
-        todo: list[workload_plan.Planned],
-        rendered: list[templates.Rendered],
+        planned: workload_plan.WorkloadPlan,
+        todo: list[workload_plan.PlannedWorkload],
+        rendered: list[templates.RenderedTemplate],
     ) -> dict[str, Any]:
         request = self.request
         with signals.interrupt_recorded(request.lock_lost) as stop:
@@ -130,10 +134,10 @@ class Load:
                 )
                 templates = {row.template.name: row for row in rendered}
                 loop = {key: value for key, value in planned.header["arrival"].items() if key in LOOP_KEYS}
-                dispatcher = Dispatcher(settings, templates, todo, past, request.in_flight, loop)
+                dispatcher = ObjectSendDispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
-                lifetimes = _lifetimes(request, settings, templates, planned, past)
-                barrier = releases.releases_for(request, settings, sampling.canary_namespace, past)
+                lifetimes = _make_lifetime_stopper(request, settings, templates, planned, past)
+                barrier = releases.make_workload_releaser(request, settings, sampling.canary_namespace, past)
                 state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
                 dispatcher.before = state.there
                 reason = "failed"
@@ -146,9 +150,9 @@ class Load:
                     self._wait(sampler, stop, state)
                     stopped = state.stopped or state.unschedulable()
                     reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
-                except signals.Interrupted as error:
+                except signals.CallInterruptedError as error:
                     reason = str(error)
-                    raise signals.Interrupted(f"{error}: {state.line()}") from error
+                    raise signals.CallInterruptedError(f"{error}: {state.line()}") from error
                 finally:
                     dispatcher.stop(_GRACE_PERIOD)
                     if lifetimes is not None:
@@ -169,7 +173,7 @@ class Load:
         return result
 
     def _start_sampler(
-        self, client: Client, sampling: SamplingSpec, clock: Clock, log: JsonlAppender
+        self, client: Client, sampling: SamplingSpec, clock: MonotonicWallClock, log: JsonlAppender
     ) -> SamplerProcess | NoSampler:
         if not self.request.sample:
             return NoSampler()
@@ -186,12 +190,12 @@ class Load:
 
     def _send(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: ObjectSendDispatcher,
         sampler: SamplerProcess | NoSampler,
         stop: signals.Interrupt,
         state: load_state.LoadState,
         log: JsonlAppender,
-        clock: Clock,
+        clock: MonotonicWallClock,
         past: ledger.ResumeState,
     ) -> None:
         if not state.todo:
@@ -221,11 +225,15 @@ class Load:
                     log.sync()
                     next_sync = time.monotonic() + 1.0
         if dispatcher.error is not None:
-            raise type(dispatcher.error)(*_explained(dispatcher.error, state)) from dispatcher.error
+            raise type(dispatcher.error)(*_error_with_progress(dispatcher.error, state)) from dispatcher.error
         self.step.timing("load", time.monotonic() - started, f"point {self.request.point}")
 
     def _common_start(
-        self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt, clock: Clock, past: ledger.ResumeState
+        self,
+        sampler: SamplerProcess | NoSampler,
+        stop: signals.Interrupt,
+        clock: MonotonicWallClock,
+        past: ledger.ResumeState,
     ) -> float | None:
         """Wait for the start of all clients; return it (time.monotonic()), None if it was missed on another machine."""
         request = self.request
@@ -294,13 +302,13 @@ class Load:
             self.counts(state.brief())
 
 
-def _lifetimes(
+def _make_lifetime_stopper(
     request: LoadSpec,
     settings: SenderSettings,
-    templates: dict[str, templates.Rendered],
-    planned: workload_plan.Plan,
+    templates: dict[str, templates.RenderedTemplate],
+    planned: workload_plan.WorkloadPlan,
     past: ledger.ResumeState,
-) -> Lifetimes | None:
+) -> WorkloadLifetimeStopper | None:
     """Return what stops the workloads, None if nothing does."""
     if not request.lifetime:
         return None
@@ -309,10 +317,10 @@ def _lifetimes(
         workload = templates[planned.workloads[index // request.part.clients].template].workload
         return workload.kind, workload.path, workload.name(index)
 
-    return Lifetimes(settings, request.lifetime, request.seed or 1, find, past.stopped)
+    return WorkloadLifetimeStopper(settings, request.lifetime, request.seed or 1, find, past.stopped)
 
 
-def _explained(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:
+def _error_with_progress(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:
     """Return the arguments of an error of the same type that also reports the progress of the load."""
     text = f"{error}. So far: {state.line()}"
     return (text, error.status, error.reason) if isinstance(error, ApiError) else (text,)

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods impo
 from ..plan.templates import workload_name
 from ..remote import result_sync
 from ..send.releases import required_number
-from .user_uploads import POD, UserUploads, count_files, extract
+from .user_uploads import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"
 #: What a simulated user has done, in its files.
@@ -54,7 +54,7 @@ class UsersSpec:
 
 
 @dataclass
-class User:
+class UserRecord:
     """What is known about one user.
 
     phase: of the pod, or missing. exit_code: None if the command has not ended. moments: what the helper measured, in
@@ -78,12 +78,12 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
     later. Raises InputError for a wrong ``required``, DataError for damaged files, AccessError, ApiError.
     """
     required = required_number(spec.required, spec.count)
-    listed = client.list(POD, spec.namespace, run_labels.selector(spec.run, spec.point))[0]
+    listed = client.list(POD, spec.namespace, run_labels.workload_label_selector(spec.run, spec.point))[0]
     pods = {pod["metadata"]["name"]: pod for pod in listed}
     names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]
-    uploaded, unreachable = _uploaded(uploads)
+    uploaded, unreachable = _list_users_with_uploads(uploads)
 
-    def one(index: int) -> User:
+    def one(index: int) -> UserRecord:
         user, reported = read_user(index, names[index], pods.get(names[index]))
         folder = spec.dest / str(index)
         if reported.get("parts"):
@@ -100,8 +100,8 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
 
     with ThreadPool(_PARALLEL) as pool:
         users = list(pool.map(one, range(spec.count)))
-    document = summary(spec, users, required)
-    changed = not _same(spec.dest / "users.json", document)
+    document = users_summary(spec, users, required)
+    changed = not _has_same_json_content(spec.dest / "users.json", document)
     files.write_json(spec.dest / "users.json", document, SCHEMA)
     if unreachable is not None:
         # The record of the uploads stays: phase cleanup tries again.
@@ -118,9 +118,9 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
     }
 
 
-def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[User, dict[str, Any]]:
+def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[UserRecord, dict[str, Any]]:
     """Return a user from its pod, and what the helper reports about its files."""
-    user = User(index, name)
+    user = UserRecord(index, name)
     if pod is None:
         user.why = "its pod was deleted, or never created"
         return user, {}
@@ -132,7 +132,7 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
         ended = (container.get("state") or {}).get("terminated") or {}
         if container.get("name") == "user":
             user.exit_code = ended.get("exitCode")
-        if fresh := _report(ended.get("message")):
+        if fresh := _parse_helper_report(ended.get("message")):
             report = fresh
             del ended["message"]  # the report of the helper says nothing about why the user failed
     if user.phase != "Succeeded":
@@ -144,7 +144,7 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
     return user, reported
 
 
-def _report(text: Any) -> dict[str, Any]:
+def _parse_helper_report(text: Any) -> dict[str, Any]:
     try:
         content = json.loads(text or "")
     except ValueError:
@@ -163,14 +163,14 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
         packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
         result_sync.fetch_file(client, spec.namespace, file, packed)
-        count = extract(packed, to, f"files of {pod}")
+        count = extract_archive(packed, to, f"files of {pod}")
     for name in parts:
         client.delete(result_sync.CONFIG_MAP, name, spec.namespace)
     return {"count": count, "bytes": reported.get("bytes", 0), **unsent}
 
 
 def _fetch_upload(
-    uploads: UserUploads | None, user: User, reported: Mapping[str, Any], to: Path, there: bool
+    uploads: UserUploads | None, user: UserRecord, reported: Mapping[str, Any], to: Path, there: bool
 ) -> dict[str, Any]:
     """Replace the folder ``to`` by the files that a user has uploaded; return what is known about them."""
     if uploads is None:
@@ -184,7 +184,7 @@ def _fetch_upload(
     return {"count": count_files(to), **details}  # an earlier call has fetched them
 
 
-def _uploaded(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
+def _list_users_with_uploads(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
     """Return the users whose objects exist, and why that is unknown: what the API server has is fetched anyway."""
     try:
         return uploads.there() if uploads is not None else frozenset(), None
@@ -199,7 +199,7 @@ def _not_sent(reported: Mapping[str, Any]) -> dict[str, Any]:
     return {"left_out": reported.get("left_out", 0), "first_left_out": reported.get("first_left_out", []), **more}
 
 
-def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]:
+def users_summary(spec: UsersSpec, users: list[UserRecord], required: int) -> dict[str, Any]:
     """Return users.json: counts, what the helpers measured, and what simulated users have done. Times in seconds."""
     succeeded = sum(user.phase == "Succeeded" for user in users)
     spans = [user.moments for user in users]
@@ -212,19 +212,21 @@ def summary(spec: UsersSpec, users: list[User], required: int) -> dict[str, Any]
         "succeeded": succeeded,
         "success_percent": round(100 * succeeded / spec.count, 3) if spec.count else 0.0,
         # From the event of the release to the running command; from that until the sampler could see it.
-        "reaction": quantiles.summary(_between(spans, "received", "begun")),
-        "report_delay": quantiles.summary(_between(spans, "begun", "begun_answered")),
-        "command": quantiles.summary(_between(spans, "begun", "ended")),
+        "reaction": quantiles.percentile_summary(_span_durations(spans, "received", "begun")),
+        "report_delay": quantiles.percentile_summary(_span_durations(spans, "begun", "begun_answered")),
+        "command": quantiles.percentile_summary(_span_durations(spans, "begun", "ended")),
     }
     if any(user.files for user in users):
         figures["files"] = _files_summary(users)
-    operations = [row for user in users for row in _operations(spec.dest / str(user.index) / "files" / OPERATIONS)]
+    operations = [
+        row for user in users for row in _read_user_operations(spec.dest / str(user.index) / "files" / OPERATIONS)
+    ]
     if operations:
         figures["operations"] = _operations_summary(operations)
     return figures
 
 
-def _files_summary(users: Iterable[User]) -> dict[str, Any]:
+def _files_summary(users: Iterable[UserRecord]) -> dict[str, Any]:
     """Return how many files there are, and how many are missing and why."""
     known = [user for user in users if user.files]
     cut = [row for row in known if row.files.get("left_out")]
@@ -242,11 +244,11 @@ def _files_summary(users: Iterable[User]) -> dict[str, Any]:
     }
 
 
-def _between(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:
+def _span_durations(spans: Iterable[Mapping[str, float]], begin: str, end: str) -> list[float]:
     return [span[end] - span[begin] for span in spans if begin in span and end in span]
 
 
-def _operations(path: Path) -> list[dict[str, Any]]:
+def _read_user_operations(path: Path) -> list[dict[str, Any]]:
     return list(files.read_lines(path)) if path.exists() else []
 
 
@@ -258,20 +260,20 @@ def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "count": len(rows),
         "succeeded": good,
         "success_percent": round(100 * good / len(rows), 3),
-        "create": quantiles.summary([span["created"] for span in spans if "created" in span]),
-        "usable": quantiles.summary([span["usable"] for span in spans if "usable" in span]),
-        "delete": quantiles.summary(_between(spans, "delete", "gone")),
+        "create": quantiles.percentile_summary([span["created"] for span in spans if "created" in span]),
+        "usable": quantiles.percentile_summary([span["usable"] for span in spans if "usable" in span]),
+        "delete": quantiles.percentile_summary(_span_durations(spans, "delete", "gone")),
     }
 
 
-def _same(path: Path, document: Mapping[str, Any]) -> bool:
+def _has_same_json_content(path: Path, document: Mapping[str, Any]) -> bool:
     return path.exists() and files.read_json(path) == document
 
 
-def _summary_text(users: list[User], required: int) -> str:
+def _summary_text(users: list[UserRecord], required: int) -> str:
     """Return the result in one sentence."""
     good = sum(user.phase == "Succeeded" for user in users)
-    parts = [f"{good} of {formats.count(len(users), 'user')} succeeded, {required} are required"]
+    parts = [f"{good} of {formats.format_count(len(users), 'user')} succeeded, {required} are required"]
     failed = [user for user in users if user.phase != "Succeeded"]
     if failed:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
@@ -279,7 +281,7 @@ def _summary_text(users: list[User], required: int) -> str:
     files = sum(int(user.files.get("count", 0)) for user in users)
     left_out = sum(int(user.files.get("left_out", 0)) for user in users)
     if files or left_out:
-        parts.append(f"fetched {formats.count(files, 'file')}")
+        parts.append(f"fetched {formats.format_count(files, 'file')}")
     if left_out:
         parts.append(f"left out {left_out} beyond the limit")
     errors = [f"{user.pod} ({user.files['error']})" for user in users if user.files.get("error")]

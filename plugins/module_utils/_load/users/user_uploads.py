@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 from ..plan.templates import workload_name
 from ..remote import result_upload
@@ -40,7 +40,7 @@ def count_files(folder: Path) -> int:
     return sum(path.is_file() for path in folder.rglob("*"))
 
 
-def extract(archive: Path, to: Path, what: str) -> int:
+def extract_archive(archive: Path, to: Path, what: str) -> int:
     """Replace the folder ``to`` by the content of an archive; return the number of files. what: for errors.
 
     Nothing is replaced if the archive is damaged, or would write elsewhere: both raise DataError.
@@ -48,7 +48,7 @@ def extract(archive: Path, to: Path, what: str) -> int:
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         fresh = Path(aside) / "files"
         try:
-            _verify(archive)
+            _verify_archive_checksum(archive)
             with tarfile.open(archive) as content:
                 # Refuses paths that lead out of the folder, and devices.
                 content.extractall(fresh, filter="data")
@@ -60,7 +60,7 @@ def extract(archive: Path, to: Path, what: str) -> int:
     return count_files(to)
 
 
-def _verify(archive: Path) -> None:
+def _verify_archive_checksum(archive: Path) -> None:
     """Read a compressed archive to its end, where its checksum is: tarfile does not."""
     with open(archive, "rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
@@ -70,7 +70,7 @@ def _verify(archive: Path) -> None:
                 pass
 
 
-POD = Kind("v1", "Pod", "pods", True)
+POD = ServedKind("v1", "Pod", "pods", True)
 FILE = "uploads.json"
 SCHEMA = "user_uploads/1"
 #: Bytes of base64 that a Secret holds: 1 MiB decoded, and room for its other fields.
@@ -117,7 +117,8 @@ class UserUploads:
         if size > _MOST_DATA:
             most = self.store.clients * _MOST_DATA // size
             raise InputError(
-                f"the URLs for {formats.count(self.store.clients, 'user')} do not fit into a Secret, which has room "
+                f"the URLs for {formats.format_count(self.store.clients, 'user')} do not fit into a Secret,"
+                " which has room "
                 f"for about {most}: set fewer users (users_count), or no workload_collect_s3"
             )
         self.store.check()
@@ -141,7 +142,7 @@ class UserUploads:
         with self._lock:  # the default session of boto3 is for one thread
             archive = self.store.fetch(sent, to.parent)
         try:
-            return extract(archive, to, f"files of user {index}")
+            return extract_archive(archive, to, f"files of user {index}")
         finally:
             archive.unlink(missing_ok=True)
 
@@ -173,7 +174,7 @@ def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str]
     for index in there:
         uploads.fetch(index, uploads.dest / str(index) / "files")
     if there:
-        say(f"fetched what {formats.count(len(there), 'user')} had uploaded")
+        say(f"fetched what {formats.format_count(len(there), 'user')} had uploaded")
     try:
         uploads.forget(client)
     except AccessError as error:
@@ -181,7 +182,7 @@ def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str]
 
 
 def _end_pods(client: Client, uploads: UserUploads) -> None:
-    selector = run_labels.selector(uploads.run, uploads.point)
+    selector = run_labels.workload_label_selector(uploads.run, uploads.point)
 
     def left() -> list[str]:
         return [pod["metadata"]["name"] for pod in client.list(POD, uploads.namespace, selector)[0]]

@@ -40,24 +40,24 @@ _OF_LIMIT = {"outside": "regression", "across": "inconclusive", "not measured": 
 Sample = tuple[str, Mapping[str, Any], float]
 
 
-def textfile(run: Run, verdict: Mapping[str, Any]) -> str:
+def prometheus_textfile(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return the samples of a run with its verdict (schema verdict/2), which is empty if there is none."""
-    samples = [*_of_run(run), *_of_verdict(run, verdict)]
+    samples = [*_run_info_samples(run), *_verdict_samples(run, verdict)]
     lines = []
     for name, text in SERIES.items():
         lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-        lines += [_line(*sample) for sample in samples if sample[0] == name]
+        lines += [_format_sample_line(*sample) for sample in samples if sample[0] == name]
     return "\n".join(lines) + "\n"
 
 
-def _common(run: Run) -> dict[str, str]:
+def _common_sample_labels(run: Run) -> dict[str, str]:
     return {"project": run.record.get("project") or "", "preset": "+".join(run.record.get("presets") or [])}
 
 
-def _of_run(run: Run) -> Iterator[Sample]:
+def _run_info_samples(run: Run) -> Iterator[Sample]:
     cluster = run.clusters.get("sutest") or {}
     info = {
-        **_common(run),
+        **_common_sample_labels(run),
         "run": run.id,
         "kubernetes": cluster.get("version") or "",
         "openshift": cluster.get("openshift") or "",
@@ -67,11 +67,11 @@ def _of_run(run: Run) -> Iterator[Sample]:
     yield "seatrial_run_info", info, 1.0
     if run.record.get("ended"):
         ended = datetime.fromisoformat(run.record["ended"]).timestamp()
-        yield "seatrial_run_end_timestamp_seconds", _common(run), ended
+        yield "seatrial_run_end_timestamp_seconds", _common_sample_labels(run), ended
 
 
-def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
-    common = _common(run)
+def _verdict_samples(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
+    common = _common_sample_labels(run)
     if "code" in verdict:
         yield "seatrial_verdict_code", common, verdict["code"]
     result = verdict.get("verdict") or "unknown"
@@ -82,19 +82,23 @@ def _of_verdict(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
         for kpi in point.kpis or []:
             labels = {
                 **common,
-                "point": _matrix(point),
+                "point": _point_matrix_values(point),
                 "kpi": kpi["name"],
                 "unit": kpi["unit"],
                 "simulated": str(kpi["simulated"]).lower(),
             }
             # That of a repeated point is the mean of its attempts, under the number of the point.
             mean = judged.get((point.of, kpi["name"]), {}) if run.repeats else {}
-            for name, value in _values(kpi, mean or judged.get((point.number, kpi["name"]), {}), mean).items():
+            for name, value in _kpi_metric_values(
+                kpi, mean or judged.get((point.number, kpi["name"]), {}), mean
+            ).items():
                 if value is not None:
                     yield name, labels, value
 
 
-def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any], mean: Mapping[str, Any]) -> dict[str, float | None]:
+def _kpi_metric_values(
+    kpi: Mapping[str, Any], judged: Mapping[str, Any], mean: Mapping[str, Any]
+) -> dict[str, float | None]:
     return {
         "seatrial_kpi": mean.get("value", kpi["value"]),
         "seatrial_kpi_rows": kpi["n"],
@@ -102,24 +106,24 @@ def _values(kpi: Mapping[str, Any], judged: Mapping[str, Any], mean: Mapping[str
         "seatrial_kpi_low": judged.get("low"),
         "seatrial_kpi_high": judged.get("high"),
         "seatrial_kpi_change_ratio": judged.get("change"),
-        "seatrial_kpi_reading_code": _reading(judged) if judged else None,
+        "seatrial_kpi_reading_code": _kpi_reading_code(judged) if judged else None,
     }
 
 
-def _reading(judged: Mapping[str, Any]) -> float:
+def _kpi_reading_code(judged: Mapping[str, Any]) -> float:
     result = _OF_LIMIT.get((judged.get("limit") or {}).get("result", ""), judged["reading"])
     return float(READINGS.index("regression" if judged["reading"] == "regression" else result))
 
 
-def _matrix(point: Point) -> str:
+def _point_matrix_values(point: Point) -> str:
     """Return the matrix values of a point, which stay the same from run to run, unlike its number and attempts."""
     return ",".join(f"{key}={value}" for key, value in sorted(point.settings.items()))
 
 
-def _line(name: str, labels: Mapping[str, Any], value: float) -> str:
-    inside = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+def _format_sample_line(name: str, labels: Mapping[str, Any], value: float) -> str:
+    inside = ",".join(f'{key}="{_escape_label_value(value)}"' for key, value in labels.items())
     return f"{name}{{{inside}}} {float(value)!r}"
 
 
-def _escaped(text: object) -> str:
+def _escape_label_value(text: object) -> str:
     return str(text).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

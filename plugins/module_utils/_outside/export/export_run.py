@@ -39,12 +39,12 @@ GATE: dict[str, Any] = {
 S3_OPTIONS: dict[str, Any] = {**ansible_module.S3_SERVER, **ansible_module.CA_FILE}
 
 
-def export(params: Mapping[str, Any], step: Step) -> Result:
+def run_export_module(params: Mapping[str, Any], step: Step) -> Result:
     """Run module export_run; return its result."""
     gate = (params["secrets"], params["kubeconfigs"], params["invalid"])
     if params["target"] == "ci":
         with step.timed("results", "files for CI"):
-            return to_ci(params["run_dir"], params["junit"], params["textfile"], *gate)
+            return write_ci_files(params["run_dir"], params["junit"], params["textfile"], *gate)
     if params["target"] == "opensearch":
         server = OpenSearchServer(
             params["url"],
@@ -55,15 +55,15 @@ def export(params: Mapping[str, Any], step: Step) -> Result:
             params["ca_file"] or "",
         )
         with step.timed("results", "export to OpenSearch"):
-            return to_opensearch(params["run_dir"], server, *gate)
+            return write_run_to_opensearch(params["run_dir"], server, *gate)
     location = s3_location(params, params["url"], acl=params["acl"], part_size=params["part_size"])
     with step.timed("results", "export to S3"):
-        return to_s3(params["run_dir"], location, *gate, step.reporter(params["progress_file"], "export"))
+        return upload_run_to_s3(params["run_dir"], location, *gate, step.reporter(params["progress_file"], "export"))
 
 
 def s3_location(params: Mapping[str, Any], url: str, **more: Any) -> s3.S3Location:
     """Return the location of an s3:// address with the S3 options of a module. Raises InputError."""
-    bucket, prefix = s3.split(url)
+    bucket, prefix = s3.parse_s3_url(url)
     return s3.S3Location(
         bucket,
         prefix,
@@ -76,15 +76,15 @@ def s3_location(params: Mapping[str, Any], url: str, **more: Any) -> s3.S3Locati
     )
 
 
-def verdict_of(run: Run) -> dict[str, Any]:
+def read_run_verdict(run: Run) -> dict[str, Any]:
     """Return the verdict, empty if there is none or it is unreadable."""
     try:
-        return schema_migration.upgraded(run.top / "verdict.json", "verdict")
+        return schema_migration.read_document_migrated(run.top / "verdict.json", "verdict")
     except DataError:
         return {}
 
 
-def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
+def run_validity_and_reason(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
     """Return ("valid", "") or ("invalid", reason): figures of an invalid run are not measurements."""
     if not verdict:
         return INVALID, "it has no verdict"
@@ -98,30 +98,32 @@ def status_of(run: Run, verdict: Mapping[str, Any]) -> tuple[str, str]:
     return VALID, ""
 
 
-def guarded(run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str) -> tuple[Run, Any]:
+def check_run_for_secrets(
+    run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
+) -> tuple[Run, Any]:
     """Search the run for secrets; return it with (verdict, status, reason). Status ``skip``: it must not be exported.
 
     invalid: ``label`` exports an invalid run labelled as invalid, ``skip`` does not. Raises SecretFound.
     """
-    run = run_reader.read(Path(run_dir))
-    verdict = verdict_of(run)
-    status, why = status_of(run, verdict)
+    run = run_reader.read_run_directory(Path(run_dir))
+    verdict = read_run_verdict(run)
+    status, why = run_validity_and_reason(run, verdict)
     if status == INVALID and invalid == SKIP:
         return run, (verdict, SKIP, why)
     known = {**{name: value for name, value in secrets.items() if value}}
     for path in kubeconfigs:
-        known.update(secret_gate.of_kubeconfig(path))
-    secret_gate.Gate(known).check(run.top, secret_gate.files_of(run.top))
+        known.update(secret_gate.read_kubeconfig_credentials(path))
+    secret_gate.SecretScanner(known).check(run.top, secret_gate.list_exportable_files(run.top))
     return run, (verdict, status, why)
 
 
-def skipped(run: Run, target: str, why: str) -> Result:
+def skipped_export_result(run: Run, target: str, why: str) -> Result:
     """Return the result of a module for a run that is not exported."""
     summary = f"{run.id} is not exported to {target}: {why}, and invalid runs are skipped"
     return {"changed": False, "exported": None, "status": SKIP, "warnings": [], "summary": summary}
 
 
-def to_s3(
+def upload_run_to_s3(
     run_dir: str,
     location: s3.S3Location,
     secrets: Mapping[str, str],
@@ -130,13 +132,13 @@ def to_s3(
     say: Callable[[str], None],
 ) -> Result:
     """Upload the run directory to <prefix>/<name of the directory>."""
-    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
-        return skipped(run, location.address, why)
+        return skipped_export_result(run, location.address, why)
     location = replace(location, prefix="/".join(part for part in (location.prefix, run.top.name) if part))
     with tempfile.TemporaryDirectory(prefix="seatrial-export-") as scratch:
         # run.yml changes when the export is recorded in it, so a copy is uploaded: exactly what was searched.
-        files = {str(path.relative_to(run.top)): path for path in secret_gate.files_of(run.top)}
+        files = {str(path.relative_to(run.top)): path for path in secret_gate.list_exportable_files(run.top)}
         if "run.yml" in files:
             files["run.yml"] = Path(shutil.copyfile(files["run.yml"], Path(scratch) / "run.yml"))
         manifest = {
@@ -145,18 +147,20 @@ def to_s3(
             "status": status,
             "verdict": str(verdict.get("verdict") or "unknown"),
             "files": [
-                {"name": name, "bytes": path.stat().st_size, "sha256": s3.checksum(path)}
+                {"name": name, "bytes": path.stat().st_size, "sha256": s3.file_checksum_for_s3(path)}
                 for name, path in sorted(files.items())
             ],
         }
         _files.write_json(Path(scratch) / s3.MANIFEST, manifest, "manifest/1")
         files[s3.MANIFEST] = Path(scratch) / s3.MANIFEST
-        counts = s3.upload(location, files, say)
-    files_sent = f"{formats.count(counts['sent'], 'file')} sent, {counts['there']} unchanged"
-    return _done("s3", location.address, status, why, f"{location.address}: {files_sent}", counts["sent"] > 0, counts)
+        counts = s3.upload_and_verify_files(location, files, say)
+    files_sent = f"{formats.format_count(counts['sent'], 'file')} sent, {counts['there']} unchanged"
+    return _completed_export_result(
+        "s3", location.address, status, why, f"{location.address}: {files_sent}", counts["sent"] > 0, counts
+    )
 
 
-def to_opensearch(
+def write_run_to_opensearch(
     run_dir: str,
     server: OpenSearchServer,
     secrets: Mapping[str, str],
@@ -164,19 +168,21 @@ def to_opensearch(
     invalid: str,
 ) -> Result:
     """Write the figures of a run into OpenSearch."""
-    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
-        return skipped(run, server.url, why)
+        return skipped_export_result(run, server.url, why)
     index = opensearch_export.OpenSearchIndex(server)
     index.prepare()
-    counts = index.write(opensearch_export.documents(run, verdict, status))
+    counts = index.write(opensearch_export.run_and_kpi_documents(run, verdict, status))
     address = f"{server.url.rstrip('/')}/{server.prefix}-runs/_doc/{run.id}"
     total = sum(counts.values())
-    summary = f"{address}: {formats.count(total, 'document')}, {counts['created']} of them new"
-    return _done("opensearch", address, status, why, summary, True, counts)
+    summary = f"{address}: {formats.format_count(total, 'document')}, {counts['created']} of them new"
+    return _completed_export_result("opensearch", address, status, why, summary, True, counts)
 
 
-def _done(target: str, address: str, status: str, why: str, summary: str, changed: bool, counts: Any) -> Result:
+def _completed_export_result(
+    target: str, address: str, status: str, why: str, summary: str, changed: bool, counts: Any
+) -> Result:
     warnings = [f"exported as invalid: {why}"] if status == INVALID else []
     exported = {"target": target, "address": address, "status": status}
     return {
@@ -189,17 +195,17 @@ def _done(target: str, address: str, status: str, why: str, summary: str, change
     }
 
 
-def to_ci(
+def write_ci_files(
     run_dir: str, junit: str, textfile: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
 ) -> Result:
     """Write files for CI; an empty path skips one. They contain figures and the verdict, but no settings.
 
     The JUnit file is a copy of junit.xml of the run directory. Raises DataError if there is none.
     """
-    run, (verdict, status, why) = guarded(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
-        return skipped(run, "files for CI", why)
-    texts = [(junit, lambda: _junit(run)), (textfile, lambda: ci_files.textfile(run, verdict))]
+        return skipped_export_result(run, "files for CI", why)
+    texts = [(junit, lambda: _read_junit_xml(run)), (textfile, lambda: ci_files.prometheus_textfile(run, verdict))]
     changed, written = False, []
     for path, make in texts:
         if not path:
@@ -215,7 +221,7 @@ def to_ci(
     return {"changed": changed, "paths": written, "status": status, "warnings": [], "summary": summary}
 
 
-def _junit(run: Run) -> str:
+def _read_junit_xml(run: Run) -> str:
     try:
         return (run.top / "junit.xml").read_text(encoding="utf-8")
     except OSError as error:

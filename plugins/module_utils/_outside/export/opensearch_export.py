@@ -14,7 +14,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import flat, recorded_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
+    flatten_labels,
+    recorded_labels,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 #: Size of a bulk request in bytes.
@@ -46,7 +49,7 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
+def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
     """Return (index kind, id, document): one for the run, and one for each KPI of each point."""
     record = run.record
     cluster = run.clusters.get("sutest") or {}
@@ -73,8 +76,8 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     for point in run.points:
         own = str(point.record.get("uuid") or f"{run.id}-{point.number}")
         # of the whole point: what must be equal for its figures to be comparable
-        labels = flat(recorded_labels(run, point)) if point.kpis else {}
-        settings = point.settings if point.all_settings is None else flat(point.all_settings)
+        labels = flatten_labels(recorded_labels(run, point)) if point.kpis else {}
+        settings = point.settings if point.all_settings is None else flatten_labels(point.all_settings)
         for kpi in point.kpis or []:
             document = {
                 **common,
@@ -88,8 +91,8 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
                 **{key: kpi.get(key) for key in ("name", "value", "unit", "direction", "help", "n", "of", "simulated")},
                 "kpi_labels": kpi.get("labels") or {},
                 "note": kpi.get("note"),
-                "interval": _ends(kpi.get("interval")),
-                "confidence": _ends([kpi["confidence"]["low"], kpi["confidence"]["high"]])
+                "interval": _interval_ends_document(kpi.get("interval")),
+                "confidence": _interval_ends_document([kpi["confidence"]["low"], kpi["confidence"]["high"]])
                 if kpi.get("confidence")
                 else None,
             }
@@ -97,7 +100,7 @@ def documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[s
     return entries
 
 
-def _ends(of: Any) -> dict[str, Any] | None:
+def _interval_ends_document(of: Any) -> dict[str, Any] | None:
     return {"low": of[0], "high": of[1]} if of else None
 
 
@@ -113,7 +116,7 @@ class OpenSearchIndex(OpenSearchClient):
     def write(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
         """Write documents; return the numbers created and updated. Raises AccessError for a refused one."""
         counts = {"created": 0, "updated": 0}
-        for body in _bulks(self.server.prefix, entries):
+        for body in _bulk_request_bodies(self.server.prefix, entries):
             answer = self.call("POST", "/_bulk?refresh=wait_for", body, "application/x-ndjson")
             for item in answer["items"]:
                 result = item["index"]
@@ -126,7 +129,7 @@ class OpenSearchIndex(OpenSearchClient):
         return counts
 
 
-def _bulks(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
+def _bulk_request_bodies(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
     body = b""
     for kind, identity, document in entries:
         action = {"index": {"_index": f"{prefix}-{kind}", "_id": identity}}

@@ -43,7 +43,9 @@ class GitHubTarget:
             raise InputError(f"GitHub: '{self.pull_request}' is no number of a pull request")
 
 
-def from_options(options: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT) -> HttpClient:
+def api_client_from_options(
+    options: Mapping[str, Any], repository: str, authority: str, timeout: float = TIMEOUT
+) -> HttpClient:
     """Return the API with the credentials of a module's option github: token, or app_id and app_key; api_url.
 
     The credentials of an App are exchanged for a token of its installation.
@@ -80,22 +82,22 @@ def _web_token(app: str, key: str, now: int) -> str:
     if not isinstance(private, rsa.RSAPrivateKey):
         raise InputError("GitHub: the private key of the App is no RSA key")
     parts = [{"alg": "RS256", "typ": "JWT"}, {"iat": now - 60, "exp": now + _VALID, "iss": app}]
-    text = ".".join(_base64(json.dumps(part).encode()) for part in parts)
-    return f"{text}.{_base64(private.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+    text = ".".join(_encode_base64url(json.dumps(part).encode()) for part in parts)
+    return f"{text}.{_encode_base64url(private.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
 
-def _base64(raw: bytes) -> str:
+def _encode_base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: Any = None) -> Any:
+def write_run_comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: Any = None) -> Any:
     """Write the comment of a run and return its id.
 
     mark: text that no other comment has; it is invisible. known: id of the comment, None if unknown: it is looked for.
     """
-    body = {"body": f"<!-- {mark} -->\n{_short(text)}"}
+    body = {"body": f"<!-- {mark} -->\n{_truncate_message_text(text)}"}
     repository = f"/repos/{target.repository}"
-    comment_id = known or _marked(api, target, mark)
+    comment_id = known or _find_comment_by_mark(api, target, mark)
     if comment_id:
         try:
             return api.json("PATCH", f"{repository}/issues/comments/{comment_id}", body)["id"]
@@ -105,18 +107,22 @@ def comment(api: HttpClient, target: GitHubTarget, mark: str, text: str, known: 
     try:
         return api.json("POST", f"{repository}/issues/{target.pull_request}/comments", body)["id"]
     except AccessError:
-        if arrived := _marked(api, target, mark):  # only its answer was lost
+        if arrived := _find_comment_by_mark(api, target, mark):  # only its answer was lost
             return arrived
         raise
 
 
-def _marked(api: HttpClient, target: GitHubTarget, mark: str) -> Any:
+def _find_comment_by_mark(api: HttpClient, target: GitHubTarget, mark: str) -> Any:
     """Return the id of the comment with a mark, None if there is none."""
-    marked = (entry for entry in comments(api, target) if str(entry.get("body") or "").startswith(f"<!-- {mark} -->"))
+    marked = (
+        entry
+        for entry in list_pull_request_comments(api, target)
+        if str(entry.get("body") or "").startswith(f"<!-- {mark} -->")
+    )
     return next((entry["id"] for entry in marked), None)
 
 
-def comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
+def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
     """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
@@ -126,7 +132,7 @@ def comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
             return
 
 
-def with_head(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
+def target_with_head_commit(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
     """Return the target with the newest commit of its pull request as its revision."""
     return replace(target, revision=str(pull_request(api, target)["head"]["sha"]))
 
@@ -153,17 +159,17 @@ def check_run(
     state = {"status": "completed", "conclusion": conclusion} if conclusion else {"status": "in_progress"}
     body = {
         **state,
-        "output": {**output, "summary": _short(output["summary"])},
+        "output": {**output, "summary": _truncate_message_text(output["summary"])},
         **({"details_url": url} if url else {}),
     }
     path = f"/repos/{target.repository}/check-runs"
-    check_id = known or _check_of(api, target, run)
+    check_id = known or _find_check_run_id(api, target, run)
     if check_id:
         return api.json("PATCH", f"{path}/{check_id}", body)["id"]
     return api.json("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
 
 
-def _check_of(api: HttpClient, target: GitHubTarget, run: str) -> Any:
+def _find_check_run_id(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     words = f"check_name={quote(target.check)}&per_page={PAGE}"
     checks = (
         api.json("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
@@ -172,5 +178,5 @@ def _check_of(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     return next((check["id"] for check in checks if check.get("external_id") == run), None)
 
 
-def _short(text: str) -> str:
+def _truncate_message_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…\n\n(cut)"

@@ -32,16 +32,16 @@ class RunMessage:
     held: list[str] = field(default_factory=list)
 
 
-def started(run: Run, links: Mapping[str, str]) -> RunMessage:
+def run_started_message(run: Run, links: Mapping[str, str]) -> RunMessage:
     """Return the message of a run that has begun."""
-    title = f"running: {_name(run)}"
-    return RunMessage(title, _joined([f"# {_plain(title)}", _links(run, links)]))
+    title = f"running: {_project_and_presets_title(run)}"
+    return RunMessage(title, _join_text_blocks([f"# {_escape_markdown_line(title)}", _links_section(run, links)]))
 
 
-def ended(run: Run, links: Mapping[str, str]) -> RunMessage:
+def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
     """Return the message of a run whose session has ended."""
     try:
-        verdict = schema_migration.upgraded(run.top / "verdict.json", "verdict")
+        verdict = schema_migration.read_document_migrated(run.top / "verdict.json", "verdict")
     except DataError:
         verdict = {}
     status = str(run.record.get("status") or "failed")
@@ -52,16 +52,25 @@ def ended(run: Run, links: Mapping[str, str]) -> RunMessage:
         conclusion = "cancelled"
     elif conclusion == "success" and status != "passed":
         conclusion = "failure"
-    held = [_held(thing) for thing in run.record.get("held") or []]
-    blocks = [_summary(run) or f"# {_plain(f'{result}: {_name(run)}')}", _failures(failures), _still(held)]
-    return RunMessage(f"{result}: {_name(run)}", _joined([*blocks, _links(run, links)]), conclusion, held)
+    held = [_format_held_resource(thing) for thing in run.record.get("held") or []]
+    blocks = [
+        _read_run_summary(run) or f"# {_escape_markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
+        _failures_section(failures),
+        _held_resources_section(held),
+    ]
+    return RunMessage(
+        f"{result}: {_project_and_presets_title(run)}",
+        _join_text_blocks([*blocks, _links_section(run, links)]),
+        conclusion,
+        held,
+    )
 
 
-def _name(run: Run) -> str:
+def _project_and_presets_title(run: Run) -> str:
     return f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
 
 
-def _summary(run: Run) -> str:
+def _read_run_summary(run: Run) -> str:
     """Return summary.md without places on the machine of the run."""
     path = run.top / "summary.md"
     if not path.exists():
@@ -70,35 +79,39 @@ def _summary(run: Run) -> str:
     return "\n".join(line for line in lines if not line.startswith(_LOCAL)).strip()
 
 
-def _failures(failures: Sequence[str]) -> str:
+def _failures_section(failures: Sequence[str]) -> str:
     if not failures:
         return ""
-    more = [f"- {formats.count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
-    return "\n".join(["## First failures", "", *(f"- {_plain(failure)}" for failure in failures[:FAILURES]), *more])
+    more = (
+        [f"- {formats.format_count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
+    )
+    return "\n".join(
+        ["## First failures", "", *(f"- {_escape_markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
+    )
 
 
-def _held(thing: Mapping[str, Any]) -> str:
+def _format_held_resource(thing: Mapping[str, Any]) -> str:
     until = f"until {thing['until']}" if thing.get("until") else "until it is given back"
     return f"{thing.get('what')}, {until}"
 
 
-def _still(held: Sequence[str]) -> str:
+def _held_resources_section(held: Sequence[str]) -> str:
     if not held:
         return ""
     text = "The file GIVE_BACK in the run directory contains the command that gives it back."
-    return "\n".join(["## Still held", "", *(f"- {_plain(thing)}" for thing in held), "", text])
+    return "\n".join(["## Still held", "", *(f"- {_escape_markdown_line(thing)}" for thing in held), "", text])
 
 
-def _links(run: Run, links: Mapping[str, str]) -> str:
+def _links_section(run: Run, links: Mapping[str, str]) -> str:
     lines = [f"- run: {run.id}"] if not (run.top / "summary.md").exists() else []
-    return "\n".join([*lines, *(f"- {_plain(name)}: {url}" for name, url in links.items() if url)])
+    return "\n".join([*lines, *(f"- {_escape_markdown_line(name)}: {url}" for name, url in links.items() if url)])
 
 
-def _joined(blocks: Sequence[str]) -> str:
+def _join_text_blocks(blocks: Sequence[str]) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _plain(text: object) -> str:
+def _escape_markdown_line(text: object) -> str:
     """Return text on one line in which nothing is Markdown, HTML or a mention."""
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"

@@ -20,7 +20,7 @@ _EVENT = "perfscale_seatrial_thread"
 _CELLS = re.compile(r"(?<!\\)\|")
 
 
-def client(url: str, token: str, authority: str, timeout: float) -> HttpClient:
+def make_api_client(url: str, token: str, authority: str, timeout: float) -> HttpClient:
     """Return the client of the API, or without a token that of a webhook, whose address is a secret."""
     if not token and not urlsplit(url).path.strip("/"):
         raise InputError("Slack: the webhook is not an https address with a path")
@@ -40,34 +40,36 @@ def post_to_webhook(api: HttpClient, text: str) -> None:
     api.send("POST", "", {"text": text}, what="Slack: POST webhook")
 
 
-def reply(api: HttpClient, channel: str, thread: str, text: str, known: str = "", broadcast: bool = False) -> str:
+def post_to_thread(
+    api: HttpClient, channel: str, thread: str, text: str, known: str = "", broadcast: bool = False
+) -> str:
     """Send a message to a thread, which is begun if the channel does not have it; return the id of the thread.
 
     thread: its title. known: its id, empty if unknown. broadcast: whether the channel shows the message too.
     """
-    root = known or _thread(api, channel, thread) or _begin(api, channel, thread)
+    root = known or _find_newest_thread(api, channel, thread) or _begin_thread(api, channel, thread)
     body = {"channel": channel, "text": text, "thread_ts": root, "unfurl_links": False}
-    _call(api, "POST", "/chat.postMessage", {**body, **({"reply_broadcast": True} if broadcast else {})})
+    _call_api_method(api, "POST", "/chat.postMessage", {**body, **({"reply_broadcast": True} if broadcast else {})})
     return root
 
 
-def _begin(api: HttpClient, channel: str, thread: str) -> str:
+def _begin_thread(api: HttpClient, channel: str, thread: str) -> str:
     metadata = {"event_type": _EVENT, "event_payload": {"thread": thread}}
-    body = {"channel": channel, "text": escaped(thread), "metadata": metadata, "unfurl_links": False}
-    return str(_call(api, "POST", "/chat.postMessage", body)["ts"])
+    body = {"channel": channel, "text": escape_message_text(thread), "metadata": metadata, "unfurl_links": False}
+    return str(_call_api_method(api, "POST", "/chat.postMessage", body)["ts"])
 
 
-def _thread(api: HttpClient, channel: str, thread: str) -> str:
+def _find_newest_thread(api: HttpClient, channel: str, thread: str) -> str:
     """Return the id of the newest thread with this title, empty if the last messages of the channel have none."""
     words = urlencode({"channel": channel, "limit": SEARCHED, "include_all_metadata": "true"})
-    for message in _call(api, "GET", f"/conversations.history?{words}").get("messages") or []:
+    for message in _call_api_method(api, "GET", f"/conversations.history?{words}").get("messages") or []:
         metadata = message.get("metadata") or {}
         if metadata.get("event_type") == _EVENT and (metadata.get("event_payload") or {}).get("thread") == thread:
             return str(message["ts"])
     return ""
 
 
-def _call(api: HttpClient, method: str, path: str, body: Any = None) -> dict[str, Any]:
+def _call_api_method(api: HttpClient, method: str, path: str, body: Any = None) -> dict[str, Any]:
     """Send a request; Slack answers with 200 to most of those that it refuses."""
     answer = api.send(method, path, body).body
     if not isinstance(answer, dict) or not answer.get("ok"):
@@ -77,12 +79,12 @@ def _call(api: HttpClient, method: str, path: str, body: Any = None) -> dict[str
     return answer
 
 
-def escaped(text: str) -> str:
+def escape_message_text(text: str) -> str:
     """Return text in which nothing mentions anybody or is a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def of_markdown(text: str) -> str:
+def convert_markdown_to_slack(text: str) -> str:
     """Return a text of ours in Markdown as Slack shows it: headings bold, rows of tables as lists, no escapes."""
     lines = []
     for line in text.splitlines():
@@ -91,7 +93,7 @@ def of_markdown(text: str) -> str:
         heading = line.startswith("#")
         if line.startswith("| "):
             line = "• " + " · ".join(cell.strip() for cell in _CELLS.split(line)[1:-1])
-        plain = escaped(re.sub(r"\\(.)", r"\1", line.lstrip("# ") if heading else line))
+        plain = escape_message_text(re.sub(r"\\(.)", r"\1", line.lstrip("# ") if heading else line))
         lines.append(f"*{plain}*" if heading else plain)
     short = "\n".join(lines).strip()
     return short if len(short) <= LONGEST else f"{short[:LONGEST]}…"

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 PRESETS = "ci_presets"
 HYPER = "hyper_parameters"
@@ -29,7 +29,7 @@ _PART = re.compile(r"\{@(?P<key>[^{}]+)\}")
 Path: TypeAlias = "tuple[str | int, ...]"
 
 
-def presets(config: Mapping[str, Any]) -> list[str]:
+def list_preset_names(config: Mapping[str, Any]) -> list[str]:
     """Return the names of all presets. Raises InputError for a file that has none."""
     section = config.get(PRESETS) if isinstance(config, Mapping) else None
     if not isinstance(section, Mapping):
@@ -37,7 +37,7 @@ def presets(config: Mapping[str, Any]) -> list[str]:
     return [name for name, value in section.items() if isinstance(value, Mapping) and name not in _WORDS]
 
 
-def parse(key: str) -> Path:
+def parse_key_path(key: str) -> Path:
     """Return the parts of a key such as ``a.b[0]["c.d"]``. Raises InputError for another one."""
     parts: list[str | int] = []
     at = 0
@@ -51,7 +51,7 @@ def parse(key: str) -> Path:
     return tuple(parts)
 
 
-def get(config: Any, path: Path) -> Any:
+def value_at_path(config: Any, path: Path) -> Any:
     """Return the value at a path. Raises InputError with the nearest key if there is none."""
     for number, part in enumerate(path):
         indexed = isinstance(config, list) and isinstance(part, int) and part < len(config)
@@ -59,12 +59,12 @@ def get(config: Any, path: Path) -> Any:
             config = config[part]
         else:
             where = ".".join(map(str, path[:number]))
-            like = nearest(str(part), map(str, config)) if isinstance(config, dict) else ""
+            like = suggest_similar_name(str(part), map(str, config)) if isinstance(config, dict) else ""
             raise InputError(f"there is no key '{part}'{f' in {where}' if where else ''}{like}")
     return config
 
 
-def applied(config: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def apply_presets(config: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the configuration after these presets, with references resolved, and all keys that they assign.
 
     Raises InputError for an unknown preset, for presets that extend each other, and for a key that does not exist.
@@ -72,59 +72,59 @@ def applied(config: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
     made = copy.deepcopy(dict(config))
     keys: list[str] = []
     for name in names:
-        _apply(made, name, (), keys)
+        _apply_one_preset(made, name, (), keys)
     return made, list(dict.fromkeys(keys))
 
 
-def _apply(config: dict[str, Any], name: str, chain: tuple[str, ...], keys: list[str]) -> None:
-    known = presets(config)
+def _apply_one_preset(config: dict[str, Any], name: str, chain: tuple[str, ...], keys: list[str]) -> None:
+    known = list_preset_names(config)
     if name in chain:
         raise InputError(f"presets extend each other: {' -> '.join([*chain, name])}")
     if name not in known:
         by = f"preset '{chain[-1]}' extends '{name}', which" if chain else f"preset '{name}'"
-        raise InputError(f"{by} does not exist{nearest(name, known)}")
+        raise InputError(f"{by} does not exist{suggest_similar_name(name, known)}")
     for key, value in list(config[PRESETS][name].items()):
         if key == "extends":
             for other in [value] if isinstance(value, str) else value:
-                _apply(config, other, (*chain, name), keys)
+                _apply_one_preset(config, other, (*chain, name), keys)
             continue
-        path = parse(key)
+        path = parse_key_path(key)
         try:
-            get(config, path)
+            value_at_path(config, path)
         except InputError as error:
             raise InputError(f"preset '{name}' sets {key}: {error}") from error
-        get(config, path[:-1])[path[-1]] = copy.deepcopy(value)
+        value_at_path(config, path[:-1])[path[-1]] = copy.deepcopy(value)
         keys.append(key)
 
 
-def resolved(config: Mapping[str, Any], value: Any, seen: tuple[str, ...] = ()) -> Any:
+def resolve_references(config: Mapping[str, Any], value: Any, seen: tuple[str, ...] = ()) -> Any:
     """Return a value with its references: ``@key`` is the value of a key, ``{@key}`` a part of a text.
 
     Raises InputError for a reference to no key, to itself, or to a secret.
     """
     if isinstance(value, Mapping):
-        return {key: resolved(config, entry, seen) for key, entry in value.items()}
+        return {key: resolve_references(config, entry, seen) for key, entry in value.items()}
     if isinstance(value, list):
-        return [resolved(config, entry, seen) for entry in value]
+        return [resolve_references(config, entry, seen) for entry in value]
     if not isinstance(value, str):
         return value
     if value.startswith("*"):
         raise InputError(f"'{value}' refers to a secret")
     if whole := _WHOLE.match(value):
-        return _referred(config, whole["key"], seen)
-    return _PART.sub(lambda part: str(_referred(config, part["key"], seen)), value)
+        return _resolve_referenced_key(config, whole["key"], seen)
+    return _PART.sub(lambda part: str(_resolve_referenced_key(config, part["key"], seen)), value)
 
 
-def _referred(config: Mapping[str, Any], key: str, seen: tuple[str, ...]) -> Any:
+def _resolve_referenced_key(config: Mapping[str, Any], key: str, seen: tuple[str, ...]) -> Any:
     if key in seen:
         raise InputError(f"references lead in a circle: {' -> '.join([*seen, key])}")
-    return resolved(config, get(config, parse(key)), (*seen, key))
+    return resolve_references(config, value_at_path(config, parse_key_path(key)), (*seen, key))
 
 
 # Points of test settings: lists are dimensions, and conditions leave points out.
 
 
-def merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def merge_extra_test_settings(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return test settings with those of one entry of test_extra_settings, whose keys may be dotted."""
     hyper = dict(tests.get(HYPER) or {})
     rest = {key: value for key, value in tests.items() if key != HYPER}
@@ -141,20 +141,20 @@ def merged(tests: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]
 
 def has_lists(tests: Mapping[str, Any]) -> bool:
     """Return whether test settings are those of more than one point."""
-    return bool(_places(merged(tests, {})))
+    return bool(_keys_with_list_values(merge_extra_test_settings(tests, {})))
 
 
-def _places(tests: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _keys_with_list_values(tests: Mapping[str, Any]) -> list[tuple[str, str]]:
     flat = {key: value for key, value in tests.items() if key != HYPER}
     places = [("", key) for key, value in flat.items() if isinstance(value, list) and key != "use_secondary_nic"]
     return places + [(HYPER, key) for key, value in tests[HYPER].items() if isinstance(value, list)]
 
 
-def expanded(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
+def expand_test_points(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the points of test settings: each list is a dimension."""
     flat = {key: value for key, value in tests.items() if key != HYPER}
     hyper = tests[HYPER]
-    places = _places(tests)
+    places = _keys_with_list_values(tests)
     lists = [hyper[key] if where else flat[key] for where, key in places]
     points = []
     for values in itertools.product(*lists):

@@ -65,7 +65,7 @@ class DataSources:
         if not source:
             self._note(f"{source_name}: {SOURCES} has no {registry or path}: put {path} into the volume")
             return path
-        address = _address(str(source.get("source_dir") or ""))
+        address = _storage_source_address(str(source.get("source_dir") or ""))
         scheme = address.partition("://")[0]
         if scheme not in _CREDENTIALS:
             self._note(
@@ -112,7 +112,7 @@ class DataSources:
             self._images.append(image)
 
 
-def _address(url: str) -> str:
+def _storage_source_address(url: str) -> str:
     """Return an address for role storage: repositories of the model hub have their own scheme, files have not."""
     if not url.startswith(HUB) or "/resolve/" in url or "/raw/" in url:
         return url

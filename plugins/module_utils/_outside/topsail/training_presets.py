@@ -111,21 +111,23 @@ class ImportedPreset:
     unmapped: list[str] = field(default_factory=list)
 
 
-def name_of(presets: str) -> str:
+def combined_preset_name(presets: str) -> str:
     """Return the name of the preset that does what these presets (``a b``) do together."""
     return "__".join(presets.split())
 
 
-def imported(config: Mapping[str, Any], presets: str) -> ImportedPreset:
+def translate_presets(config: Mapping[str, Any], presets: str) -> ImportedPreset:
     """Translate what presets (``a b``: several, in this order) make of a configuration.
 
     Raises InputError if TOPSAIL could not apply them, or if they choose no training.
     """
-    effective, keys = configuration.applied(config, presets.split())
-    return _Import(effective, keys, ImportedPreset(name_of(presets), f"TOPSAIL's {' '.join(presets.split())}")).run()
+    effective, keys = configuration.apply_presets(config, presets.split())
+    return _ConfigurationTranslator(
+        effective, keys, ImportedPreset(combined_preset_name(presets), f"TOPSAIL's {' '.join(presets.split())}")
+    ).run()
 
 
-class _Import:
+class _ConfigurationTranslator:
     """The translation of one effective configuration."""
 
     def __init__(self, config: Mapping[str, Any], keys: list[str], made: ImportedPreset) -> None:
@@ -161,11 +163,11 @@ class _Import:
     def _get(self, key: str) -> Any:
         """Return the value of a key, None if there is none or if it refers to a secret."""
         try:
-            value = configuration.get(self.config, configuration.parse(key))
+            value = configuration.value_at_path(self.config, configuration.parse_key_path(key))
         except InputError:
             return None
         try:
-            return configuration.resolved(self.config, value)
+            return configuration.resolve_references(self.config, value)
         except InputError as error:
             self._note(f"{key}: {error}")
             return None
@@ -221,12 +223,12 @@ class _Import:
             varied = True
         entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
         whole = [
-            configuration.merged(tests, entry)
+            configuration.merge_extra_test_settings(tests, entry)
             for entry in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
         ]
         points, skipped = [], 0
         for config in whole:
-            for point in configuration.expanded(config):
+            for point in configuration.expand_test_points(config):
                 if configuration.is_skipped(point):
                     skipped += 1
                 elif (made := self._translated(point)) not in points:

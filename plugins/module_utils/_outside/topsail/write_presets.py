@@ -22,7 +22,7 @@ from .training_presets import ImportedPreset
 VARIABLE = "fine_tuning_presets_topsail_import"
 
 
-def read(path: Path) -> Any:
+def read_topsail_configuration(path: Path) -> Any:
     """Return a configuration. Raises InputError for a file that is missing or is no YAML."""
     if not path.is_file():
         raise InputError(f"src: there is no {path}{nearest_file(path)}")
@@ -32,7 +32,7 @@ def read(path: Path) -> Any:
         raise InputError(str(error)) from error
 
 
-def translate(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset], dict[str, str]]:
+def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset], dict[str, str]]:
     """Return the imported presets, and why others were not imported.
 
     wanted: names, or several that are applied together (``a b``); empty means every preset alone. Raises InputError for
@@ -40,9 +40,9 @@ def translate(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset],
     """
     made: list[ImportedPreset] = []
     failed: dict[str, str] = {}
-    for names in wanted or configuration.presets(config):
+    for names in wanted or configuration.list_preset_names(config):
         try:
-            made.append(training_presets.imported(config, names))
+            made.append(training_presets.translate_presets(config, names))
         except InputError as error:
             if wanted:
                 raise InputError(f"{names}: {error}") from error
@@ -50,7 +50,7 @@ def translate(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset],
     return made, failed
 
 
-def text(made: Sequence[ImportedPreset], failed: dict[str, str]) -> str:
+def render_presets_file(made: Sequence[ImportedPreset], failed: dict[str, str]) -> str:
     """Return the file of presets; what was not translated is a comment above each preset."""
     import yaml
 
@@ -69,10 +69,10 @@ def text(made: Sequence[ImportedPreset], failed: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(source: Path, target: Path, wanted: Sequence[str], check_mode: bool) -> dict[str, Any]:
+def write_presets_file(source: Path, target: Path, wanted: Sequence[str], check_mode: bool) -> dict[str, Any]:
     """Write the file ``target`` from the configuration ``source``; return the result of module topsail_presets."""
-    made, failed = translate(read(source), wanted)
-    content = text(made, failed)
+    made, failed = translate_wanted_presets(read_topsail_configuration(source), wanted)
+    content = render_presets_file(made, failed)
     before = target.read_text(encoding="utf-8") if target.exists() else None
     changed = before != content
     if changed and not target.parent.is_dir():

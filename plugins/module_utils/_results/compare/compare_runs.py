@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 
 from ..judge import history_settings, judge_groups
@@ -32,7 +32,7 @@ DEFAULT_RULES = ComparisonRules()
 MOST_PLOTS = 8
 
 
-def compare(
+def write_run_comparison(
     run_dirs: Sequence[str],
     dest: str,
     definition_files: Iterable[str],
@@ -52,7 +52,7 @@ def compare(
     notes: list[str] = []
     sides = [run_pairs.read_side(Path(run_dir), loaded, notes) for run_dir in run_dirs]
     _check_patterns(sides, rules.past.rules)
-    groups = judge_groups.grouped(sides, rules.past.rules) if len(sides) > 1 else []
+    groups = judge_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
@@ -60,32 +60,32 @@ def compare(
         old.unlink()
     document: dict[str, Any] = {
         "schema": "comparison/2",
-        "made": stamp(),
-        "runs": [_shown(side) for side in sides],
+        "made": format_utc_timestamp(),
+        "runs": [_run_side_document(side) for side in sides],
         "settings": run_pairs.differing_settings(
             [side.settings for side in sides], [side.run.settings for side in sides]
         ),
         "pairs": [],
         "notes": notes,
     }
-    drawn = _pairs(sides, len(groups[0].sides) if groups else 1, document, folder / "plots")
-    pictures = _judged(groups, rules, document, folder / "plots") if groups else []
+    drawn = _add_point_pairs(sides, len(groups[0].sides) if groups else 1, document, folder / "plots")
+    pictures = _add_groups_and_verdict(groups, rules, document, folder / "plots") if groups else []
     files.write_json(folder / "comparison.json", document, "comparison/2")
     path = folder / "index.html"
-    reports = [comparison_page.back(side.run.top, path) for side in sides]
-    content = comparison_page.content(document, drawn, reports, pictures)
+    reports = [comparison_page.relative_path_to_report(side.run.top, path) for side in sides]
+    content = comparison_page.comparison_template_variables(document, drawn, reports, pictures)
     files.replace_text(path, write_report.render(Path(template), content))
-    notes += comparison_page.add(
+    notes += comparison_page.link_from_run_reports(
         [side.run.top for side in sides],
         path,
-        comparison_page.title(document["runs"]),
+        comparison_page.comparison_title(document["runs"]),
         document["made"],
         Path(template),
     )
-    return _result(document, path)
+    return _results_compare_module_result(document, path)
 
 
-def _result(document: Mapping[str, Any], path: Path) -> Result:
+def _results_compare_module_result(document: Mapping[str, Any], path: Path) -> Result:
     """Return the result of module results_compare. path: of the page."""
     lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
     counts = run_pairs.count_readings(row for pair in document["pairs"] for row in pair["kpis"])
@@ -113,7 +113,9 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
         history_settings.check_patterns(name, checked, settings, "these runs")
 
 
-def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
+def _add_point_pairs(
+    sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path
+) -> list[list[dict[str, Any]]]:
     """Add the pairs of points of the first side and of those after the first group; return their plots.
 
     before: number of sides in the first group.
@@ -125,21 +127,21 @@ def _pairs(sides: Sequence[RunSide], before: int, document: dict[str, Any], fold
         if not pairs:
             notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
         for first, second in pairs:
-            pair = _pair(sides[0], other, first, second, notes)
+            pair = _compare_point_pair(sides[0], other, first, second, notes)
             if pair is not None:
                 document["pairs"].append(pair)
-                drawn.append(_draw(sides[0], other, first, second, pair, folder, len(drawn)))
+                drawn.append(_draw_pair_plots(sides[0], other, first, second, pair, folder, len(drawn)))
     return drawn
 
 
-def _judged(
+def _add_groups_and_verdict(
     groups: Sequence[RunGroup], rules: ComparisonRules, document: dict[str, Any], folder: Path
 ) -> list[dict[str, Any]]:
     """Add groups, verdict and the stages that changed; return the plots of the figures that explain the verdict."""
     document["groups"] = [
         {"letter": group.letter, "runs": [side.run.id for side in group.sides], "what": group.what} for group in groups
     ]
-    document.update(judge_groups.judge(groups, rules, document["notes"]))
+    document.update(judge_groups.judge_run_groups(groups, rules, document["notes"]))
     changes = []
     for group in groups[1:]:
         runs = {side.run.id for side in group.sides}
@@ -150,14 +152,14 @@ def _judged(
     document["changed"] = changes
     shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
     return [
-        write_report.embedded(
+        write_report.embedded_plot_variables(
             judged_plots.draw_history(kpi, folder / f"judged_{place:02d}", f"{kpi['group']} against A")
         )
         for place, kpi in enumerate(shown)
     ]
 
 
-def _shown(side: RunSide) -> dict[str, Any]:
+def _run_side_document(side: RunSide) -> dict[str, Any]:
     selections = {
         data.table.header["selection"]["text"] for data in side.data.values() if "selection" in data.table.header
     }
@@ -170,14 +172,19 @@ def _shown(side: RunSide) -> dict[str, Any]:
     }
 
 
-def _pair(first: RunSide, other: RunSide, old_point: Point, two: Point, notes: list[str]) -> dict[str, Any] | None:
+def _compare_point_pair(
+    first: RunSide, other: RunSide, old_point: Point, two: Point, notes: list[str]
+) -> dict[str, Any] | None:
     if old_point.number not in first.data or two.number not in other.data:
         notes.append(
             f"point {old_point.number} of {first.label} and {two.number} of {other.label} could not both be read"
         )
         return None
     old, new = first.data[old_point.number], other.data[two.number]
-    before, after = latency_attribution.attribute(old), latency_attribution.attribute(new)
+    before, after = (
+        latency_attribution.attribute_latency_to_stages(old),
+        latency_attribution.attribute_latency_to_stages(new),
+    )
     both = bool(before.n and after.n)
     several = len(first.run.points) > 1 or len(other.run.points) > 1
     label = f", {point_label(old_point, str(first.run.record.get('project') or ''))}" if several else ""
@@ -186,31 +193,35 @@ def _pair(first: RunSide, other: RunSide, old_point: Point, two: Point, notes: l
         "run": other.run.id,
         "points": [old_point.number, two.number],
         "kpis": run_pairs.kpi_differences(first.kpis[old_point.number], other.kpis[two.number]),
-        "stages": latency_attribution.of_difference(before, after, old.resampling, new.resampling) if both else [],
-        "writers": latency_attribution.of_difference(before, after, old.resampling, new.resampling, "writers")
+        "stages": latency_attribution.attribute_difference_to_stages(before, after, old.resampling, new.resampling)
         if both
         else [],
-        "total": [_mean(old, before), _mean(new, after)],
+        "writers": latency_attribution.attribute_difference_to_stages(
+            before, after, old.resampling, new.resampling, "writers"
+        )
+        if both
+        else [],
+        "total": [_mean_workload_time(old, before), _mean_workload_time(new, after)],
     }
 
 
-def _mean(data: PointData, attribution: latency_attribution.Attribution) -> float | None:
+def _mean_workload_time(data: PointData, attribution: latency_attribution.LatencyByStage) -> float | None:
     return float(data.np.nanmean(attribution.total)) if attribution.n else None
 
 
-def _draw(
+def _draw_pair_plots(
     first: RunSide, other: RunSide, old_point: Point, two: Point, pair: Mapping[str, Any], folder: Path, number: int
 ) -> list[dict[str, Any]]:
     label = pair["label"]
     runs_drawn = [(first.label, first.data[old_point.number]), (other.label, other.data[two.number])]
-    with plot_canvas.style():
+    with plot_canvas.plot_style_context():
         drawings = {
-            "attribution": comparison_page.attribution(pair["stages"], label),
-            "distributions": comparison_page.distributions(runs_drawn, label),
+            "attribution": comparison_page.draw_stage_contributions(pair["stages"], label),
+            "distributions": comparison_page.draw_stage_distributions(runs_drawn, label),
         }
         written = [
-            plot_canvas.write(each, folder / f"{number:02d}_{name}")
+            plot_canvas.write_png_and_csv(each, folder / f"{number:02d}_{name}")
             for name, each in drawings.items()
             if each is not None
         ]
-    return [write_report.embedded(each) for each in written]
+    return [write_report.embedded_plot_variables(each) for each in written]

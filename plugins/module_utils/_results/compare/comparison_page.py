@@ -23,7 +23,7 @@ from ..judge import overall_verdict
 from ..kpi.point_data import NEEDED, SENT, PointData
 from ..report import figure_texts, page_content, plot_canvas, write_report
 from ..report.figure_texts import stage_name
-from ..report.plot_canvas import COLOURS, GREY, Drawing, plot_stages, stage_title
+from ..report.plot_canvas import COLOURS, GREY, PlotDrawing, plot_stages, stage_title
 from . import run_pairs
 
 DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
@@ -40,22 +40,26 @@ def headline_lines(pair: Mapping[str, Any]) -> list[str]:
     lines = []
     for row in pair["kpis"]:
         if row["headline"]:
-            shown = _texts(row)
+            shown = _format_kpi_difference(row)
             interval = f" ({shown['confidence']})" if shown["confidence"] else ""
             change = f"{shown['before']} → {shown['after']} {shown['percent']}{interval}: {row['reading']}"
             lines.append(f"{pair['label']}: {row['title']} {change}{', SIMULATED' if row['simulated'] else ''}")
     return lines
 
 
-def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_kpi_difference(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a difference of a KPI with all figures formatted."""
     difference = row["difference"]
-    signed = "–" if difference is None else f"{'+' if difference > 0 else ''}{formats.value(difference, row['unit'])}"
+    signed = (
+        "–"
+        if difference is None
+        else f"{'+' if difference > 0 else ''}{formats.format_with_unit(difference, row['unit'])}"
+    )
     percent = "" if row["percent"] is None else f"{row['percent']:+.1f} %"
     return {
         **row,
-        "before": formats.value(row["before"], row["unit"]),
-        "after": formats.value(row["after"], row["unit"]),
+        "before": formats.format_with_unit(row["before"], row["unit"]),
+        "after": formats.format_with_unit(row["after"], row["unit"]),
         "difference": signed,
         "percent": percent,
         "confidence": figure_texts.confidence_text({"confidence": row["confidence"], "unit": row["unit"]}),
@@ -69,12 +73,16 @@ def verdict_lines(document: Mapping[str, Any]) -> list[str]:
     if "verdict" not in document:
         return []
     reasons = document["why"]
-    more = f" ({formats.count(len(reasons) - 1, 'further reason')})" if len(reasons) > 1 else ""
+    more = f" ({formats.format_count(len(reasons) - 1, 'further reason')})" if len(reasons) > 1 else ""
     why = f": {reasons[0]}{more}" if reasons else ""
-    return [*groups(document), f"verdict {document['verdict'].upper()}{why}", *_changed(document)]
+    return [
+        *group_description_lines(document),
+        f"verdict {document['verdict'].upper()}{why}",
+        *_changed_stage_lines(document),
+    ]
 
 
-def groups(document: Mapping[str, Any]) -> list[str]:
+def group_description_lines(document: Mapping[str, Any]) -> list[str]:
     """Return a line on each group: its runs, and the labels that differ from those of the first."""
     lines = []
     for place, group in enumerate(document.get("groups") or []):
@@ -83,7 +91,7 @@ def groups(document: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _changed(document: Mapping[str, Any]) -> list[str]:
+def _changed_stage_lines(document: Mapping[str, Any]) -> list[str]:
     changes = document["changed"]
     several = len({change["point"] for change in changes}) > 1
     return [
@@ -92,7 +100,9 @@ def _changed(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _verdict_section_variables(
+    document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     """Return what the page says about the verdict; None without one."""
     if "verdict" not in document:
         return None
@@ -101,8 +111,8 @@ def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]])
         {
             **kpi,
             "title": kpi["title"] + (f", point {kpi['point']}" if several else ""),
-            "before": formats.value((kpi.get("old") or {}).get("value"), kpi["unit"]),
-            "after": formats.value(kpi["value"], kpi["unit"]),
+            "before": formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
+            "after": formats.format_with_unit(kpi["value"], kpi["unit"]),
             "change": overall_verdict.change_text(kpi),
             "runs": f"{kpi['old']['n']} / {kpi['new']['n']}",
         }
@@ -112,15 +122,15 @@ def _verdict(document: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]])
     return {
         "verdict": document["verdict"],
         "why": list(document["why"]),
-        "groups": groups(document),
-        "changed": _changed(document),
+        "groups": group_description_lines(document),
+        "changed": _changed_stage_lines(document),
         "kpis": rows,
         "history": overall_verdict.history_line(history) if history else "",
         "plots": list(pictures),
     }
 
 
-def content(
+def comparison_template_variables(
     document: Mapping[str, Any],
     drawn: Sequence[Sequence[Mapping[str, Any]]],
     reports: Sequence[str],
@@ -133,8 +143,8 @@ def content(
     """
     shown = []
     for pair, pictures in zip(document["pairs"], drawn, strict=True):
-        rows = [_texts(row) for row in pair["kpis"]]
-        total = [formats.seconds(seconds) if seconds is not None else "–" for seconds in pair["total"]]
+        rows = [_format_kpi_difference(row) for row in pair["kpis"]]
+        total = [formats.format_duration(seconds) if seconds is not None else "–" for seconds in pair["total"]]
         shown.append(
             {
                 "label": pair["label"],
@@ -143,8 +153,11 @@ def content(
                 "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
                 "counts": run_pairs.count_readings(pair["kpis"]),
                 "total": total,
-                "writers": [_part(writer, formats.writer(writer["name"])) for writer in pair["writers"]],
-                "stages": [_part(stage, stage_name(stage["name"])) for stage in pair["stages"]],
+                "writers": [
+                    _stage_contribution_row(writer, formats.writer_display_name(writer["name"]))
+                    for writer in pair["writers"]
+                ],
+                "stages": [_stage_contribution_row(stage, stage_name(stage["name"])) for stage in pair["stages"]],
                 "plots": list(pictures),
             }
         )
@@ -153,9 +166,9 @@ def content(
         for setting in document["settings"]
     ]
     return {
-        "title": title(document["runs"]),
+        "title": comparison_title(document["runs"]),
         "runs": [{**run, "report": where} for run, where in zip(document["runs"], reports, strict=True)],
-        "judged": _verdict(document, explaining),
+        "judged": _verdict_section_variables(document, explaining),
         "settings": settings,
         "pairs": shown,
         "notes": list(document["notes"]),
@@ -163,7 +176,7 @@ def content(
     }
 
 
-def title(compared: Sequence[Mapping[str, Any]]) -> str:
+def comparison_title(compared: Sequence[Mapping[str, Any]]) -> str:
     """Return the title of a comparison: of two runs, or of the points of one run."""
     first, second = compared[:2]
     return (
@@ -171,20 +184,20 @@ def title(compared: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _part(share: Mapping[str, Any], name: str) -> dict[str, Any]:
-    signed = f"{'+' if share['difference'] > 0 else ''}{formats.seconds(share['difference'])}"
+def _stage_contribution_row(share: Mapping[str, Any], name: str) -> dict[str, Any]:
+    signed = f"{'+' if share['difference'] > 0 else ''}{formats.format_duration(share['difference'])}"
     return {
         "name": name,
-        "writer": formats.writer(share["writer"]),
-        "before": formats.seconds(share["before"]),
-        "after": formats.seconds(share["after"]),
+        "writer": formats.writer_display_name(share["writer"]),
+        "before": formats.format_duration(share["before"]),
+        "after": formats.format_duration(share["after"]),
         "difference": signed,
         "confidence": figure_texts.confidence_text({"confidence": share["confidence"], "unit": "s"}),
         "simulated": share["simulated"],
     }
 
 
-def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> Drawing | None:
+def draw_stage_distributions(runs: Sequence[tuple[str, PointData]], label: str) -> PlotDrawing | None:
     """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
     stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
     last = next((stage for stage in reversed(stages) if stage in runs[0][1].ends()), None)
@@ -193,33 +206,38 @@ def distributions(runs: Sequence[tuple[str, PointData]], label: str) -> Drawing 
         return None
     from matplotlib.lines import Line2D
 
-    figure, axes = plot_canvas.stacked(
+    figure, axes = plot_canvas.create_stacked_axes(
         [1.05] * len(panels), top=0.66, gap=0.62, bottom=0.35 + plot_canvas.legend_height(len(runs), 1)
     )
     texts: list[str] = []
     rows: list[list[Any]] = []
     for axis, (stage, since) in zip(axes, panels, strict=True):
         simulated = any(data.simulated(stage, since) for _name, data in runs)
-        medians = [_curve(axis, place, name, data, (stage, since), rows) for place, (name, data) in enumerate(runs)]
+        medians = [
+            _draw_distribution_curve(axis, place, name, data, (stage, since), rows)
+            for place, (name, data) in enumerate(runs)
+        ]
         title = stage_title(stage, simulated) if since == NEEDED else stage_title("from sending to the end", simulated)
         axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=4)
         axis.set_xscale("log")
         axis.set_ylim(0, 104)
         axis.set_ylabel("%")
-        plot_canvas.durations(axis.xaxis)
+        plot_canvas.format_axis_as_durations(axis.xaxis)
         texts.append(f"{title}: {', '.join(medians)}.")
     handles = [
         Line2D([], [], color=COLOURS[place % len(COLOURS)], linestyle=DASHES[place % len(DASHES)], label=name)
         for place, (name, _data) in enumerate(runs)
     ]
-    plot_canvas.legend(figure, None, 1, handles)
-    title = plot_canvas.titled("Stage durations by run", label)
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_bottom_legend(figure, None, 1, handles)
+    title = plot_canvas.title_with_label("Stage durations by run", label)
+    plot_canvas.draw_figure_title(figure, title)
     columns = ["run", "stage", "since", "took_s", "share_percent", "low_percent", "high_percent"]
-    return Drawing(figure, title, f"{title}, cumulative, with 95 % bands. {' '.join(texts)}", columns, rows)
+    return PlotDrawing(figure, title, f"{title}, cumulative, with 95 % bands. {' '.join(texts)}", columns, rows)
 
 
-def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, str], rows: list[list[Any]]) -> str:
+def _draw_distribution_curve(
+    axis: Any, place: int, name: str, data: PointData, panel: tuple[str, str], rows: list[list[Any]]
+) -> str:
     np = data.np
     sample = data.sample(*panel)
     positive = sample.middle[sample.middle > 0]
@@ -227,7 +245,7 @@ def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, 
         return f"{name} none"
     left, right = max(float(positive[0]) / 1.5, 1e-4), float(sample.middle[-1])
     colour = COLOURS[place % len(COLOURS)]
-    values, shares = plot_canvas.thinned(np, np.maximum(sample.middle, left), sample.shares * 100)
+    values, shares = plot_canvas.thin_ordered_values(np, np.maximum(sample.middle, left), sample.shares * 100)
     axis.step(values, shares, where="post", color=colour, linestyle=DASHES[place % len(DASHES)], linewidth=1.7)
     grid = np.geomspace(left, max(right, left * 1.001), BAND_POINTS)
     at = np.concatenate([[0.0], sample.shares])[np.searchsorted(sample.middle, grid, side="right")]
@@ -238,10 +256,10 @@ def _curve(axis: Any, place: int, name: str, data: PointData, panel: tuple[str, 
     columns = np.column_stack([grid, at * 100, low * 100, high * 100]).tolist()
     rows += [[name, *panel, *row] for row in columns]
     median = sample.quantile(0.5).value
-    return f"{name} median {formats.seconds(median)}" if median is not None else f"{name} median unknown"
+    return f"{name} median {formats.format_duration(median)}" if median is not None else f"{name} median unknown"
 
 
-def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | None:
+def draw_stage_contributions(parts: Sequence[Mapping[str, Any]], label: str) -> PlotDrawing | None:
     """Draw the contribution of each stage to the difference of the mean times; to the right: slower."""
     drawn = [part for part in parts if abs(part["difference"]) > 1e-9]
     if not drawn:
@@ -249,9 +267,11 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
     names = [stage_name(part["name"]) for part in drawn]
     whole = sum(part["difference"] for part in parts)
     left = 0.25 + 0.083 * max(len(name) for name in [*names, "total"])
-    figure, (axis,) = plot_canvas.stacked([0.29 * (len(drawn) + 1) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
+    figure, (axis,) = plot_canvas.create_stacked_axes(
+        [0.29 * (len(drawn) + 1) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
+    )
     most = max(abs(part["difference"]) for part in drawn)
-    factor, unit = plot_canvas.scale(max(most, abs(whole)))
+    factor, unit = plot_canvas.duration_scale_and_unit(max(most, abs(whole)))
     texts, rows, reach = [], [], []
     for place, part in enumerate([*drawn, {"name": "total", "writer": "", "difference": whole, "simulated": False}]):
         value = part["difference"] * factor
@@ -269,27 +289,32 @@ def attribution(parts: Sequence[Mapping[str, Any]], label: str) -> Drawing | Non
         low, high = confidence.get("low"), confidence.get("high")
         if low is not None and high is not None:
             axis.hlines(place, low * factor, high * factor, color="black", linewidth=1.3)
-        text = f"{'+' if value > 0 else ''}{formats.seconds(part['difference'])}"
+        text = f"{'+' if value > 0 else ''}{formats.format_duration(part['difference'])}"
         ends = [value, (low or 0) * factor, (high or 0) * factor]
         edge = max(ends) if value >= 0 else min(ends)
         reach += [(edge, f" {text} "), *((end, "") for end in ends)]
         axis.text(edge, place, f" {text} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
-            texts.append(f"{stage_title(part['name'], part['simulated'])} by {formats.writer(part['writer'])}: {text}.")
+            texts.append(
+                f"{stage_title(part['name'], part['simulated'])} by"
+                f" {formats.writer_display_name(part['writer'])}: {text}."
+            )
             rows.append([part["name"], part["writer"], part["before"], part["after"], part["difference"], low, high])
     axis.axvline(0, color=GREY, linewidth=0.9)
     axis.set_yticks(range(len(drawn) + 1), [*names, "total"], fontsize=10)
     axis.set_ylim(len(drawn) + 0.5, -0.5)
-    axis.set_xlim(*plot_canvas.limits(reach, left))
+    axis.set_xlim(*plot_canvas.axis_limits_for_labels(reach, left))
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"difference of the mean time ({unit}); black: 95 %", loc="right")
-    title = plot_canvas.titled("What makes up the difference", label)
-    plot_canvas.heading(figure, title)
+    title = plot_canvas.title_with_label("What makes up the difference", label)
+    plot_canvas.draw_figure_title(figure, title)
     columns = ["stage", "writer", "before_s", "after_s", "difference_s", "low_s", "high_s"]
-    return Drawing(figure, title, f"{title}, {formats.seconds(whole)} in total. {' '.join(texts)}", columns, rows)
+    return PlotDrawing(
+        figure, title, f"{title}, {formats.format_duration(whole)} in total. {' '.join(texts)}", columns, rows
+    )
 
 
-def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Path) -> list[str]:
+def link_from_run_reports(tops: Iterable[Path], target: Path, title: str, made: str, template: Path) -> list[str]:
     """Link from the report of each run to the page ``target``; return notes on those that could not be changed.
 
     template: of the comparison; without a template of the links beside it, no links are added.
@@ -301,16 +326,18 @@ def add(tops: Iterable[Path], target: Path, title: str, made: str, template: Pat
         if not fragment.is_file() or not (folder / "index.html").is_file():
             continue
         try:
-            with write_report.alone(folder):
-                _add(folder, target, title, made, fragment)
+            with write_report.lock_report_folder(folder):
+                _link_from_run_report(folder, target, title, made, fragment)
         except (OSError, DataError) as error:
             notes.append(f"{folder / 'index.html'} has no link to the comparison: {error}")
     return notes
 
 
-def _add(folder: Path, target: Path, title: str, made: str, fragment: Path) -> None:
+def _link_from_run_report(folder: Path, target: Path, title: str, made: str, fragment: Path) -> None:
     path = os.path.relpath(target, folder)
-    entries = [comparison for comparison in page_content.comparisons(folder) if comparison["path"] != path]
+    entries = [
+        comparison for comparison in page_content.find_existing_comparisons(folder) if comparison["path"] != path
+    ]
     entries = [*entries, {"path": path, "title": title, "made": made}][-MOST:]
     document = {"schema": "comparisons/1", "comparisons": entries}
     files.write_json(folder / page_content.COMPARISONS, document, "comparisons/1")
@@ -322,7 +349,7 @@ def _add(folder: Path, target: Path, title: str, made: str, fragment: Path) -> N
         files.replace_text(folder / "index.html", f"{before}{links}{after}")
 
 
-def back(top: Path, target: Path) -> str:
+def relative_path_to_report(top: Path, target: Path) -> str:
     """Return the relative path from the page ``target`` to the report of a run, empty without a report."""
     index = top / "report" / "index.html"
     return os.path.relpath(index, target.parent) if index.is_file() else ""

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     point_label,
 )
 
-from ..judge.judge_groups import RunSide, letter
+from ..judge.judge_groups import RunSide, letter_for_index
 from ..judge.write_verdict import write_verdict
 from ..kpi import estimators, write_kpis
 from ..kpi.point_data import KpiValue, read_point
@@ -45,13 +45,13 @@ class PointSide(RunSide):
 
 def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
     """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
-    run = counted_points(run_reader.read(top))
+    run = counted_points(run_reader.read_run_directory(top))
     run.points = [point for point in run.points if point.status != SKIPPED]
     if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
         notes += write_timeline(str(top))["warnings"]
         write_verdict(str(top), DEFAULT_LATENESS)
     try:
-        judged = schema_migration.upgraded(top / "verdict.json", "verdict")
+        judged = schema_migration.read_document_migrated(top / "verdict.json", "verdict")
     except DataError:
         judged = {}
     verdict = str(judged.get("verdict") or "unknown")
@@ -66,18 +66,22 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
             continue
         if data.of:
             side.data[point.number] = data
-            side.kpis[point.number] = {kpi["name"]: (kpi, figure) for kpi, figure in write_kpis.figures(data, loaded)}
+            side.kpis[point.number] = {
+                kpi["name"]: (kpi, figure) for kpi, figure in write_kpis.compute_point_kpis(data, loaded)
+            }
     return side
 
 
 def sides_of_points(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
-        raise InputError(f"{side.run.top} has {formats.count(len(side.run.points), 'point')}: a comparison needs two")
+        raise InputError(
+            f"{side.run.top} has {formats.format_count(len(side.run.points), 'point')}: a comparison needs two"
+        )
     sides: list[RunSide] = []
     for place, point in enumerate(side.run.points):
         named = point_label(point, str(side.run.record.get("project") or ""))
-        label = f"{letter(place)} ({named})"
+        label = f"{letter_for_index(place)} ({named})"
         sides.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
     return sides
 
@@ -122,10 +126,10 @@ def kpi_differences(first: Found, second: Found) -> list[dict[str, Any]]:
     """
     both = [name for name in first if name in second]
     comparable = [name for name in both if first[name][0]["simulated"] == second[name][0]["simulated"]]
-    return [_difference(first[name], second[name]) for name in comparable]
+    return [_kpi_difference_row(first[name], second[name]) for name in comparable]
 
 
-def _difference(
+def _kpi_difference_row(
     before: tuple[Mapping[str, Any], KpiValue], after: tuple[Mapping[str, Any], KpiValue]
 ) -> dict[str, Any]:
     (old, old_figure), (new, new_figure) = before, after
@@ -143,7 +147,7 @@ def _difference(
         "difference": difference,
         "percent": 100 * difference / abs(values[0]) if difference is not None and values[0] else None,
         "confidence": confidence.document() if confidence else None,
-        "reading": _reading(new["direction"], difference, confidence),
+        "reading": _assess_kpi_difference(new["direction"], difference, confidence),
         "simulated": new["simulated"],
         "n": [old["n"], new["n"]],
         "of": [old["of"], new["of"]],
@@ -153,7 +157,9 @@ def _difference(
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
 
 
-def _reading(direction: str, difference: float | None, confidence: estimators.Confidence | None) -> str:
+def _assess_kpi_difference(
+    direction: str, difference: float | None, confidence: estimators.ConfidenceInterval | None
+) -> str:
     """Return better or worse if the interval excludes zero, same if there is no difference, else unclear.
 
     It covers these two runs only, not the variation between runs of the same configuration.
@@ -206,12 +212,14 @@ def changed_stage(pairs: Sequence[Mapping[str, Any]], group: str, point: str) ->
         "after": after,
         "share": (after - before) / total,
     }
-    return {**stage, "text": _text(stage, total)}
+    return {**stage, "text": _changed_stage_text(stage, total)}
 
 
-def _text(stage: Mapping[str, Any], total: float) -> str:
+def _changed_stage_text(stage: Mapping[str, Any], total: float) -> str:
     difference = stage["after"] - stage["before"]
     percent = f" ({100 * difference / stage['before']:+.0f} %)" if stage["before"] > 0 else ""
-    whole = f"The mean time of a workload is {formats.seconds(abs(total))} {'longer' if total > 0 else 'shorter'}."
-    ends = " to ".join(formats.seconds(stage[end]) for end in ("before", "after"))
+    whole = (
+        f"The mean time of a workload is {formats.format_duration(abs(total))} {'longer' if total > 0 else 'shorter'}."
+    )
+    ends = " to ".join(formats.format_duration(stage[end]) for end in ("before", "after"))
     return f"{whole} Stage {stage_name(stage['stage'])} changed most, from {ends}{percent}."

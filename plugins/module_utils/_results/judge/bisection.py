@@ -21,10 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 
 from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.group_comparison import compare_groups
-from ..statistics.probabilistic_bisection import Bisection, bisect
+from ..statistics.probabilistic_bisection import BisectionState, locate_step
 from ..statistics.readings import INCONCLUSIVE, PASS
 from . import repetition, schedule_log
-from .next_point import FAILED, PASSED, Attempt, Chooser, Finished, PlannedPoint, ScheduleState
+from .next_point import FAILED, PASSED, AttemptChooser, PlannedPoint, PointAttempt, ScheduleFinished, ScheduleState
 from .overall_verdict import INVALID
 
 KEYWORD = "bisect"
@@ -55,7 +55,7 @@ class BisectionPlan:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class BisectionMeasurement:
     """A run at value ``index``; figure None if it failed or has no such figure."""
 
     index: int
@@ -79,7 +79,7 @@ class BisectionEnd:
     step: int | None = None
 
 
-def parse(raw: object) -> BisectionPlan | None:
+def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
     """Return what the keyword ``bisect`` asks for, None if it is empty. Raises InputError."""
     if raw is None or raw == {}:
         return None
@@ -95,16 +95,18 @@ def parse(raw: object) -> BisectionPlan | None:
             f"values needs a list from a good to a bad value, such as -e '{{\"values\": [1, 2, 4]}}', got {values!r}"
         )
     if len(values) < 2:
-        raise InputError(f"values: {formats.count(len(values), 'value')}; a bisection needs a good and a bad one")
+        raise InputError(
+            f"values: {formats.format_count(len(values), 'value')}; a bisection needs a good and a bad one"
+        )
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
         raise InputError(f"values: {formats.setting_text(twice)} is given twice")
-    least, most = _probability(raw.get("least", LEAST)), repetition.parse_count(raw, KEYWORD, "max", MOST)
+    least, most = _parse_step_probability(raw.get("least", LEAST)), repetition.parse_count(raw, KEYWORD, "max", MOST)
     budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
     return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)
 
 
-def _probability(raw: object) -> float:
+def _parse_step_probability(raw: object) -> float:
     try:
         probability = float(str(raw))
     except ValueError:
@@ -114,7 +116,9 @@ def _probability(raw: object) -> float:
     return probability
 
 
-def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[dict[str, Any]], None]) -> Chooser:
+def make_next_value_chooser(
+    plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[dict[str, Any]], None]
+) -> AttemptChooser:
     """Return what decides which value is measured next.
 
     Args:
@@ -124,39 +128,43 @@ def chooser(plan: BisectionPlan, figure: Figure, spent: float, note: Callable[[d
         note: Takes the state of the bisection, as in schema bisection/1 without the run.
     """
 
-    def choose(state: ScheduleState) -> PlannedPoint | Finished:
+    def choose(state: ScheduleState) -> PlannedPoint | ScheduleFinished:
         points = sorted({attempt.of for attempt in state.attempts}, key=run_reader.attempt_order)
-        ended = in_order(state.attempts)
+        ended = completed_attempts_in_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [
-            Measurement(points.index(attempt.of), figure(attempt.name) if attempt.status == PASSED else None)
+            BisectionMeasurement(points.index(attempt.of), figure(attempt.name) if attempt.status == PASSED else None)
             for attempt in ended
         ]
         names = [attempt.name for attempt in ended]
         following = next_value(plan, measured, spent)
-        why = formats.capitalized(following.why)
+        why = formats.capitalize_first_letter(following.why)
         if isinstance(following, BisectionEnd):
-            note(document(plan, measured, names, following))
-            return Finished(f"{why}.")
-        note(document(plan, measured, names, BisectionEnd(INCONCLUSIVE, f"not finished: {following.why}")))
+            note(bisection_state_document(plan, measured, names, following))
+            return ScheduleFinished(f"{why}.")
+        note(
+            bisection_state_document(
+                plan, measured, names, BisectionEnd(INCONCLUSIVE, f"not finished: {following.why}")
+            )
+        )
         point = points[following.index]
-        left = schedule_log.budget_left(plan.budget, spent)
+        left = schedule_log.remaining_budget_seconds(plan.budget, spent)
         return PlannedPoint(point, state.fresh_attempt(point), why, remaining_budget=left)
 
     return choose
 
 
-def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
+def completed_attempts_in_order(attempts: Sequence[PointAttempt]) -> list[PointAttempt]:
     """Return the attempts that have ended without an interruption, in the order in which they were begun."""
     ended = [attempt for attempt in attempts if attempt.status in (PASSED, FAILED) and not attempt.resumed]
     return sorted(ended, key=lambda attempt: (str(attempt.record.get("started") or ""), attempt.attempt, attempt.of))
 
 
-def document(
-    plan: BisectionPlan, measured: Sequence[Measurement], names: Sequence[str], end: BisectionEnd
+def bisection_state_document(
+    plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    likelihoods = probabilities(plan, measured)
+    likelihoods = step_probabilities(plan, measured)
     code, status = VERDICTS[end.verdict]
     state = {
         "schema": "bisection/1",
@@ -170,7 +178,7 @@ def document(
         "verdict": end.verdict,
         "code": code,
         "exit_status": status,
-        "why": f"{formats.capitalized(end.why)}.",
+        "why": f"{formats.capitalize_first_letter(end.why)}.",
     }
     if end.step is None:
         return state
@@ -179,7 +187,7 @@ def document(
     return {**state, "step": step}
 
 
-def next_value(plan: BisectionPlan, measured: Sequence[Measurement], spent: float) -> NextValue | BisectionEnd:
+def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], spent: float) -> NextValue | BisectionEnd:
     """Return the value to measure next, or the result.
 
     Args:
@@ -187,46 +195,55 @@ def next_value(plan: BisectionPlan, measured: Sequence[Measurement], spent: floa
         measured: The runs, in the order in which they were made.
         spent: Seconds, from schedule_log.spent().
     """
-    missing = _missing(plan, measured)
+    missing = _end_for_missing_figures(plan, measured)
     if missing is not None:
         return missing
-    stop = _stop(plan, len(measured), spent)
+    stop = _limit_reached_text(plan, len(measured), spent)
     last = len(plan.values) - 1
     if not ends_differ(plan, measured):
         if stop:
             return BisectionEnd(INCONCLUSIVE, f"{_no_difference(plan, measured)} ({stop})")
         good, bad = (sum(run.index == end for run in measured) for end in (0, last))
         return NextValue(0 if good <= bad else last, "the ends are not known to differ")
-    estimate = bisect(_by_value(measured), len(plan.values))
+    estimate = locate_step(_figures_by_value_index(measured), len(plan.values))
     if estimate.probability >= plan.least:
-        return _confirmed(plan, measured, estimate, stop)
-    if estimate.probability < 0.5 and all(_count(measured, estimate.step + side) >= ENOUGH for side in (0, 1)):
-        return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {_likeliest(plan, estimate)}")
+        return _confirm_step(plan, measured, estimate, stop)
+    if estimate.probability < 0.5 and all(
+        _count_figures_at_value(measured, estimate.step + side) >= ENOUGH for side in (0, 1)
+    ):
+        return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {_likeliest_step_text(plan, estimate)}")
     if stop:
-        return BisectionEnd(INCONCLUSIVE, f"{_likeliest(plan, estimate)} after {_runs(measured)} ({stop})")
-    return NextValue(estimate.next, _likeliest(plan, estimate))
+        return BisectionEnd(
+            INCONCLUSIVE, f"{_likeliest_step_text(plan, estimate)} after {_run_count_text(measured)} ({stop})"
+        )
+    return NextValue(estimate.next, _likeliest_step_text(plan, estimate))
 
 
-def _confirmed(
-    plan: BisectionPlan, measured: Sequence[Measurement], estimate: Bisection, stop: str
+def _confirm_step(
+    plan: BisectionPlan, measured: Sequence[BisectionMeasurement], estimate: BisectionState, stop: str
 ) -> NextValue | BisectionEnd:
     """Return the step if most of the difference lies between its neighbours; the model knows nothing but steps."""
     step = estimate.step
     share = _step_share(plan, measured, step)
     gradual = share is not None and share < STEP_SHARE
     least = ENOUGH if gradual else 2
-    beside = min((step, step + 1), key=lambda index: _count(measured, index))
-    if _count(measured, beside) < least and not stop:
-        return NextValue(beside, f"{_likeliest(plan, estimate)}; its neighbours are measured {least} times at least")
+    beside = min((step, step + 1), key=lambda index: _count_figures_at_value(measured, index))
+    if _count_figures_at_value(measured, beside) < least and not stop:
+        return NextValue(
+            beside, f"{_likeliest_step_text(plan, estimate)}; its neighbours are measured {least} times at least"
+        )
     if share is not None and gradual:
-        text = f"only {max(0.0, share) * 100:.0f} % of the difference lies {_between(plan, step)}"
+        text = f"only {max(0.0, share) * 100:.0f} % of the difference lies {_step_location_text(plan, step)}"
         return BisectionEnd(INCONCLUSIVE, f"the change is gradual: {text}, the likeliest place of a step")
-    runs = _runs(measured)
-    why = f"the step of {plan.kpi} is {_between(plan, step)}: probability {_probability_text(estimate)}, {runs}"
+    runs = _run_count_text(measured)
+    why = (
+        f"the step of {plan.kpi} is {_step_location_text(plan, step)}: probability"
+        f" {_probability_text(estimate)}, {runs}"
+    )
     return BisectionEnd(PASS, why, step)
 
 
-def ends_differ(plan: BisectionPlan, measured: Sequence[Measurement]) -> bool:
+def ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> bool:
     """Return whether both ends were known to differ at any look, by a test that holds at every look.
 
     Figures without any noise are compared by the permutation test.
@@ -240,27 +257,29 @@ def ends_differ(plan: BisectionPlan, measured: Sequence[Measurement]) -> bool:
         compared = compare_groups(ends[0], ends[bad])
         if compared.reason:
             continue
-        always = always_valid_interval.anytime(compared, LEVEL)
+        always = always_valid_interval.interval_of_group_difference(compared, LEVEL)
         exact = 2.0 * min(compared.p_greater, compared.p_less) if not compared.standard_error else 1.0
         if min(always.p_value, exact) <= LEVEL:
             return True
     return False
 
 
-def probabilities(plan: BisectionPlan, measured: Sequence[Measurement]) -> tuple[float, ...]:
+def step_probabilities(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> tuple[float, ...]:
     """Return the probabilities of a step behind each value but the last."""
-    return bisect(_by_value(measured), len(plan.values)).probabilities
+    return locate_step(_figures_by_value_index(measured), len(plan.values)).probabilities
 
 
-def _step_share(plan: BisectionPlan, measured: Sequence[Measurement], step: int) -> float | None:
+def _step_share(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], step: int) -> float | None:
     """Return the share of the difference between the ends that lies between value ``step`` and the next.
 
     None without a run at one of them.
     """
-    by_value = {index: comparison_scale.finite(figures) for index, figures in _by_value(measured).items()}
+    by_value = {
+        index: comparison_scale.finite_values(figures) for index, figures in _figures_by_value_index(measured).items()
+    }
     logarithmic = comparison_scale.on_log_scale(*by_value.values())
     means = {
-        index: float(comparison_scale.scaled(figures, logarithmic).mean())
+        index: float(comparison_scale.convert_to_scale(figures, logarithmic).mean())
         for index, figures in by_value.items()
         if len(figures)
     }
@@ -270,13 +289,15 @@ def _step_share(plan: BisectionPlan, measured: Sequence[Measurement], step: int)
     return (means[step + 1] - means[step]) / (means[last] - means[0])
 
 
-def _no_difference(plan: BisectionPlan, measured: Sequence[Measurement]) -> str:
+def _no_difference(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> str:
     """Return the sentence for ends that do not differ."""
     first, last = (formats.setting_text(plan.values[end], 40) for end in (0, -1))
-    return f"no difference of {plan.kpi} between {first} and {last} after {_runs(measured)}: nothing to bisect"
+    return (
+        f"no difference of {plan.kpi} between {first} and {last} after {_run_count_text(measured)}: nothing to bisect"
+    )
 
 
-def _missing(plan: BisectionPlan, measured: Sequence[Measurement]) -> BisectionEnd | None:
+def _end_for_missing_figures(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> BisectionEnd | None:
     for index in dict.fromkeys(run.index for run in measured):
         last = [run.figure for run in measured if run.index == index][-MISSING:]
         if len(last) == MISSING and all(figure is None for figure in last):
@@ -285,15 +306,15 @@ def _missing(plan: BisectionPlan, measured: Sequence[Measurement]) -> BisectionE
     return None
 
 
-def _stop(plan: BisectionPlan, runs: int, spent: float) -> str:
+def _limit_reached_text(plan: BisectionPlan, runs: int, spent: float) -> str:
     if runs >= plan.most:
-        return f"max is {formats.count(plan.most, 'run')}"
+        return f"max is {formats.format_count(plan.most, 'run')}"
     if plan.budget is not None and spent >= plan.budget:
-        return f"the budget of {formats.seconds(plan.budget)} is used up"
+        return f"the budget of {formats.format_duration(plan.budget)} is used up"
     return ""
 
 
-def _by_value(measured: Sequence[Measurement]) -> dict[int, list[float]]:
+def _figures_by_value_index(measured: Sequence[BisectionMeasurement]) -> dict[int, list[float]]:
     figures: dict[int, list[float]] = {}
     for run in measured:
         if run.figure is not None:
@@ -301,23 +322,25 @@ def _by_value(measured: Sequence[Measurement]) -> dict[int, list[float]]:
     return figures
 
 
-def _count(measured: Sequence[Measurement], index: int) -> int:
-    return len(_by_value(measured).get(index, ()))
+def _count_figures_at_value(measured: Sequence[BisectionMeasurement], index: int) -> int:
+    return len(_figures_by_value_index(measured).get(index, ()))
 
 
-def _likeliest(plan: BisectionPlan, estimate: Bisection) -> str:
-    return f"the likeliest step is {_between(plan, estimate.step)} (probability {_probability_text(estimate)})"
+def _likeliest_step_text(plan: BisectionPlan, estimate: BisectionState) -> str:
+    return (
+        f"the likeliest step is {_step_location_text(plan, estimate.step)} (probability {_probability_text(estimate)})"
+    )
 
 
-def _probability_text(estimate: Bisection) -> str:
+def _probability_text(estimate: BisectionState) -> str:
     probability = estimate.probability
     return f"{min(probability, 0.999):.3f}".rstrip("0") if probability < 0.9995 else "over 0.999"
 
 
-def _between(plan: BisectionPlan, step: int) -> str:
+def _step_location_text(plan: BisectionPlan, step: int) -> str:
     before, after = (formats.setting_text(plan.values[index], 40) for index in (step, step + 1))
     return f"between {plan.over} = {before} and {after}"
 
 
-def _runs(measured: Sequence[Measurement]) -> str:
-    return formats.count(len(measured), "run")
+def _run_count_text(measured: Sequence[BisectionMeasurement]) -> str:
+    return formats.format_count(len(measured), "run")

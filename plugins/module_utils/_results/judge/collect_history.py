@@ -22,10 +22,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, flat, recorded_labels
+from ..kpi.labels import FlatLabels, flatten_labels, recorded_labels
 from . import matching, read_past_runs
 from .matching import ComparablePoint, LabelRules, LeftOut
-from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_of, left_out, run_value
+from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value
 
 #: The source that stands for the index of the settings export_opensearch_*.
 OPENSEARCH = "opensearch"
@@ -59,17 +59,17 @@ class HistoryRequest:
         Raises a SeatrialError if the source cannot be read.
         """
         if source.startswith(S3):
-            bucket, prefix = s3.split(source)
-            return read_past_runs.from_s3(replace(self.s3, bucket=bucket, prefix=prefix), project, notes)
+            bucket, prefix = s3.parse_s3_url(source)
+            return read_past_runs.read_runs_from_s3(replace(self.s3, bucket=bucket, prefix=prefix), project, notes)
         if source != OPENSEARCH:
-            return read_past_runs.from_folder(Path(source), project, notes)
+            return read_past_runs.read_runs_from_folder(Path(source), project, notes)
         if self.opensearch is None:
             raise InputError(self.without_opensearch)
-        return read_past_runs.from_opensearch(self.opensearch, project, notes)
+        return read_past_runs.read_runs_from_opensearch(self.opensearch, project, notes)
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """The past runs of a run. found: how many there are, without copies. points: by matrix point, oldest first.
 
     notes: what could not be read, and patterns without effect. unread: why sources could not be read at all.
@@ -117,7 +117,7 @@ class History:
         """
         name, unit, direction = (str(kpi[key]) for key in ("name", "unit", "direction"))
         own = [point for point in run.points if point.of == of and _is_measured(point) and not point.resumed]
-        labels = flat(recorded_labels(run, own[0])) if own else {}
+        labels = flatten_labels(recorded_labels(run, own[0])) if own else {}
         old_points = [past.point for past in self.points.get(of, ()) if not past.new]
         return KpiSeries(
             of,
@@ -135,7 +135,7 @@ class History:
 def _own_values(run: Run, points: Sequence[Point], name: str) -> Iterator[RunValue]:
     for point in points:
         label = f"{run.id}/{point.number}" if len(points) > 1 else run.id
-        kpi = kpis_of(point.kpis, point.folder).get(name)
+        kpi = kpis_by_name(point.kpis, point.folder).get(name)
         yield run_value(label, [kpi]) if kpi else RunValue(label, None)
 
 
@@ -143,23 +143,25 @@ def _is_measured(point: Point) -> bool:
     return point.kpis is not None and point.record.get("status", "passed") == "passed"
 
 
-def collect(run: Run, request: HistoryRequest, without: Collection[str] = (), store: KeptRuns | None = None) -> History:
+def collect_past_runs(
+    run: Run, request: HistoryRequest, without: Collection[str] = (), store: KeptRuns | None = None
+) -> RunHistory:
     """Return the history of a run: the runs before it, without itself, copies and the runs ``without``.
 
     store: what the session has read, None if it looks only once.
     """
     if not request.sources:
-        return History(rules=request.rules)
+        return RunHistory(rules=request.rules)
     notes: list[str] = []
     unread: list[str] = []
     own = _own_labels(run)
-    defaults = {point.of: _defaults(run, point) for point in run.points if point.of in own}
+    defaults = {point.of: _unset_setting_defaults(run, point) for point in run.points if point.of in own}
     started = str(run.record.get("started") or "")
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
     left: dict[str, LeftOut] = {}
     for source in request.sources:
         used = 0
-        read_source = partial(_read, request, source, str(run.record.get("project") or ""))
+        read_source = partial(_read_source_runs, request, source, str(run.record.get("project") or ""))
         runs = store.read(source, read_source, notes, unread) if store else read_source(notes, unread)
         for past in runs:
             if past.run in (run.id, *matched, *without):
@@ -167,7 +169,7 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = (), st
             if started and past.at > started:
                 match: dict[str, list[ComparablePoint]] | LeftOut = LeftOut(past.run, "later than this run")
             else:
-                match = matching.comparable(own, past, request.rules, defaults)
+                match = matching.find_comparable_points(own, past, request.rules, defaults)
             if isinstance(match, LeftOut):
                 left.setdefault(past.run, match)
                 continue
@@ -178,28 +180,28 @@ def collect(run: Run, request: HistoryRequest, without: Collection[str] = (), st
                 break
     if store:
         store.save()
-    newest = sorted(matched, key=lambda name: _begun(matched[name]), reverse=True)
+    newest = sorted(matched, key=lambda name: _run_start_time(matched[name]), reverse=True)
     kept, older = newest[: request.most], newest[request.most :]
     too_old = [LeftOut(name, f"older than the newest {request.most}") for name in older]
     compared = [past.point.labels for points in matched.values() for group in points.values() for past in group]
     notes += [*unread, *_without_effect([*own.values(), *compared], request.rules)]
-    return History(
+    return RunHistory(
         request.sources,
         len(matched) + len(left),
         tuple(reversed(kept)),
         (*left.values(), *too_old),
         tuple(notes),
-        {number: _points(matched, kept, number) for number in own},
+        {number: _sorted_comparable_points(matched, kept, number) for number in own},
         request.rules,
         tuple(unread),
     )
 
 
-def _begun(points: Mapping[str, Sequence[ComparablePoint]]) -> str:
+def _run_start_time(points: Mapping[str, Sequence[ComparablePoint]]) -> str:
     return next(past.run.at for group in points.values() for past in group)
 
 
-def _points(
+def _sorted_comparable_points(
     matched: Mapping[str, Mapping[str, Sequence[ComparablePoint]]], kept: Collection[str], number: str
 ) -> tuple[ComparablePoint, ...]:
     points = [past for run in kept for past in matched[run].get(number, ())]
@@ -211,11 +213,11 @@ def _own_labels(run: Run) -> dict[str, FlatLabels]:
     labels: dict[str, FlatLabels] = {}
     for point in run.points:
         if _is_measured(point) and point.of not in labels:
-            labels[point.of] = flat(recorded_labels(run, point))
+            labels[point.of] = flatten_labels(recorded_labels(run, point))
     return labels
 
 
-def _defaults(run: Run, point: Point) -> frozenset[str]:
+def _unset_setting_defaults(run: Run, point: Point) -> frozenset[str]:
     """Return the settings of a point that nothing sets; none if that is not recorded."""
     if not (run.top / "provenance.yml").exists():
         return frozenset()
@@ -223,7 +225,9 @@ def _defaults(run: Run, point: Point) -> frozenset[str]:
     return frozenset(point.all_settings or ()) - set_names
 
 
-def _read(request: HistoryRequest, source: str, project: str, notes: list[str], unread: list[str]) -> Iterator[PastRun]:
+def _read_source_runs(
+    request: HistoryRequest, source: str, project: str, notes: list[str], unread: list[str]
+) -> Iterator[PastRun]:
     """Yield the runs of a source, the newest first; note what cannot be read. unread: gets why the source cannot be."""
     damaged: list[str] = []
     begun = time.monotonic()
@@ -234,12 +238,14 @@ def _read(request: HistoryRequest, source: str, project: str, notes: list[str], 
             yield past
             count += 1
             if count >= MOST_READ or time.monotonic() - begun > LONGEST:
-                notes.append(f"history {source}: only the newest {formats.count(count, 'run')} were read")
+                notes.append(f"history {source}: only the newest {formats.format_count(count, 'run')} were read")
                 break
     unread += [f"history could not be read: {reason}" for reason in failed]
     notes += [f"history {source}: {reason}" for reason in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
-        notes.append(f"history {source}: {formats.count(len(damaged) - _NAMED, 'further file')} could not be read")
+        notes.append(
+            f"history {source}: {formats.format_count(len(damaged) - _NAMED, 'further file')} could not be read"
+        )
 
 
 def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[str]:
@@ -249,5 +255,5 @@ def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[s
     return [
         f"{setting}: '{pattern}' matches no label of this run"
         for setting, setting_patterns in patterns.items()
-        for pattern in (matching.unmatched(setting_patterns, names) if names else ())
+        for pattern in (matching.unmatched_label_patterns(setting_patterns, names) if names else ())
     ]

@@ -46,13 +46,14 @@ def headline_figures(points: Sequence[Point]) -> list[dict[str, Any]]:
                 )
                 entry["simulated"] = entry["simulated"] or kpi["simulated"]
                 entry["points"].append({"point": point.number, **{key: kpi.get(key) for key in _OF_POINT}})
-    first = next((kpi["name"] for kpi in _answering(points).values()), "")
+    first = next((kpi["name"] for kpi in _answer_figures_by_point(points).values()), "")
     return sorted(
-        ({**entry, **_summary(entry)} for entry in entries.values()), key=lambda entry: entry["name"] != first
+        ({**entry, **_figure_line_fields(entry)} for entry in entries.values()),
+        key=lambda entry: entry["name"] != first,
     )
 
 
-def _summary(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _figure_line_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of one line: n of N, text, detail, and value: a number, or text where points differ."""
     rows, unit = entry["points"], entry["unit"]
     n, of = (sum(row[key] for row in rows) for key in ("n", "of"))
@@ -60,7 +61,7 @@ def _summary(entry: Mapping[str, Any]) -> dict[str, Any]:
     several = f" in {len(rows)} test points" if len(rows) > 1 else ""
     if unit == "workloads" and len(known) == len(rows):
         total = sum(row["value"] for row in rows)
-        text = f"{formats.number(total)} of {formats.number(of)}"
+        text = f"{formats.format_number(total)} of {formats.format_number(of)}"
         return {"n": n, "of": of, "value": total, "text": text, "detail": several.strip()}
     noted = next((row for row in rows if row["note"]), None)
     note = noted["note"] if noted else ""
@@ -69,10 +70,10 @@ def _summary(entry: Mapping[str, Any]) -> dict[str, Any]:
     if not known:
         remark = note.removeprefix(f"≥ {bound}: ") if bound else note
         return {"n": n, "of": of, "value": None, "text": f"≥ {bound}" if bound else "–", "detail": remark or detail}
-    texts = [(formats.value(row["value"], unit), row) for row in known]
+    texts = [(formats.format_with_unit(row["value"], unit), row) for row in known]
     # Points are named, so that their values are not mistaken for an interval.
     same = len({text for text, _row in texts}) == 1
-    text = texts[0][0] if same else _by_point(texts)
+    text = texts[0][0] if same else _summarize_point_texts(texts)
     return {
         "n": n,
         "of": of,
@@ -82,7 +83,7 @@ def _summary(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _by_point(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def _summarize_point_texts(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     """Return the values of several points as text: all, or the lowest and the highest of many."""
     if len(texts) <= MOST_VALUES:
         return ", ".join(f"{text} ({row['point']})" for text, row in texts)
@@ -93,25 +94,27 @@ def _by_point(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 def lower_bound(kpi: Kpi) -> str:
     """Return the lower bound of a figure without a value, as text; empty if there is none."""
     bound = kpi.get("at_least")
-    return "" if kpi["value"] is not None or bound is None else formats.value(bound, kpi["unit"])
+    return "" if kpi["value"] is not None or bound is None else formats.format_with_unit(bound, kpi["unit"])
 
 
-def answer(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
+def run_answer_sentence(points: Sequence[Point], labels: Mapping[str, str]) -> list[str]:
     """Return the sentence that answers the question of a run, none if no figure provides one.
 
     Args:
         points: The points of the run.
         labels: Point number -> matrix values as text.
     """
-    kpis = _answering(points)
+    kpis = _answer_figures_by_point(points)
     if not kpis:
         return []
     labels = {number: text if len(text) <= LONGEST else f"point {number}" for number, text in labels.items()}
-    sentence = _of_single_point(next(iter(kpis.values()))) if len(points) == 1 else _of_several_points(kpis, labels)
+    sentence = (
+        _single_point_answer(next(iter(kpis.values()))) if len(points) == 1 else _several_points_answer(kpis, labels)
+    )
     return [sentence + (" (SIMULATED)" if any(kpi["simulated"] for kpi in kpis.values()) else "")]
 
 
-def _answering(points: Sequence[Point]) -> dict[str, Kpi]:
+def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
     """Return the figure that provides the answer, by point number."""
     by_name: dict[str, dict[str, Kpi]] = {}
     for point in points:
@@ -119,21 +122,21 @@ def _answering(points: Sequence[Point]) -> dict[str, Kpi]:
             if kpi.get("answer"):
                 by_name.setdefault(kpi["name"], {})[point.number] = kpi
     for kpis in reversed(by_name.values()):
-        if not any(_value(kpi) for kpi in kpis.values()):
+        if not any(_kpi_value_text(kpi) for kpi in kpis.values()):
             continue
         if not any(kpi["simulated"] and kpi["answer"].get("only_real") for kpi in kpis.values()):
             return kpis
     return {}
 
 
-def _value(kpi: Kpi) -> str:
+def _kpi_value_text(kpi: Kpi) -> str:
     if kpi["value"] is not None:
-        return formats.value(kpi["value"], kpi["unit"])
+        return formats.format_with_unit(kpi["value"], kpi["unit"])
     bound = lower_bound(kpi)
     return f"at least {bound}" if bound else ""
 
 
-def _of_single_point(kpi: Kpi) -> str:
+def _single_point_answer(kpi: Kpi) -> str:
     texts = kpi["answer"]
     stepped = "curve" in kpi.get("labels", {})
     single = kpi["of"] == 1 and not stepped
@@ -143,40 +146,42 @@ def _of_single_point(kpi: Kpi) -> str:
         return str(bound_text).replace("{value}", lower_bound(kpi))
     counted = "steps" if stepped else "workloads"
     rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
-    return str(text or texts["text"]).replace("{value}", _value(kpi)) + rest
+    return str(text or texts["text"]).replace("{value}", _kpi_value_text(kpi)) + rest
 
 
-def _of_several_points(kpis: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
+def _several_points_answer(kpis: Mapping[str, Kpi], labels: Mapping[str, str]) -> str:
     first = next(iter(kpis.values()))
     title = first.get("title") or first["name"]
     known = [(number, kpi) for number, kpi in kpis.items() if kpi["value"] is not None]
     if len(kpis) > MOST_NAMED and known:
         ends = (pick(known, key=lambda pair: pair[1]["value"]) for pick in (min, max))
-        low, high = (f"{_value(kpi)} ({_display_name(kpi, labels[number]) or labels[number]})" for number, kpi in ends)
+        low, high = (
+            f"{_kpi_value_text(kpi)} ({_display_name(kpi, labels[number]) or labels[number]})" for number, kpi in ends
+        )
         return f"{title}: lowest {low}, highest {high}, of {len(kpis)} test points"
     if len(known) == len(kpis) == 2:  # the better value first, then the difference
         higher = first["direction"] == "higher"
         ordered = sorted(known, key=lambda pair: pair[1]["value"], reverse=higher)
         parts = [_named_value(kpi, labels[number]) for number, kpi in ordered]
-        parts.append(_difference(known[1][1], known[0][1]))
+        parts.append(_absolute_difference_text(known[1][1], known[0][1]))
     else:
         parts = [_named_value(kpi, labels[number], _difference_from_first(kpi, kpis)) for number, kpi in kpis.items()]
     return f"{title}: {', '.join(parts)}"
 
 
-def _difference(kpi: Kpi, first: Kpi) -> str:
+def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     """Return the absolute difference from the first point, as an interval where known."""
     value = kpi["value"] - first["value"]
     if not value:
         return "no difference"
     interval = (kpi.get("difference") or {}).get("confidence")
     if not interval or interval["low"] is None or interval["high"] is None:
-        return f"difference {formats.value(abs(value), kpi['unit'])}"
+        return f"difference {formats.format_with_unit(abs(value), kpi['unit'])}"
     low, high = interval["low"], interval["high"]
     if low <= 0 <= high:
-        return f"no clear difference: {formats.interval(low, high, kpi['unit'])} at 95 %"
+        return f"no clear difference: {formats.format_interval_words(low, high, kpi['unit'])} at 95 %"
     low, high = sorted((abs(low), abs(high)))
-    return f"difference {formats.interval(low, high, kpi['unit'])}"
+    return f"difference {formats.format_interval_words(low, high, kpi['unit'])}"
 
 
 def _difference_from_first(kpi: Kpi, kpis: Mapping[str, Kpi]) -> str:
@@ -184,7 +189,7 @@ def _difference_from_first(kpi: Kpi, kpis: Mapping[str, Kpi]) -> str:
     first = kpis.get((kpi.get("difference") or {}).get("point", ""))
     if first is None or first["value"] is None or kpi["value"] is None:
         return ""
-    text = _difference(kpi, first)
+    text = _absolute_difference_text(kpi, first)
     if text.startswith("no "):
         return text
     more = "more" if kpi["value"] > first["value"] else "less"
@@ -193,7 +198,7 @@ def _difference_from_first(kpi: Kpi, kpis: Mapping[str, Kpi]) -> str:
 
 def _named_value(kpi: Kpi, label: str, difference: str = "") -> str:
     """Return the value after the name of its point, or before its matrix values if it has no name."""
-    name, value = _display_name(kpi, label), _value(kpi) or "unknown"
+    name, value = _display_name(kpi, label), _kpi_value_text(kpi) or "unknown"
     behind = "; ".join(part for part in ("" if name else label, difference) if part)
     return f"{f'{name} ' if name else ''}{value}{f' ({behind})' if behind else ''}"
 

@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    nearest_file,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.point_schemas import NODES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.result_schemas import LABELS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 
-from ..kpi.labels import flat
+from ..kpi.labels import flatten_labels
 from . import limits, matching
 from .collect_history import OPENSEARCH, S3, USED, HistoryRequest
 from .matching import LabelRules
@@ -61,7 +65,7 @@ class HistorySettings:
         """Return the smallest difference of a KPI that matters, as a share: by its name, else by the first pattern."""
         if not isinstance(self.least, Mapping):
             return self.least
-        patterns = [pattern for pattern in self.least if limits.overlap(pattern, kpi)]
+        patterns = [pattern for pattern in self.least if limits.do_patterns_overlap(pattern, kpi)]
         return self.least[kpi if kpi in patterns else patterns[0]] if patterns else LEAST_DIFFERENCE
 
 
@@ -135,13 +139,15 @@ def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
             raise InputError(f"results_{name} is {params[name]}, and it must be {text}", setting=f"results_{name}")
     least = params.get("least", LEAST_DIFFERENCE)
     if isinstance(least, Mapping):
-        shares: Any = {str(name): _share(value, f"results_least: {name}") for name, value in least.items()}
+        shares: Any = {
+            str(name): _parse_baseline_share(value, f"results_least: {name}") for name, value in least.items()
+        }
     else:
-        shares = _share(least, "results_least")
+        shares = _parse_baseline_share(least, "results_least")
     return HistorySettings(**{**params, "least": shares})
 
 
-def _share(value: Any, where: str) -> float:
+def _parse_baseline_share(value: Any, where: str) -> float:
     try:
         share = formats.parse_value(value, "")
     except InputError as error:
@@ -155,15 +161,17 @@ def _share(value: Any, where: str) -> float:
 
 def check_kpis(judged: Iterable[str], least: Any, definitions: Iterable[Mapping[str, Any]]) -> None:
     """Raise InputError for a KPI in results_judged or results_least that no definition yields."""
-    names = list(dict.fromkeys(name for definition in definitions for name in limits.names_of(definition)))
+    names = list(
+        dict.fromkeys(name for definition in definitions for name in limits.kpi_names_of_definition(definition))
+    )
     keywords = [HEADLINE, ALL]
     of_least = least if isinstance(least, Mapping) else ()
     for setting, patterns in (("results_judged", judged), ("results_least", of_least)):
         for pattern in map(str, patterns):
             if pattern in keywords and setting == "results_judged":
                 continue
-            if not any(limits.overlap(pattern, name) for name in names):
-                near = nearest(pattern, [*names, *keywords])
+            if not any(limits.do_patterns_overlap(pattern, name) for name in names):
+                near = suggest_similar_name(pattern, [*names, *keywords])
                 raise InputError(f"{setting}: KPI '{pattern}' is not defined{near}", setting=setting)
 
 
@@ -174,7 +182,7 @@ def check_sources(sources: Iterable[str], opensearch_url: str, made_later: Seque
     """
     for source in sources:
         if source.startswith(S3):
-            s3.split(source)
+            s3.parse_s3_url(source)
         elif source == OPENSEARCH:
             if not opensearch_url:
                 raise InputError("results_history: 'opensearch' is named, but export_opensearch_url is empty")
@@ -203,10 +211,10 @@ def check_runs(number: int) -> None:
 
 def check_patterns(setting: str, patterns: Iterable[str], settings: Mapping[str, Any], what: str = "this run") -> None:
     """Raise InputError for a pattern that can match no label. settings: of a point. what: the runs, in messages."""
-    known = [*flat({"settings": settings}), *_label_names()]
-    for pattern in matching.unmatched(patterns, known):
+    known = [*flatten_labels({"settings": settings}), *_label_names()]
+    for pattern in matching.unmatched_label_patterns(patterns, known):
         if not any(f"{pattern}.".startswith(f"{free}.") for free in _FREE):
-            near = nearest(pattern, [matching.display_name(name) for name in known])
+            near = suggest_similar_name(pattern, [matching.display_name(name) for name in known])
             raise InputError(f"{setting}: '{pattern}' matches no label of {what}{near}")
 
 

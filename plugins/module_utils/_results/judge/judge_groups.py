@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, flat, recorded_labels
+from ..kpi.labels import FlatLabels, flatten_labels, recorded_labels
 from ..kpi.point_data import PointData
 from ..statistics.readings import (
     IMPROVEMENT,
@@ -24,12 +24,12 @@ from ..statistics.readings import (
     REGRESSION,
 )
 from . import collect_history, judge_history, limits, matching, overall_verdict
-from .collect_history import History, HistoryRequest
+from .collect_history import HistoryRequest, RunHistory
 from .history_settings import HEADLINE, HistorySettings
 from .judge_run import is_judged
 from .matching import UNUSABLE, LabelRules
 from .overall_verdict import INVALID
-from .past_runs import KpiSeries, RunValue, kpis_of, run_value
+from .past_runs import KpiSeries, RunValue, kpis_by_name, run_value
 
 #: Without history, one run on each side says nothing about the variation between runs.
 TWO_SINGLE_RUNS = (
@@ -96,20 +96,20 @@ class ComparisonRules:
     judged: Sequence[str] = (HEADLINE,)
 
 
-def grouped(sides: Sequence[RunSide], rules: LabelRules) -> list[RunGroup]:
+def group_and_label_runs(sides: Sequence[RunSide], rules: LabelRules) -> list[RunGroup]:
     """Return the groups in the order of their first runs, and label the runs: A, or A1 and A2.
 
     Runs with the same labels are a group. If all have the same labels, the first half of them is A, the rest B.
     """
     by_labels: dict[str, list[RunSide]] = {}
     for side in sides:
-        by_labels.setdefault(json.dumps(_labels(side, rules), sort_keys=True), []).append(side)
+        by_labels.setdefault(json.dumps(_grouping_labels(side, rules), sort_keys=True), []).append(side)
     parts = list(by_labels.values())
     if len(parts) == 1 and len(sides) > 1:
         parts = [list(sides[: len(sides) // 2]), list(sides[len(sides) // 2 :])]
     groups = []
     for place, members in enumerate(parts):
-        name = letter(place)
+        name = letter_for_index(place)
         for number, side in enumerate(members, 1):
             side.label = f"{name}{number if len(members) > 1 else ''} ({side.run.id})"
         what = _differing_labels(parts[0][0], members[0], rules) if place else ""
@@ -117,52 +117,57 @@ def grouped(sides: Sequence[RunSide], rules: LabelRules) -> list[RunGroup]:
     return groups
 
 
-def letter(place: int) -> str:
+def letter_for_index(place: int) -> str:
     """Return the letter of the group or point at a place that counts from 0: A to Z, then AA, AB."""
     before, last = divmod(place, 26)
-    return (letter(before - 1) if before else "") + chr(ord("A") + last)
+    return (letter_for_index(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def _labels(side: RunSide, rules: LabelRules) -> list[FlatLabels]:
+def _grouping_labels(side: RunSide, rules: LabelRules) -> list[FlatLabels]:
     """Return the labels of each point by which runs are grouped, without repetitions."""
-    of_points = [flat(recorded_labels(side.run, point)) for point in side.run.points]
-    kept = [{**matching.compared(labels, rules), **matching.marked(labels, rules)} for labels in of_points]
+    of_points = [flatten_labels(recorded_labels(side.run, point)) for point in side.run.points]
+    kept = [
+        {**matching.labels_required_equal(labels, rules), **matching.labels_distinguishing_old_group(labels, rules)}
+        for labels in of_points
+    ]
     return [labels for place, labels in enumerate(kept) if labels not in kept[:place]]
 
 
 def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules) -> str:
     """Return the labels in which two groups differ: "ran.openshift 4.19.4 instead of 4.19.3"."""
     ours, theirs = (
-        {name: labels[name] for labels in _labels(side, rules) for name in labels} for side in (first, other)
+        {name: labels[name] for labels in _grouping_labels(side, rules) for name in labels} for side in (first, other)
     )
     texts = [
         f"{matching.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
-        for name in matching.differing(ours, theirs)
+        for name in matching.differing_label_names(ours, theirs)
     ]
     return formats.format_list(texts, _NAMED)
 
 
-def judge(groups: Sequence[RunGroup], rules: ComparisonRules, notes: list[str]) -> dict[str, Any]:
+def judge_run_groups(groups: Sequence[RunGroup], rules: ComparisonRules, notes: list[str]) -> dict[str, Any]:
     """Return the parts of schema comparison/2 that state the verdict. notes: gets what could not be read."""
-    invalid = _invalid(groups)
+    invalid = _reason_not_comparable(groups)
     past = {
-        group.letter: _history(group, groups, rules, notes) if group is groups[0] or group.what else History()
+        group.letter: _past_runs_of_group(group, groups, rules, notes)
+        if group is groups[0] or group.what
+        else RunHistory()
         for group in groups
     }
     history = past[groups[0].letter]
-    pairs = [pair for group in groups[1:] for pair in _series(groups[0], group, past, rules.judged)]
-    kpis = [_of_comparison(kpi) for kpi in judge_history.judge_kpis(pairs, rules.settings)]
+    pairs = [pair for group in groups[1:] for pair in _judged_kpi_series(groups[0], group, past, rules.judged)]
+    kpis = [_comparison_kpi_entry(kpi) for kpi in judge_history.judge_kpis(pairs, rules.settings)]
     readings = [INCONCLUSIVE if kpi["reading"] in UNDECIDED else str(kpi["reading"]) for kpi in kpis]
-    judgement = overall_verdict.judgement([INVALID] if invalid else [], readings or [INCONCLUSIVE])
+    judgement = overall_verdict.verdict_with_exit_status([INVALID] if invalid else [], readings or [INCONCLUSIVE])
     return {
         **judgement,
-        "why": invalid or _reasons(judgement["verdict"], groups, history, kpis),
+        "why": invalid or _verdict_reasons(judgement["verdict"], groups, history, kpis),
         "kpis": kpis,
         **({"history": history.document()} if rules.past.sources else {}),
     }
 
 
-def _invalid(groups: Sequence[RunGroup]) -> list[str]:
+def _reason_not_comparable(groups: Sequence[RunGroup]) -> list[str]:
     """Return why the runs must not be compared, empty if they may."""
     sides = [side for group in groups for side in group.sides]
     reasons = [f"The verdict of {side.label} is {side.verdict}." for side in sides if side.verdict in UNUSABLE]
@@ -170,7 +175,7 @@ def _invalid(groups: Sequence[RunGroup]) -> list[str]:
     return reasons + (["Simulated figures are not compared with measured ones."] if len(simulated) > 1 else [])
 
 
-def _reasons(result: str, groups: Sequence[RunGroup], history: History, kpis: Sequence[Kpi]) -> list[str]:
+def _verdict_reasons(result: str, groups: Sequence[RunGroup], history: RunHistory, kpis: Sequence[Kpi]) -> list[str]:
     if not kpis:
         return ["The runs have no judged figure in common."]
     if not history.used and all(len(group.sides) == 1 for group in groups):
@@ -186,7 +191,9 @@ def _full_name(kpi: Kpi, kpis: Sequence[Kpi]) -> str:
     return kpi["name"] + (f" ({', '.join(parts)})" if parts else "")
 
 
-def _history(of: RunGroup, groups: Sequence[RunGroup], rules: ComparisonRules, notes: list[str]) -> History:
+def _past_runs_of_group(
+    of: RunGroup, groups: Sequence[RunGroup], rules: ComparisonRules, notes: list[str]
+) -> RunHistory:
     """Return the past runs with the labels of a group, without the runs of the comparison."""
     exact = replace(rules.past, rules=LabelRules((), rules.past.rules.ignore))
     side = of.sides[0]
@@ -196,25 +203,25 @@ def _history(of: RunGroup, groups: Sequence[RunGroup], rules: ComparisonRules, n
         if point.number in side.kpis
     ]
     compared = {member.run.id for group in groups for member in group.sides}
-    history = collect_history.collect(replace(side.run, points=points), exact, compared)
+    history = collect_history.collect_past_runs(replace(side.run, points=points), exact, compared)
     notes += [note for note in history.notes if note not in notes]
     return history
 
 
-def _series(
-    first: RunGroup, other: RunGroup, past: Mapping[str, History], judged: Sequence[str]
+def _judged_kpi_series(
+    first: RunGroup, other: RunGroup, past: Mapping[str, RunHistory], judged: Sequence[str]
 ) -> Iterator[tuple[Kpi, KpiSeries]]:
     """Yield each judged KPI of each point with its values in two groups, past runs of the same labels first."""
     top = first.sides[0]
-    for point in _points(top):
-        same = [attempt.of for attempt in _attempts(other.sides[0], top, point)][:1]
+    for point in _first_readable_points(top):
+        same = [attempt.of for attempt in _attempts_at_matching_point(other.sides[0], top, point)][:1]
         for name, (kpi, _figure) in top.kpis[point.number].items():
             if not is_judged(kpi, judged) or kpi["direction"] == "none":
                 continue
             unit = str(kpi["unit"])
             old = past[first.letter].values(point.of, name, unit)
             new = tuple(value for of in same for value in past[other.letter].values(of, name, unit))
-            before, after = (tuple(_values(group, top, point, name, unit)) for group in (first, other))
+            before, after = (tuple(_kpi_value_per_run(group, top, point, name, unit)) for group in (first, other))
             if after:
                 baseline = f"{first.letter} and its history" if old else first.letter
                 values = ((*old, *before), (*new, *after))
@@ -222,7 +229,7 @@ def _series(
                 yield {**limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
 
 
-def _points(side: RunSide) -> list[Point]:
+def _first_readable_points(side: RunSide) -> list[Point]:
     """Return the first readable attempt at each point of the matrix."""
     points: dict[str, Point] = {}
     for point in side.run.points:
@@ -231,7 +238,7 @@ def _points(side: RunSide) -> list[Point]:
     return list(points.values())
 
 
-def _attempts(side: RunSide, first: RunSide, point: Point) -> list[Point]:
+def _attempts_at_matching_point(side: RunSide, first: RunSide, point: Point) -> list[Point]:
     """Return the attempts of a run at the point with these matrix values; at its only one if both have one."""
     single = all(len({attempt.of for attempt in run.points}) == 1 for run in (side.run, first.run))
     return [
@@ -241,22 +248,22 @@ def _attempts(side: RunSide, first: RunSide, point: Point) -> list[Point]:
     ]
 
 
-def _values(group: RunGroup, first: RunSide, point: Point, name: str, unit: str) -> Iterator[RunValue]:
+def _kpi_value_per_run(group: RunGroup, first: RunSide, point: Point, name: str, unit: str) -> Iterator[RunValue]:
     """Yield one value per run: a run is one observation, however many attempts at the point it made."""
     for side in group.sides:
         values = []
-        for attempt in _attempts(side, first, point):
+        for attempt in _attempts_at_matching_point(side, first, point):
             documents = [kpi for kpi, _figure in side.kpis[attempt.number].values()]
-            value = kpis_of(documents, side.run.top).get(name)
+            value = kpis_by_name(documents, side.run.top).get(name)
             if value is not None and value.unit == unit:
                 values.append(value)
         if values:
             yield run_value(side.run.id, values)
 
 
-def _of_comparison(kpi: Kpi) -> Kpi:
+def _comparison_kpi_entry(kpi: Kpi) -> Kpi:
     """Return an entry of ``kpis`` of schema comparison/2: the figure in the later group, compared with the first."""
     entry = {**kpi, "value": kpi["new"]["value"]}
     if kpi["reading"] == NO_HISTORY:
-        entry["why"] = f"A has {formats.count(kpi['old']['n'], 'run')} with this figure; it needs two"
+        entry["why"] = f"A has {formats.format_count(kpi['old']['n'], 'run')} with this figure; it needs two"
     return entry

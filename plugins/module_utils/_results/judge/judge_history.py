@@ -27,17 +27,21 @@ from ..statistics.readings import (
     PASS,
     REGRESSION,
     WITHIN,
-    Reading,
+    FigureReading,
 )
 from . import compare_with_history
-from .compare_with_history import HistoryFinding, Segments
+from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CHANGE_POINTS, CORRECTIONS, GROUPS, HistorySettings
 from .past_runs import KpiSeries
 
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
 LARGEST_SHARE = 1e6
 _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
-    zip(CORRECTIONS, (readings.holm, readings.benjamini_hochberg, readings.uncorrected), strict=True)
+    zip(
+        CORRECTIONS,
+        (readings.adjust_by_holm, readings.benjamini_hochberg, readings.leave_p_values_uncorrected),
+        strict=True,
+    )
 )
 
 
@@ -64,8 +68,8 @@ class HistoryReading:
             "reading": self.result,
             "why": self.why,
             "method": finding.method,
-            "old": {"n": finding.compared.n_old, "value": comparison_scale.known(finding.old_value)},
-            "new": {"n": finding.compared.n_new, "value": comparison_scale.known(finding.new_value)},
+            "old": {"n": finding.compared.n_old, "value": comparison_scale.finite_or_none(finding.old_value)},
+            "new": {"n": finding.compared.n_new, "value": comparison_scale.finite_or_none(finding.new_value)},
             **dict(zip(("change", "change_low", "change_high"), shares, strict=True)),
             "p": self.p,
             "p_corrected": self.p_corrected,
@@ -99,29 +103,29 @@ def judge_kpis(
         unread: Why a KPI lacks past runs that further attempts would be compared with, which leaves it undecided.
     """
     read = judge_history([series for _kpi, series in kpis], settings)
-    return [_compared(kpi, reading, unread(kpi)) for (kpi, _series), reading in zip(kpis, read, strict=True)]
+    return [_kpi_with_reading(kpi, reading, unread(kpi)) for (kpi, _series), reading in zip(kpis, read, strict=True)]
 
 
-def _compared(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:
+def _kpi_with_reading(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:
     document = read.document()
     if not read.series.old:  # then the test of a limit remains
         document = {name: value for name, value in document.items() if name not in kpi}
     result, why = read.result, read.why
     if result == NO_HISTORY and unread:
         result, why = INCONCLUSIVE, "; ".join((why, *unread))
-    return {**kpi, **document, "reading": result, "why": explained(kpi, result, why)}
+    return {**kpi, **document, "reading": result, "why": kpi_explanation_text(kpi, result, why)}
 
 
-def explained(kpi: Mapping[str, Any], result: str, text: str) -> str:
+def kpi_explanation_text(kpi: Mapping[str, Any], result: str, text: str) -> str:
     """Return the sentences that explain a judged KPI: that of a limit first if it decides."""
     limit = kpi.get("limit")
     if not limit:
         return text
     if limit["result"] == WITHIN:
         return str(limit["text"]) if result == NOT_JUDGED else text
-    if readings.verdict_of([result]) == PASS:
+    if readings.worst_reading([result]) == PASS:
         return str(limit["text"])
-    return f"{limit['text']} {formats.capitalized(text)}"
+    return f"{limit['text']} {formats.capitalize_first_letter(text)}"
 
 
 def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list[HistoryReading]:
@@ -131,17 +135,17 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     """
     count = max(1, sum(_is_judged(series) for series in suite))
     segments = [compare_with_history.split_at_change_points(series, settings, count) for series in suite]
-    dependence = time_dependence.of_suite([of_kpi.on_scale() for of_kpi in segments])
+    dependence = time_dependence.estimate_suite_dependence([of_kpi.on_scale() for of_kpi in segments])
     judged = [_is_judged(series) and _is_enough(of_kpi) for series, of_kpi in zip(suite, segments, strict=True)]
     count = sum(judged)
     findings = [
-        compare_with_history.compare(series, of_kpi, dependence, settings, max(1, count))
+        compare_with_history.compare_kpi_with_baseline(series, of_kpi, dependence, settings, max(1, count))
         for series, of_kpi in zip(suite, segments, strict=True)
     ]
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
     return [
-        _judged(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
+        _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
         for series, finding, counts in zip(suite, findings, judged, strict=True)
     ]
 
@@ -150,51 +154,51 @@ def _is_judged(series: KpiSeries) -> bool:
     return series.judged and series.direction in ("lower", "higher")
 
 
-def _is_enough(segments: Segments) -> bool:
+def _is_enough(segments: KpiRunSegments) -> bool:
     old, new = segments.counts()
     return old >= LEAST_HISTORY and new > 0
 
 
-def _judged(
-    series: KpiSeries, finding: HistoryFinding, read: Reading, settings: HistorySettings, count: int
+def _judged_kpi_reading(
+    series: KpiSeries, finding: HistoryFinding, read: FigureReading, settings: HistorySettings, count: int
 ) -> HistoryReading:
     if read.result == NO_HISTORY:
-        return HistoryReading(series, NO_HISTORY, _not_enough(finding, _past(series)), finding)
+        return HistoryReading(series, NO_HISTORY, _not_enough(finding, _count_past_values(series)), finding)
     corrected = read.p_worse if finding.evidence.worse[0] > 0 else read.p_better
     if read.result != INCONCLUSIVE:
         why = decided_text(series, finding, read.result, corrected, settings, count)
-        return HistoryReading(series, read.result, why, finding, _p(finding), corrected)
+        return HistoryReading(series, read.result, why, finding, _directional_p_value(finding), corrected)
     further = _further_runs(series, finding, settings, count)
     why = inconclusive_text(series, finding, further)
-    return HistoryReading(series, INCONCLUSIVE, why, finding, _p(finding), corrected, further)
+    return HistoryReading(series, INCONCLUSIVE, why, finding, _directional_p_value(finding), corrected, further)
 
 
 def _not_judged(series: KpiSeries, finding: HistoryFinding) -> HistoryReading:
-    past = _past(series)
+    past = _count_past_values(series)
     if not _is_judged(series):
         known = isfinite(finding.evidence.difference)
         why = difference_text(series, finding) if known else _not_enough(finding, past)
-        return HistoryReading(series, NOT_JUDGED, why, finding, _p(finding))
+        return HistoryReading(series, NOT_JUDGED, why, finding, _directional_p_value(finding))
     if past and not finding.compared.n_new:
-        why = f"not measured in this run; the history has it in {formats.count(past, 'run')}"
+        why = f"not measured in this run; the history has it in {formats.format_count(past, 'run')}"
         return HistoryReading(series, NOT_MEASURED, why, finding)
     return HistoryReading(series, NO_HISTORY, _not_enough(finding, past), finding)
 
 
-def _past(series: KpiSeries) -> int:
-    return len(comparison_scale.finite(run.value for run in series.old))
+def _count_past_values(series: KpiSeries) -> int:
+    return len(comparison_scale.finite_values(run.value for run in series.old))
 
 
-def _p(finding: HistoryFinding) -> float | None:
+def _directional_p_value(finding: HistoryFinding) -> float | None:
     evidence = finding.evidence
-    return comparison_scale.known(evidence.p_greater if evidence.difference > 0 else evidence.p_less)
+    return comparison_scale.finite_or_none(evidence.p_greater if evidence.difference > 0 else evidence.p_less)
 
 
 def _further_runs(series: KpiSeries, finding: HistoryFinding, settings: HistorySettings, count: int) -> int | None:
     """Return how many further runs would find the least difference, by Student's t-test at the corrected level."""
     compared, least = finding.compared, finding.evidence.least
     higher = series.direction == "higher"
-    shift = comparison_scale.to_scale(-least if higher else least, compared.logarithmic, compared.base)
+    shift = comparison_scale.share_to_scale_difference(-least if higher else least, compared.logarithmic, compared.base)
     noise_df = compared.df - max(0, compared.n_old - 1) - max(0, compared.n_new - 1)
     level = settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count
     return further_runs(
@@ -209,17 +213,17 @@ def _known_share(value: float) -> float | None:
 def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
     """Return the difference with its interval: "12 % slower than 18 runs of 4.19.3 (8 to 16 %)"."""
     evidence = finding.evidence
-    than = formats.count(finding.compared.n_old, "run") + (f" of {series.baseline}" if series.baseline else "")
+    than = formats.format_count(finding.compared.n_old, "run") + (f" of {series.baseline}" if series.baseline else "")
     if finding.from_zero:
-        now, before = (formats.value(value, series.unit) for value in (finding.new_value, finding.old_value))
+        now, before = (formats.format_with_unit(value, series.unit) for value in (finding.new_value, finding.old_value))
         return f"{now} as in {than}" if not evidence.difference else f"{now} instead of {before} in {than}"
     if evidence.difference == evidence.low == evidence.high == 0:
         return f"as in {than}"
     sign = -1.0 if evidence.difference < 0 else 1.0
     ends = sorted((sign * evidence.low, sign * evidence.high))
-    interval = f"({formats.percent(ends[0])} to {formats.percent(ends[1])} %)"
+    interval = f"({formats.format_percent(ends[0])} to {formats.format_percent(ends[1])} %)"
     more, less = ("slower", "faster") if series.unit == "s" else ("higher", "lower")
-    return f"{formats.percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
+    return f"{formats.format_percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
 
 
 def decided_text(
@@ -239,14 +243,14 @@ def decided_text(
 
 def inconclusive_text(series: KpiSeries, finding: HistoryFinding, further: int | None) -> str:
     """Return the sentence for a KPI that may be worse. further: runs that would find the least difference."""
-    least = f"{formats.percent(finding.evidence.least)} %" if finding.evidence.least else "the difference"
+    least = f"{formats.format_percent(finding.evidence.least)} %" if finding.evidence.least else "the difference"
     if further is None:
         more = f"no practical number of further runs would find {least}"
     elif not further:
         more = "further runs narrow the interval"
     else:
         about = "about" if finding.method == GROUPS else "at least"
-        more = f"{about} {formats.count(further, 'more run')} would find {least}"
+        more = f"{about} {formats.format_count(further, 'more run')} would find {least}"
     return f"inconclusive: {difference_text(series, finding)}; {more}"
 
 
@@ -254,4 +258,4 @@ def _not_enough(finding: HistoryFinding, past: int) -> str:
     """Return the sentence for a KPI without enough history. past: runs of the history that have it."""
     if finding.reason and past > 1 and finding.compared.n_new:
         return finding.reason
-    return f"{NO_HISTORY}: {formats.count(past, 'past run') if past else 'no past run'}"
+    return f"{NO_HISTORY}: {formats.format_count(past, 'past run') if past else 'no past run'}"

@@ -12,13 +12,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..statistics.readings import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_JUDGED, NOT_MEASURED
 from . import headline, judge_history, limits, overall_verdict, repeated_limits, run_checks, run_warnings
-from .collect_history import History
+from .collect_history import RunHistory
 from .history_settings import ALL, HEADLINE, HistorySettings
-from .limits import Limit
+from .limits import KpiLimit
 from .overall_verdict import ERROR, INVALID
 
 #: The figure whose limit says how many workloads need not succeed.
@@ -39,19 +39,19 @@ class JudgingRules:
     """
 
     max_lateness: float = 0.1
-    limits: Mapping[str, Sequence[Limit]] = field(default_factory=dict)
+    limits: Mapping[str, Sequence[KpiLimit]] = field(default_factory=dict)
     max_errors: float = 0.01
     judged: Sequence[str] = (HEADLINE,)
     history: HistorySettings = field(default_factory=HistorySettings)
 
 
-def judge(
+def judge_whole_run(
     run: Run,
-    tables: Mapping[str, Table | None],
+    tables: Mapping[str, TimelineTable | None],
     rules: JudgingRules,
     foreign: Collection[str] = (),
     labels: Mapping[str, str] | None = None,
-    history: History | None = None,
+    history: RunHistory | None = None,
 ) -> dict[str, Any]:
     """Return the verdict as in schema verdict/2.
 
@@ -63,14 +63,18 @@ def judge(
         labels: Point number -> matrix values as text; default is the number.
         history: None if there is none to compare with.
     """
-    checks = [run_checks.phases(run, bool(foreign)), *run_checks.locks(run), *run_checks.points(run)]
-    checks += run_checks.bisection(run)
+    checks = [
+        run_checks.check_run_phases(run, bool(foreign)),
+        *run_checks.check_cluster_locks_kept(run),
+        *run_checks.check_planned_points_finished(run),
+    ]
+    checks += run_checks.check_bisection_result(run)
     if run.bisection:  # its values are expected to differ, so that only failed workloads are judged
         of_workloads = {
             point: [limit for limit in of_point if limit.pattern == FAILED] for point, of_point in rules.limits.items()
         }
         history, rules = None, replace(rules, judged=(), limits=of_workloads)
-    attempts = repeated_limits.attempts_of(run)
+    attempts = repeated_limits.passed_attempts_by_point(run)
     kpis = repeated_limits.judged_kpis(
         attempts, rules.limits, lambda kpi: is_judged(kpi, rules.judged), rules.history.level, (FAILED,)
     )
@@ -79,57 +83,59 @@ def judge(
         if table is None and point.status in NOT_BEGUN:
             continue
         of_point = rules.limits.get(point.number, ())
-        checks.append(run_checks.objects(point.number, table, _allowed_failures(of_point), rules.max_errors))
+        checks.append(
+            run_checks.check_workload_successes(point.number, table, _allowed_failures(of_point), rules.max_errors)
+        )
         lateness = rules.max_lateness if point.max_lateness is None else point.max_lateness
-        checks.append(run_checks.generator(point.number, table, lateness, point.number in foreign))
+        checks.append(run_checks.check_load_generator_lateness(point.number, table, lateness, point.number in foreign))
         if point.of not in attempts:
             kpis += judged_kpis(point, of_point, rules.judged)
     baseline = None
     if history:
-        kpis, baseline = _with_history(run, kpis, history, rules.history, attempts)
+        kpis, baseline = _compare_kpis_with_history(run, kpis, history, rules.history, attempts)
     selections = {
         table.header["selection"]["text"]
         for table in tables.values()
         if table is not None and "selection" in table.header
     }
     readings = [kpi["reading"] for kpi in kpis] + [kpi["limit"]["result"] for kpi in kpis if "limit" in kpi]
-    judgement = overall_verdict.judgement([check["result"] for check in checks], readings)
+    judgement = overall_verdict.verdict_with_exit_status([check["result"] for check in checks], readings)
     result = judgement["verdict"]
     names = labels or {point.number: f"point {point.number}" for point in run.points}
     return {
         "schema": "verdict/2",
         "run": run.id,
         **judgement,
-        "cause": run_checks.cause_of(run, result),
+        "cause": run_checks.error_class_of_verdict(run, result),
         "checks": checks,
         "kpis": kpis,
         **({"history": history.document()} if history else {}),
         "baseline": baseline,
         "headline": headline.headline_figures(run.points),
-        "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _answer(run, names),
-        "warnings": [*run_warnings.warnings(run), *(history.notes if history else ())],
+        "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _run_answer_lines(run, names),
+        "warnings": [*run_warnings.collect_run_warnings(run), *(history.notes if history else ())],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
 
 
-def _answer(run: Run, names: Mapping[str, str]) -> list[str]:
-    return [str(run.bisection["why"])] if run.bisection else headline.answer(run.points, names)
+def _run_answer_lines(run: Run, names: Mapping[str, str]) -> list[str]:
+    return [str(run.bisection["why"])] if run.bisection else headline.run_answer_sentence(run.points, names)
 
 
-def _allowed_failures(of_point: Sequence[Limit]) -> float | None:
+def _allowed_failures(of_point: Sequence[KpiLimit]) -> float | None:
     """Return the number of workloads that need not succeed, None without a limit."""
     most = [limit.most for limit in of_point if limit.most is not None and limit.matches(FAILED)]
     return min(most) if most else None
 
 
-def judged_kpis(point: Point, of_point: Sequence[Limit], judged: Sequence[str]) -> list[Kpi]:
+def judged_kpis(point: Point, of_point: Sequence[KpiLimit], judged: Sequence[str]) -> list[Kpi]:
     """Return the KPIs of a point that the verdict depends on: those to be judged, and those with a limit."""
     entries = []
     for kpi in point.kpis or []:
         own = [limit for limit in of_point if limit.matches(kpi["name"])]
         if own or is_judged(kpi, judged):
-            readings = [limits.judge(limit, kpi) for limit in own]
-            low, high = limits.interval_of(kpi)
+            readings = [limits.check_kpi_against_limit(limit, kpi) for limit in own]
+            low, high = limits.kpi_uncertainty_interval(kpi)
             entry = limits.judged_kpi(point.number, kpi, own, readings, is_judged(kpi, judged))
             entries.append({**entry, "low": low, "high": high})
     names = [str(kpi["name"]) for kpi in point.kpis or []]
@@ -141,11 +147,11 @@ def is_judged(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
     """Return whether a KPI is compared with history."""
     if ALL in judged or (HEADLINE in judged and kpi.get("headline")):
         return True
-    return any(limits.overlap(pattern, kpi["name"]) for pattern in judged)
+    return any(limits.do_patterns_overlap(pattern, kpi["name"]) for pattern in judged)
 
 
-def _with_history(
-    run: Run, kpis: Sequence[Kpi], history: History, settings: HistorySettings, repeated: Collection[str]
+def _compare_kpis_with_history(
+    run: Run, kpis: Sequence[Kpi], history: RunHistory, settings: HistorySettings, repeated: Collection[str]
 ) -> tuple[list[Kpi], str | None]:
     """Return the judged KPIs of a run with their comparison with its history, and the baseline.
 
@@ -176,7 +182,7 @@ def _with_history(
     )
     by_kpi = {id(kpi): entry for (kpi, _series), entry in zip(pairs, judged, strict=True)}
     entries = [by_kpi.get(id(kpi)) or _not_compared(kpi, last, interrupted) for kpi in kpis]
-    return entries, _baseline(history, (series.baseline for _kpi, series in pairs))
+    return entries, _baseline_description(history, (series.baseline for _kpi, series in pairs))
 
 
 def _is_measured(kpi: Kpi) -> bool:
@@ -193,12 +199,12 @@ def _not_compared(kpi: Kpi, last: Mapping[str, str], interrupted: Collection[str
     else:
         compared = last.get(run_reader.point_of_attempt(kpi["point"]), "")
         result, text = NOT_JUDGED, f"It is compared together with attempt {compared}."
-    return {**kpi, "reading": result, "why": judge_history.explained(kpi, result, text)}
+    return {**kpi, "reading": result, "why": judge_history.kpi_explanation_text(kpi, result, text)}
 
 
-def _baseline(history: History, names: Iterable[str]) -> str | None:
+def _baseline_description(history: RunHistory, names: Iterable[str]) -> str | None:
     old = {past.run.run for points in history.points.values() for past in points if not past.new}
     if len(old) < LEAST_HISTORY:
         return None
     known = dict.fromkeys(name for name in names if name)
-    return formats.count(len(old), "run") + (f" of {formats.format_list(known, 2)}" if known else "")
+    return formats.format_count(len(old), "run") + (f" of {formats.format_list(known, 2)}" if known else "")

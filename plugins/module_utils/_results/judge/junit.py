@@ -30,7 +30,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Case:
+class JUnitTestCase:
     """One test case. kind: ``failure``, ``error``, ``skipped``, or empty for one that passed."""
 
     name: str
@@ -46,17 +46,17 @@ def suite_name(run: Run) -> str:
     return f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
 
 
-def junit(run: Run, verdict: Mapping[str, Any]) -> str:
+def render_run_xml(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return the JUnit XML of a run with its verdict (schema verdict/2), which is empty if there is none."""
     seconds = sum(float(phase.get("seconds") or 0) for phase in (run.record.get("phases") or {}).values())
     properties = {"run": run.id, "verdict": verdict.get("verdict") or "unknown"}
     properties |= {key: verdict[key] for key in ("code", "selection") if key in verdict}
-    figures = "\n".join(f"{point.number} {_figure(kpi)}" for point in run.points for kpi in point.kpis or [])
+    figures = "\n".join(f"{point.number} {_kpi_value_text(kpi)}" for point in run.points for kpi in point.kpis or [])
     started = str(run.record.get("started") or "").removesuffix("Z")
-    return document(suite_name(run), cases(run, verdict), seconds, started, properties, figures)
+    return render_suite_xml(suite_name(run), run_test_cases(run, verdict), seconds, started, properties, figures)
 
 
-def of_comparison(comparison: Mapping[str, Any]) -> str:
+def render_comparison_xml(comparison: Mapping[str, Any]) -> str:
     """Return the JUnit XML of a comparison (schema comparison/2): a case for each judged figure, and for its verdict.
 
     If the runs must not be compared, that is the only error, and no figure is a failure.
@@ -64,89 +64,109 @@ def of_comparison(comparison: Mapping[str, Any]) -> str:
     result = comparison.get("verdict", "")
     several = len({kpi["group"] for kpi in comparison.get("kpis") or []}) > 1
     tests = [
-        replace(test, name=f"{kpi['group']} {test.name}" if several else test.name) for kpi, test in _judged(comparison)
+        replace(test, name=f"{kpi['group']} {test.name}" if several else test.name)
+        for kpi, test in _judged_kpis_with_cases(comparison)
     ]
     why = "; ".join(comparison.get("why") or [])
     if result == INVALID:
-        cause = Case("comparison", ERROR, why, INVALID)
-        tests = [cause, *(_consequence(test, cause) if test.kind == FAILURE else test for test in tests)]
+        cause = JUnitTestCase("comparison", ERROR, why, INVALID)
+        tests = [cause, *(_skipped_consequence_case(test, cause) if test.kind == FAILURE else test for test in tests)]
     else:
-        tests = [Case("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *tests]
+        tests = [JUnitTestCase("comparison", SKIPPED if result == INCONCLUSIVE else "", why), *tests]
     runs = [str(run["run"]) for run in comparison["runs"]]
-    return document("compare", tests, properties={"runs": " ".join(runs), "verdict": result or "none"})
+    return render_suite_xml("compare", tests, properties={"runs": " ".join(runs), "verdict": result or "none"})
 
 
-def document(
+def render_suite_xml(
     name: str,
-    of: list[Case],
+    of: list[JUnitTestCase],
     seconds: float = 0.0,
     started: str = "",
     properties: Mapping[str, Any] | None = None,
     output: str = "",
 ) -> str:
     """Return JUnit XML with one suite."""
-    counts = {"tests": len(of), "failures": _count(of, FAILURE), "errors": _count(of, ERROR)}
+    counts = {
+        "tests": len(of),
+        "failures": _count_cases_of_kind(of, FAILURE),
+        "errors": _count_cases_of_kind(of, ERROR),
+    }
     top = ElementTree.Element("testsuites", {key: str(value) for key, value in counts.items()})
-    suite = ElementTree.SubElement(top, "testsuite", {"name": _clean(name), **top.attrib})
-    suite.set("skipped", str(_count(of, SKIPPED)))
+    suite = ElementTree.SubElement(top, "testsuite", {"name": _replace_invalid_xml_characters(name), **top.attrib})
+    suite.set("skipped", str(_count_cases_of_kind(of, SKIPPED)))
     suite.set("time", f"{seconds:.3f}")
     if started:
-        suite.set("timestamp", _clean(started))
+        suite.set("timestamp", _replace_invalid_xml_characters(started))
     if properties:
         inside = ElementTree.SubElement(suite, "properties")
         for key, value in properties.items():
-            ElementTree.SubElement(inside, "property", {"name": _clean(key), "value": _clean(value)})
+            ElementTree.SubElement(
+                inside,
+                "property",
+                {"name": _replace_invalid_xml_characters(key), "value": _replace_invalid_xml_characters(value)},
+            )
     for test in of:
-        _add(suite, test, name)
+        _add_case_element(suite, test, name)
     if output:
-        ElementTree.SubElement(suite, "system-out").text = _clean(output)
+        ElementTree.SubElement(suite, "system-out").text = _replace_invalid_xml_characters(output)
     ElementTree.indent(top)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(top, encoding="unicode") + "\n"
 
 
-def _count(of: list[Case], kind: str) -> int:
+def _count_cases_of_kind(of: list[JUnitTestCase], kind: str) -> int:
     return sum(test.kind == kind for test in of)
 
 
-def _add(suite: ElementTree.Element, test: Case, classname: str) -> None:
-    attributes = {"classname": _clean(classname), "name": _clean(test.name)}
+def _add_case_element(suite: ElementTree.Element, test: JUnitTestCase, classname: str) -> None:
+    attributes = {
+        "classname": _replace_invalid_xml_characters(classname),
+        "name": _replace_invalid_xml_characters(test.name),
+    }
     if test.seconds is not None:
         attributes["time"] = f"{test.seconds:.3f}"
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if test.kind:
-        finding = ElementTree.SubElement(case, test.kind, {"message": _clean(test.message)})
+        finding = ElementTree.SubElement(case, test.kind, {"message": _replace_invalid_xml_characters(test.message)})
         if test.type:
-            finding.set("type", _clean(test.type))
+            finding.set("type", _replace_invalid_xml_characters(test.type))
     if test.output:
-        ElementTree.SubElement(case, "system-out").text = _clean(test.output)
+        ElementTree.SubElement(case, "system-out").text = _replace_invalid_xml_characters(test.output)
 
 
-def cases(run: Run, verdict: Mapping[str, Any]) -> list[Case]:
+def run_test_cases(run: Run, verdict: Mapping[str, Any]) -> list[JUnitTestCase]:
     """Return the cases of a run in the order of events; those that are consequences are skipped, naming their cause."""
-    phases = list(_phases(run))
+    phases = list(_phase_test_cases(run))
     tested = next((place for place, test in enumerate(phases, start=1) if test.name == "phase test"), len(phases))
-    tests = [*phases[:tested], *_points(run), *phases[tested:], *_checks(run, verdict), *_figures(verdict)]
+    tests = [
+        *phases[:tested],
+        *_point_test_cases(run),
+        *phases[tested:],
+        *_check_test_cases(run, verdict),
+        *_judged_kpi_cases(verdict),
+    ]
     result = verdict.get("verdict", ERROR)
     if result not in (ERROR, INVALID):
         return tests
     cause = next((test for test in tests if test.kind == ERROR), None)
     if cause is None:
-        return [*tests, Case("verdict", ERROR, "There is no verdict.")]
+        return [*tests, JUnitTestCase("verdict", ERROR, "There is no verdict.")]
     # Of an invalid run each reason is an error; of an error everything else follows from it.
     kinds = (FAILURE, ERROR) if result == ERROR else (FAILURE,)
-    return [_consequence(test, cause) if test is not cause and test.kind in kinds else test for test in tests]
+    return [
+        _skipped_consequence_case(test, cause) if test is not cause and test.kind in kinds else test for test in tests
+    ]
 
 
-def _consequence(test: Case, cause: Case) -> Case:
+def _skipped_consequence_case(test: JUnitTestCase, cause: JUnitTestCase) -> JUnitTestCase:
     return replace(test, kind=SKIPPED, type="", message=f"Not judged because of {cause.name}: {cause.message}")
 
 
-def _phases(run: Run) -> Iterator[Case]:
+def _phase_test_cases(run: Run) -> Iterator[JUnitTestCase]:
     known: Mapping[str, Mapping[str, Any]] = run.record.get("phases") or {}
     failed_points = any(point.record.get("status") == "failed" for point in run.points)
     last = list(known)[-1] if known else ""
     for name, phase in known.items():
-        case = Case(f"phase {name}", seconds=phase.get("seconds"))
+        case = JUnitTestCase(f"phase {name}", seconds=phase.get("seconds"))
         status = phase.get("status")
         text = " ".join(str(phase.get("error") or "no reason was recorded").split())
         if status == "failed" and name == "test" and failed_points:
@@ -160,11 +180,11 @@ def _phases(run: Run) -> Iterator[Case]:
         yield case
 
 
-def _points(run: Run) -> Iterator[Case]:
+def _point_test_cases(run: Run) -> Iterator[JUnitTestCase]:
     there = {point.number: point for point in run.points}
     for number in dict.fromkeys([*there, *(run.record.get("points") or [])]):
         record = there[number].record if number in there else {}
-        case = Case(f"point {number}", seconds=_seconds(record))
+        case = JUnitTestCase(f"point {number}", seconds=_record_duration_seconds(record))
         status = record.get("status")
         if status == "failed":
             text = " ".join(str(record.get("error") or "no reason was recorded").split())
@@ -176,14 +196,14 @@ def _points(run: Run) -> Iterator[Case]:
         yield case
 
 
-def _seconds(record: Mapping[str, Any]) -> float | None:
+def _record_duration_seconds(record: Mapping[str, Any]) -> float | None:
     try:
         return (datetime.fromisoformat(record["ended"]) - datetime.fromisoformat(record["started"])).total_seconds()
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _checks(run: Run, verdict: Mapping[str, Any]) -> Iterator[Case]:
+def _check_test_cases(run: Run, verdict: Mapping[str, Any]) -> Iterator[JUnitTestCase]:
     kinds = {OUTSIDE: FAILURE, INVALID: ERROR, ERROR: ERROR, NOT_JUDGED: SKIPPED}
     for check in verdict.get("checks") or []:
         if (check["check"] == "phases" and run.record.get("phases")) or (check["check"] == "points" and run.points):
@@ -191,17 +211,17 @@ def _checks(run: Run, verdict: Mapping[str, Any]) -> Iterator[Case]:
         where = f" {check['point']}" if check.get("point") else ""
         kind = kinds.get(check["result"], "")
         named = {OUTSIDE: REGRESSION, ERROR: str(verdict.get("cause") or ""), INVALID: INVALID}.get(check["result"], "")
-        yield Case(f"{check['check']}{where}", kind, check["detail"] if kind else "", named)
+        yield JUnitTestCase(f"{check['check']}{where}", kind, check["detail"] if kind else "", named)
 
 
-def _figures(verdict: Mapping[str, Any]) -> Iterator[Case]:
-    return (case for _kpi, case in _judged(verdict))
+def _judged_kpi_cases(verdict: Mapping[str, Any]) -> Iterator[JUnitTestCase]:
+    return (case for _kpi, case in _judged_kpis_with_cases(verdict))
 
 
-def _judged(verdict: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Case]]:
+def _judged_kpis_with_cases(verdict: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], JUnitTestCase]]:
     """Yield each judged KPI with its case."""
     for kpi in verdict.get("kpis") or []:
-        case = Case(f"{kpi['point']} {kpi['name']}", output=_figure(kpi))
+        case = JUnitTestCase(f"{kpi['point']} {kpi['name']}", output=_kpi_value_text(kpi))
         limit = kpi.get("limit") or {}
         if kpi["reading"] == REGRESSION or limit.get("result") == OUTSIDE:
             case = replace(case, kind=FAILURE, message=kpi.get("why") or limit.get("text") or "", type=REGRESSION)
@@ -210,11 +230,11 @@ def _judged(verdict: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Cas
         yield kpi, case
 
 
-def _figure(kpi: Mapping[str, Any]) -> str:
+def _kpi_value_text(kpi: Mapping[str, Any]) -> str:
     simulated = " (simulated)" if kpi["simulated"] else ""
     text = "unknown" if kpi["value"] is None else f"{kpi['value']:.6g}"
     return f"{kpi['name']} {text} {kpi['unit']}{simulated}".replace("  ", " ")
 
 
-def _clean(text: Any) -> str:
+def _replace_invalid_xml_characters(text: Any) -> str:
     return _NOT_XML.sub("?", str(text))

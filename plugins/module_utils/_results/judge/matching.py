@@ -68,7 +68,7 @@ class ComparablePoint:
     new: bool
 
 
-def comparable(
+def find_comparable_points(
     own: Mapping[str, FlatLabels],
     past: PastRun,
     rules: LabelRules,
@@ -84,37 +84,41 @@ def comparable(
         return LeftOut(past.run, past.verdict)
     if not past.points:
         return LeftOut(past.run, "without figures")
-    kept = {number: compared(labels, rules) for number, labels in own.items()}
-    marks = {number: marked(labels, rules) for number, labels in own.items()}
+    kept = {number: labels_required_equal(labels, rules) for number, labels in own.items()}
+    marks = {number: labels_distinguishing_old_group(labels, rules) for number, labels in own.items()}
     points: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
     for point in past.points:
-        theirs, mark = compared(point.labels, rules), marked(point.labels, rules)
+        theirs, mark = labels_required_equal(point.labels, rules), labels_distinguishing_old_group(point.labels, rules)
         for number, labels in kept.items():
-            ours = labels if theirs == labels else _known_to(point, labels, defaults.get(number, ()))
+            ours = (
+                labels if theirs == labels else _labels_without_newer_settings(point, labels, defaults.get(number, ()))
+            )
             if theirs == ours:
                 new = bool(rules.compare_on) and mark == marks[number]
                 points.setdefault(number, []).append(ComparablePoint(past, point, new))
             elif not points and (nearest is None or len(nearest) > 1):
-                other = differing(ours, theirs)
+                other = differing_label_names(ours, theirs)
                 nearest = other if nearest is None or len(other) < len(nearest) else nearest
-    return points or LeftOut(past.run, _reason(nearest or [], past))
+    return points or LeftOut(past.run, _reason_not_comparable(nearest or [], past))
 
 
-def _known_to(past: PastPoint, labels: FlatLabels, defaults: Collection[str]) -> FlatLabels:
+def _labels_without_newer_settings(past: PastPoint, labels: FlatLabels, defaults: Collection[str]) -> FlatLabels:
     """Return labels without the settings that are newer than a past point, if nothing sets them: it ran with them."""
-    known = {_setting(name) for name in past.labels if name.startswith(SETTINGS)}
+    known = {_setting_of_label(name) for name in past.labels if name.startswith(SETTINGS)}
     newer = set(defaults) - known if known else set()
     return {
-        name: value for name, value in labels.items() if not name.startswith(SETTINGS) or _setting(name) not in newer
+        name: value
+        for name, value in labels.items()
+        if not name.startswith(SETTINGS) or _setting_of_label(name) not in newer
     }
 
 
-def _setting(name: str) -> str:
+def _setting_of_label(name: str) -> str:
     return display_name(name).partition(".")[0]
 
 
-def _reason(other: Sequence[str], past: PastRun) -> str:
+def _reason_not_comparable(other: Sequence[str], past: PastRun) -> str:
     if not any(name.startswith("ran.") for point in past.points for name in point.labels):
         return "written before labels were recorded"
     if SIMULATED in other:
@@ -124,7 +128,7 @@ def _reason(other: Sequence[str], past: PastRun) -> str:
     return f"other {names}" if other else "no comparable point"
 
 
-def differing(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
+def differing_label_names(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
     """Return the names of labels that differ, or that one side lacks: what ran first, then the settings."""
     names = {name for name in {*ours, *theirs} if name not in ours or name not in theirs or ours[name] != theirs[name]}
     return sorted(names, key=lambda name: (name.startswith(SETTINGS), name))
@@ -135,42 +139,42 @@ def display_name(name: str) -> str:
     return name.removeprefix(SETTINGS)
 
 
-def compared(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
+def labels_required_equal(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
     """Return the labels that must be equal. Simulated figures are never compared with measured ones."""
     kept = {name: value for name, value in labels.items() if _is_compared(name, rules)}
     return {**kept, SIMULATED: bool(labels.get(SIMULATED)), NODES: labels.get(NODES, "")}
 
 
-def marked(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
+def labels_distinguishing_old_group(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
     """Return the labels that may differ and then mark the old group."""
     return {name: value for name, value in labels.items() if is_marked(name, rules)}
 
 
 def is_marked(name: str, rules: LabelRules) -> bool:
     """Return whether a label may differ and then marks the old group."""
-    return name not in (SIMULATED, NODES) and matches(name, rules.compare_on)
+    return name not in (SIMULATED, NODES) and matches_any_pattern(name, rules.compare_on)
 
 
 @functools.lru_cache(maxsize=100_000)
 def _is_compared(name: str, rules: LabelRules) -> bool:
     if name.startswith(SETTINGS):
-        never = any(fnmatchcase(_setting(name), pattern) for pattern in NEVER_COMPARED_SETTINGS)
+        never = any(fnmatchcase(_setting_of_label(name), pattern) for pattern in NEVER_COMPARED_SETTINGS)
     else:
-        never = matches(name, NEVER_COMPARED)
-    return not never and not matches(name, (*rules.compare_on, *rules.ignore))
+        never = matches_any_pattern(name, NEVER_COMPARED)
+    return not never and not matches_any_pattern(name, (*rules.compare_on, *rules.ignore))
 
 
 @functools.lru_cache(maxsize=100_000)
-def matches(name: str, patterns: tuple[str, ...]) -> bool:
+def matches_any_pattern(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a pattern matches the name of a label."""
     names = {name, display_name(name)}
     return any(fnmatchcase(name, end) for pattern in patterns for end in (pattern, f"{pattern}.*") for name in names)
 
 
-def unmatched(patterns: Iterable[str], known: Iterable[str]) -> list[str]:
+def unmatched_label_patterns(patterns: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return the patterns that match none of the names of labels."""
     names = list(known)
-    return [pattern for pattern in patterns if not any(matches(name, (pattern,)) for name in names)]
+    return [pattern for pattern in patterns if not any(matches_any_pattern(name, (pattern,)) for name in names)]
 
 
 def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import attempt_folder, counted_attempts
@@ -28,7 +28,7 @@ REDO_KEYWORDS = (FAILED, INCONCLUSIVE)
 
 
 @dataclass(frozen=True)
-class Attempt:
+class PointAttempt:
     """An attempt at a point of the matrix. record: its point.yml."""
 
     of: str
@@ -72,7 +72,7 @@ class PlannedPoint:
 
 
 @dataclass(frozen=True)
-class Finished:
+class ScheduleFinished:
     """No point is measured any more in this session. readings: as in schedule/1, of a repetition."""
 
     why: str
@@ -86,16 +86,16 @@ class ScheduleState:
     on_demand: whether points that were not begun wait until a chooser asks for them, as those of a bisection do.
     """
 
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[PointAttempt, ...]
     decided: frozenset[str] = frozenset()
     stop_on_error: bool = False
     on_demand: bool = False
 
-    def counted(self) -> list[Attempt]:
+    def counted(self) -> list[PointAttempt]:
         """Return the attempt that counts of each point."""
         return counted_attempts(self.attempts)
 
-    def failed_now(self) -> list[Attempt]:
+    def failed_now(self) -> list[PointAttempt]:
         """Return the attempts that failed in this session."""
         return [attempt for attempt in self.attempts if attempt.status == FAILED and attempt.name in self.decided]
 
@@ -111,14 +111,14 @@ class ScheduleState:
         return max((attempt.attempt for attempt in self.attempts if attempt.of == point), default=0) + 1
 
 
-class Chooser(Protocol):
+class AttemptChooser(Protocol):
     """Decides on further attempts once each point has been measured."""
 
-    def __call__(self, state: ScheduleState, /) -> PlannedPoint | Finished | None:
+    def __call__(self, state: ScheduleState, /) -> PlannedPoint | ScheduleFinished | None:
         """Return the attempt to measure, why the session ends, or None if there is nothing to decide."""
 
 
-def read_attempts(run_dir: Path) -> tuple[Attempt, ...]:
+def read_attempts(run_dir: Path) -> tuple[PointAttempt, ...]:
     """Read the attempts of a run, in order.
 
     A folder without point.yml, which a killed session left, is none, and neither is one with another name, such as a
@@ -128,11 +128,11 @@ def read_attempts(run_dir: Path) -> tuple[Attempt, ...]:
     for path in (run_dir / "points").glob("[0-9]*/point.yml"):
         point, number = run_reader.split_attempt_name(path.parent.name)
         if attempt_folder(point, number) == path.parent.name:
-            attempts.append(Attempt(point, number, files.read_yaml(path)))
+            attempts.append(PointAttempt(point, number, files.read_yaml(path)))
     return tuple(sorted(attempts, key=lambda attempt: run_reader.attempt_order(attempt.of, attempt.attempt)))
 
 
-def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> PlannedPoint | Finished:
+def next_point(state: ScheduleState, choosers: Sequence[AttemptChooser] = ()) -> PlannedPoint | ScheduleFinished:
     """Return the next attempt to measure: an interrupted one, a further one, a first one, then as ``choosers`` decide.
 
     A session decides each attempt at most once, so that it always ends: one whose end could not be recorded is left to
@@ -142,7 +142,7 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
     waiting = _open_attempts(state)
     if state.stop_on_error and (failed := state.failed_now()):
         more = f"; not measured: {format_list(attempt.name for attempt in waiting)}" if waiting else ""
-        return Finished(f"Point {failed[0].name} failed, and run_stop_on_error is set{more}.")
+        return ScheduleFinished(f"Point {failed[0].name} failed, and run_stop_on_error is set{more}.")
     if waiting:
         first = waiting[0]
         why = str(first.record.get("why") or "It has not been measured.")
@@ -155,10 +155,10 @@ def next_point(state: ScheduleState, choosers: Sequence[Chooser] = ()) -> Planne
             return replace(decision, attempt=state.fresh_attempt(decision.of), last=False)
         if decision is not None:
             return decision
-    return Finished(_outcome(state))
+    return ScheduleFinished(_format_points_outcome(state))
 
 
-def _open_attempts(state: ScheduleState) -> list[Attempt]:
+def _open_attempts(state: ScheduleState) -> list[PointAttempt]:
     """Return the attempts that have not ended, in the order in which they are measured."""
     waiting = [attempt for attempt in state.attempts if attempt.status in OPEN and attempt.name not in state.decided]
     if state.on_demand:
@@ -166,7 +166,7 @@ def _open_attempts(state: ScheduleState) -> list[Attempt]:
     return sorted(waiting, key=lambda attempt: (attempt.status != RUNNING, attempt.attempt == 1))
 
 
-def _outcome(state: ScheduleState) -> str:
+def _format_points_outcome(state: ScheduleState) -> str:
     """Return what became of the points, in words."""
     parts = []
     for status in (PASSED, FAILED):
@@ -193,10 +193,10 @@ def parse_redo(raw: Any, points: Sequence[str]) -> list[str]:
             continue
         if (point := run_reader.point_of_attempt(name)) in points:
             raise InputError(f"redo: '{name}' is an attempt; name its point, redo={point}")
-        have = f"the run has {_range(points)}"
+        have = f"the run has {_format_point_range(points)}"
         if name.isdecimal():
             raise InputError(f"redo: there is no point '{name}'{_near_number(name, points)}; {have}")
-        near = nearest(name, REDO_KEYWORDS)
+        near = suggest_similar_name(name, REDO_KEYWORDS)
         raise InputError(f"redo: '{name}' is neither failed, inconclusive nor a point{near}; {have}")
     if not names:
         raise InputError("-e redo= is empty; give failed, inconclusive or numbers of points, or leave it out")
@@ -247,7 +247,7 @@ def _near_number(name: str, points: Sequence[str]) -> str:
     return f" (did you mean '{same[0]}'?)" if same else ""
 
 
-def _range(points: Sequence[str]) -> str:
+def _format_point_range(points: Sequence[str]) -> str:
     if len(points) > 3:
         return f"{points[0]} … {points[-1]}"
     return ", ".join(points) or "none"

@@ -24,7 +24,7 @@ from ..statistics.readings import (
     OUTSIDE,
     PASS,
     REGRESSION,
-    verdict_of,
+    worst_reading,
 )
 
 INVALID, ERROR = "invalid", "error"
@@ -42,15 +42,15 @@ LONGEST = 300
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 
-def overall(results: Iterable[str], readings: Iterable[str] = ()) -> str:
+def compute_overall_verdict(results: Iterable[str], readings: Iterable[str] = ()) -> str:
     """Return the verdict from the results of all checks and the readings of the judged figures."""
-    verdicts = {OF_CHECK[result] for result in results} | {verdict_of(list(readings))}
+    verdicts = {OF_CHECK[result] for result in results} | {worst_reading(list(readings))}
     return next((verdict for verdict in PRECEDENCE if verdict in verdicts), PASS)
 
 
-def judgement(results: Iterable[str], readings: Iterable[str] = ()) -> dict[str, Any]:
+def verdict_with_exit_status(results: Iterable[str], readings: Iterable[str] = ()) -> dict[str, Any]:
     """Return verdict, code and exit status, as in schemas verdict/2 and comparison/2."""
-    verdict = overall(results, readings)
+    verdict = compute_overall_verdict(results, readings)
     code, status = VERDICTS[verdict]
     return {"verdict": verdict, "code": code, "exit_status": status}
 
@@ -82,29 +82,29 @@ def explanation(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def _check_reason(check: Mapping[str, Any]) -> str:
-    return f"{check['check']}{_at_point(check)}: {check['detail']}"
+    return f"{check['check']}{_format_point_suffix(check)}: {check['detail']}"
 
 
 def _kpi_reason(kpi: Mapping[str, Any]) -> str:
-    return f"{kpi['name']}{_at_point(kpi)}: {kpi['why']}"
+    return f"{kpi['name']}{_format_point_suffix(kpi)}: {kpi['why']}"
 
 
-def _at_point(entry: Mapping[str, Any]) -> str:
+def _format_point_suffix(entry: Mapping[str, Any]) -> str:
     return f" (point {entry['point']})" if entry.get("point") else ""
 
 
 def _verdict_of_kpi(kpi: Mapping[str, Any]) -> str:
-    return verdict_of([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
+    return worst_reading([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
 
 
 def first_reason(verdict: Mapping[str, Any]) -> str:
     """Return the verdict and its first reason as one line."""
     why = reasons(verdict)
-    more = f" ({formats.count(len(why) - 1, 'further reason')})" if len(why) > 1 else ""
+    more = f" ({formats.format_count(len(why) - 1, 'further reason')})" if len(why) > 1 else ""
     return f"{verdict['verdict']}: {why[0]}{more}" if why else str(verdict["verdict"])
 
 
-def compared(verdict: Mapping[str, Any]) -> str:
+def comparison_basis_text(verdict: Mapping[str, Any]) -> str:
     """Return what the run was compared with: "against 18 runs of 4.19.3", "not enough history: 1 past run"."""
     if verdict.get("baseline"):
         return f"against {verdict['baseline']}"
@@ -112,46 +112,50 @@ def compared(verdict: Mapping[str, Any]) -> str:
     if not history:
         return "no history to compare with"
     used = history["used"]
-    return f"not enough history: {formats.count(used, 'comparable past run') if used else 'no comparable past run'}"
+    return (
+        f"not enough history: {formats.format_count(used, 'comparable past run') if used else 'no comparable past run'}"
+    )
 
 
 def history_line(history: Mapping[str, Any]) -> str:
     """Return how many runs of the history are used, and why others are not."""
     reasons_left_out = [f"{len(group['runs'])} {group['why']}" for group in history["left_out"]]
     left = f"; left out: {', '.join(reasons_left_out)}" if reasons_left_out else ""
-    return f"{history['used']} of {formats.count(history['found'], 'run')} comparable{left}"
+    return f"{history['used']} of {formats.format_count(history['found'], 'run')} comparable{left}"
 
 
 def history_sentence(verdict: Mapping[str, Any]) -> str:
     """Return what the run was compared with, and which past runs were left out; empty without a history."""
     if not verdict.get("history"):
         return ""
-    return f"{formats.capitalized(compared(verdict))}. {history_line(verdict['history'])}."
+    return f"{formats.capitalize_first_letter(comparison_basis_text(verdict))}. {history_line(verdict['history'])}."
 
 
-def summary(run: Run, verdict: Mapping[str, Any]) -> str:
+def render_summary_markdown(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none."""
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
-    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {_plain(name)}"]
+    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {_escape_markdown(name)}"]
     why = explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
-    bullets = [_bullets(why)] if why else []
-    answer = [_plain(sentence) for sentence in verdict.get("answer") or []]
-    rows = list(_table(verdict))
+    bullets = [_reasons_as_bullet_list(why)] if why else []
+    answer = [_escape_markdown(sentence) for sentence in verdict.get("answer") or []]
+    rows = list(_kpi_table_lines(verdict))
     table = ["\n".join(rows)] if rows else []
     worse = verdict.get("verdict") == REGRESSION
     blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
-    blocks += [f"Warning: {_plain(warning)}" for warning in verdict.get("warnings") or []]
+    blocks += [f"Warning: {_escape_markdown(warning)}" for warning in verdict.get("warnings") or []]
     if verdict.get("history"):
-        blocks.append(_plain(history_sentence(verdict)))
-    return "\n\n".join([*blocks, _links(run)]) + "\n"
+        blocks.append(_escape_markdown(history_sentence(verdict)))
+    return "\n\n".join([*blocks, _run_links_as_list(run)]) + "\n"
 
 
-def _bullets(why: list[str]) -> str:
-    more = [f"{formats.count(len(why) - REASONS, 'further reason')} in verdict.json"] if len(why) > REASONS else []
-    return "\n".join(f"- {_plain(reason)}" for reason in [*why[:REASONS], *more])
+def _reasons_as_bullet_list(why: list[str]) -> str:
+    more = (
+        [f"{formats.format_count(len(why) - REASONS, 'further reason')} in verdict.json"] if len(why) > REASONS else []
+    )
+    return "\n".join(f"- {_escape_markdown(reason)}" for reason in [*why[:REASONS], *more])
 
 
-def _table(verdict: Mapping[str, Any]) -> Iterator[str]:
+def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a table of the figures that matter most: the gravest first."""
     kpis = sorted(verdict.get("kpis") or [], key=lambda kpi: PRECEDENCE.index(_verdict_of_kpi(kpi)))[:FIGURES]
     if not kpis:
@@ -163,12 +167,12 @@ def _table(verdict: Mapping[str, Any]) -> Iterator[str]:
         cells = [
             *([kpi["point"]] if several else []),
             kpi["title"] + (" (simulated)" if kpi["simulated"] else ""),
-            formats.value(kpi["value"], kpi["unit"]),
-            formats.value((kpi.get("old") or {}).get("value"), kpi["unit"]),
+            formats.format_with_unit(kpi["value"], kpi["unit"]),
+            formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
             change_text(kpi),
-            _reading(kpi),
+            _format_kpi_reading(kpi),
         ]
-        yield "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+        yield "| " + " | ".join(_escape_markdown(cell) for cell in cells) + " |"
 
 
 def change_text(kpi: Mapping[str, Any]) -> str:
@@ -179,26 +183,30 @@ def change_text(kpi: Mapping[str, Any]) -> str:
     if kpi.get("change") is None:
         return "–"
     low, high = kpi.get("change_low"), kpi.get("change_high")
-    interval = f" ({formats.percent(low)} to {formats.percent(high)} %)" if low is not None and high is not None else ""
+    interval = (
+        f" ({formats.format_percent(low)} to {formats.format_percent(high)} %)"
+        if low is not None and high is not None
+        else ""
+    )
     sign = "+" if kpi["change"] > 0 else ""
     new = (kpi.get("new") or {}).get("n") or 1
-    return f"{sign}{formats.percent(kpi['change'])} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
+    return f"{sign}{formats.format_percent(kpi['change'])} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
 
 
-def _reading(kpi: Mapping[str, Any]) -> str:
+def _format_kpi_reading(kpi: Mapping[str, Any]) -> str:
     limit = (kpi.get("limit") or {}).get("result")
     parts = [kpi["reading"]] if kpi["reading"] != NOT_JUDGED else []
     return ", ".join([*parts, *([f"{limit} limit" if limit != NOT_MEASURED else limit] if limit else [])]) or "–"
 
 
-def _links(run: Run) -> str:
+def _run_links_as_list(run: Run) -> str:
     links = [f"run: {run.id}", f"directory: {run.top}"]
     links += ["report: report/index.html"] if (run.top / "report" / "index.html").exists() else []
     links += [f"{export['target']}: {export['address']}" for export in run.record.get("exported") or []]
-    return "\n".join(f"- {_plain(link)}" for link in links)
+    return "\n".join(f"- {_escape_markdown(link)}" for link in links)
 
 
-def _plain(text: object) -> str:
+def _escape_markdown(text: object) -> str:
     """Return text on one line, without meaning as Markdown or HTML."""
     flat = " ".join(str(text).split())
     return _SPECIAL.sub(r"\\\1", flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…")

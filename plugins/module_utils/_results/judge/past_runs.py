@@ -101,11 +101,11 @@ class KpiSeries:
 
 def run_value(label: str, kpis: Sequence[PastValue]) -> RunValue:
     """Return a KPI in one run from its attempts: a run is one observation, so several count as their mean."""
-    mean = mean_of(kpis)
+    mean = mean_kpi_of_attempts(kpis)
     return RunValue(label, mean.value, mean.low, mean.high)
 
 
-def mean_of(kpis: Sequence[PastValue]) -> PastValue:
+def mean_kpi_of_attempts(kpis: Sequence[PastValue]) -> PastValue:
     """Return the mean of attempts, of the logarithms if all are positive; its interval is the union of theirs."""
     values = [kpi.value for kpi in kpis if kpi.value is not None]
     if len(kpis) == 1 or not values:
@@ -119,7 +119,7 @@ def mean_of(kpis: Sequence[PastValue]) -> PastValue:
     return PastValue(mean, low, high, kpis[0].unit)
 
 
-def counted(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
+def passed_attempts_to_use(points: Iterable[PastPoint], repeats: bool) -> tuple[PastPoint, ...]:
     """Return the attempts that count of those that passed: the last one at each point, or all of a run that repeats."""
     ordered = sorted(points, key=lambda point: run_reader.attempt_order(*run_reader.split_attempt_name(point.number)))
     if repeats:
@@ -138,7 +138,7 @@ def left_out(notes: list[str], where: object) -> Iterator[None]:
         notes.append(f"{where} cannot be read: {type(error).__name__}: {error}")
 
 
-def kpis_of(documents: Any, where: object) -> dict[str, PastValue]:
+def kpis_by_name(documents: Any, where: object) -> dict[str, PastValue]:
     """Return the KPIs of a point by name.
 
     Args:
@@ -156,16 +156,16 @@ def kpis_of(documents: Any, where: object) -> dict[str, PastValue]:
 
 def _past_value(kpi: Mapping[str, Any]) -> PastValue:
     confidence = kpi.get("confidence") or {}
-    low, high = _number(confidence.get("low")), _number(confidence.get("high"))
-    return PastValue(_number(kpi["value"]), low, high, str(kpi.get("unit") or ""))
+    low, high = _finite_number_or_none(confidence.get("low")), _finite_number_or_none(confidence.get("high"))
+    return PastValue(_finite_number_or_none(kpi["value"]), low, high, str(kpi.get("unit") or ""))
 
 
-def _number(value: Any) -> float | None:
+def _finite_number_or_none(value: Any) -> float | None:
     return float(value) if value is not None and isfinite(float(value)) else None
 
 
 @dataclass
-class _Source:
+class _SourceContent:
     """What was read of a source. whole: to its end, or to the most that are read of any."""
 
     runs: list[PastRun] = field(default_factory=list)
@@ -185,13 +185,13 @@ class KeptRuns:
 
         A source that could not be read is read again at the next look.
         """
-        kept = self._sources.get(source, _Source())
+        kept = self._sources.get(source, _SourceContent())
         yield from kept.runs
         if kept.whole:
             notes += kept.notes
             return
         known = {run.run for run in kept.runs}
-        current, failed = _Source(), list[str]()
+        current, failed = _SourceContent(), list[str]()
         self._sources[source] = current
         for run in read_source(current.notes, failed):
             current.runs.append(run)
@@ -207,14 +207,14 @@ class KeptRuns:
         files.write_json(self._path, {"schema": SCHEMA, "session": self._session, "sources": sources}, SCHEMA)
 
 
-def _kept_sources(path: Path, session: str) -> dict[str, _Source]:
+def _kept_sources(path: Path, session: str) -> dict[str, _SourceContent]:
     """Return what a session has read; nothing of another session, or from a damaged file."""
     try:
         document = files.read_json(path)
         if document["session"] != session:
             return {}
         return {
-            name: _Source([_kept_run(run) for run in source["runs"]], source["notes"], source["whole"])
+            name: _SourceContent([_kept_run(run) for run in source["runs"]], source["notes"], source["whole"])
             for name, source in document["sources"].items()
         }
     except (DataError, OSError, KeyError, TypeError, AttributeError):

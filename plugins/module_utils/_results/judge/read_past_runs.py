@@ -29,10 +29,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
     OpenSearchServer,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import lines
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import read_json_lines
 
-from ..kpi.labels import flat, recorded_labels
-from .past_runs import PastPoint, PastRun, counted, kpis_of, left_out
+from ..kpi.labels import flatten_labels, recorded_labels
+from .past_runs import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
 
 #: Timeout of each request in seconds, and attempts at it: a history is worth less than the time of a run.
 TIMEOUT, ATTEMPTS = 30.0, 2
@@ -52,7 +52,7 @@ _BY_POINT = [{name: {"order": "asc", "unmapped_type": "keyword"}} for name in ("
 Document = Mapping[str, Any]
 
 
-def from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
+def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
     """Yield the runs of a project in a folder or at most two levels below it, the newest first.
 
     notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the folder
@@ -89,12 +89,12 @@ def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
 
 def read_record(top: Path) -> dict[str, Any]:
     """Return run.yml of a run directory. Raises DataError if it is damaged or of a newer version."""
-    record = _mapping(top / RECORD)
-    schema_migration.version_of(top / RECORD, "run", str(record.get("schema")))
+    record = _read_mapping_file(top / RECORD)
+    schema_migration.parse_schema_version(top / RECORD, "run", str(record.get("schema")))
     return record
 
 
-def _mapping(path: Path) -> dict[str, Any]:
+def _read_mapping_file(path: Path) -> dict[str, Any]:
     """Return a YAML or JSON file. Raises DataError naming it if it cannot be read or is no mapping."""
     try:
         content = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path)
@@ -107,7 +107,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 def has_old_labels(top: Path) -> bool:
     """Return whether the labels of a run have to be read from its other files."""
-    documents = [_mapping(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
+    documents = [_read_mapping_file(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
     return any(document.get("schema") == "kpis/1" for document in documents)
 
 
@@ -122,20 +122,26 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
         with left_out(notes, folder):
             point = _folder_point(top, folder, started)
             points += [point] if point else []
-    return PastRun(record["id"], started, _verdict_of(top, notes), source, counted(points, _repeats(top)))
+    return PastRun(
+        record["id"],
+        started,
+        _read_run_verdict(top, notes),
+        source,
+        passed_attempts_to_use(points, _does_run_repeat_points(top)),
+    )
 
 
-def _repeats(top: Path) -> bool:
-    return bool(run_reader.last_schedule_keyword(lines(top / SCHEDULE, []), "repeat"))
+def _does_run_repeat_points(top: Path) -> bool:
+    return bool(run_reader.last_schedule_keyword(read_json_lines(top / SCHEDULE, []), "repeat"))
 
 
-def _verdict_of(top: Path, notes: list[str]) -> str:
+def _read_run_verdict(top: Path, notes: list[str]) -> str:
     path = top / VERDICT
     if not path.is_file():
         return ""
     verdict = ""
     with left_out(notes, path):
-        verdict = str(schema_migration.upgraded(path, "verdict").get("verdict") or "")
+        verdict = str(schema_migration.read_document_migrated(path, "verdict").get("verdict") or "")
     return verdict
 
 
@@ -145,38 +151,38 @@ def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
     Figures of an older version get the labels of today.
     """
     path = folder / "kpis.json"
-    document = _mapping(path)
-    version = schema_migration.version_of(path, "kpis", str(document.get("schema")))
-    record = _mapping(folder / "point.yml") if (folder / "point.yml").is_file() else {}
+    document = _read_mapping_file(path)
+    version = schema_migration.parse_schema_version(path, "kpis", str(document.get("schema")))
+    record = _read_mapping_file(folder / "point.yml") if (folder / "point.yml").is_file() else {}
     if record.get("status", "passed") != "passed" or record.get("resumed"):
         return None
     labels = document.get("labels") if version > 1 else _old_labels(top, folder.name)
     if not isinstance(labels, dict):
         raise DataError(f"{path}: its labels are not a mapping")
     at = str(record.get("started") or started)
-    return PastPoint(folder.name, at, flat(labels), kpis_of(document.get("kpis"), path))
+    return PastPoint(folder.name, at, flatten_labels(labels), kpis_by_name(document.get("kpis"), path))
 
 
 def _old_labels(top: Path, number: str) -> dict[str, Any]:
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     return next(recorded_labels(run, point) for point in run.points if point.number == number)
 
 
 @dataclass(frozen=True)
-class _Uploaded:
+class _UploadedRun:
     """A complete run: its prefix with a slash at the end, and when its manifest was written."""
 
     prefix: str
     at: Any
 
 
-def from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator[PastRun]:
+def read_runs_from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator[PastRun]:
     """Yield the runs of a project below a prefix, at most two levels below it, the newest upload first.
 
     notes: gets a sentence on each damaged or incomplete run. Raises AccessError, InputError.
     """
     with s3.s3_errors(location):
-        connection = s3.client(location, TIMEOUT, ATTEMPTS)
+        connection = s3.create_s3_client(location, TIMEOUT, ATTEMPTS)
         top = f"{location.prefix}/" if location.prefix else ""
         runs = _complete_runs(connection, location.bucket, [top], notes)
         for run in sorted(runs, key=lambda each: each.at, reverse=True):
@@ -189,22 +195,22 @@ def from_s3(location: s3.S3Location, project: str, notes: list[str]) -> Iterator
                 yield past
 
 
-def _complete_runs(connection: Any, bucket: str, prefixes: list[str], notes: list[str]) -> Iterator[_Uploaded]:
+def _complete_runs(connection: Any, bucket: str, prefixes: list[str], notes: list[str]) -> Iterator[_UploadedRun]:
     """Yield the complete runs in these prefixes and below them."""
     for depth in range(DEEPEST + 1):
         with ThreadPool(_PARALLEL) as pool:
-            listed = pool.map(lambda prefix: (prefix, *_level(connection, bucket, prefix)), prefixes)
+            listed = pool.map(lambda prefix: (prefix, *_list_s3_prefix(connection, bucket, prefix)), prefixes)
         prefixes = []
         for prefix, objects, below in listed:
             if s3.MANIFEST in objects:
-                yield _Uploaded(prefix, objects[s3.MANIFEST])
+                yield _UploadedRun(prefix, objects[s3.MANIFEST])
             elif RECORD in objects:
                 notes.append(f"s3://{bucket}/{prefix.rstrip('/')}: without {s3.MANIFEST}, so its upload did not end")
             elif depth < DEEPEST:
                 prefixes += below
 
 
-def _level(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], list[str]]:
+def _list_s3_prefix(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], list[str]]:
     """Return the objects directly below a prefix with their times, and the prefixes below it."""
     objects: dict[str, Any] = {}
     below: list[str] = []
@@ -215,7 +221,7 @@ def _level(connection: Any, bucket: str, prefix: str) -> tuple[dict[str, Any], l
 
 
 def _uploaded_run(
-    connection: Any, location: s3.S3Location, uploaded: _Uploaded, project: str, notes: list[str]
+    connection: Any, location: s3.S3Location, uploaded: _UploadedRun, project: str, notes: list[str]
 ) -> PastRun | None:
     """Return a run, None for one of another project. Raises DataError."""
     address = f"s3://{location.bucket}/{uploaded.prefix.rstrip('/')}"
@@ -259,7 +265,7 @@ def _manifest_files(manifest: bytes, where: str) -> Mapping[str, str]:
         raise DataError(f"{where}: not a manifest of a run") from error
 
 
-def from_opensearch(server: OpenSearchServer, project: str, notes: list[str]) -> Iterator[PastRun]:
+def read_runs_from_opensearch(server: OpenSearchServer, project: str, notes: list[str]) -> Iterator[PastRun]:
     """Yield the runs of a project, the newest first. notes: gets a sentence on each run with unreadable documents.
 
     Raises AccessError, InputError.
@@ -267,7 +273,7 @@ def from_opensearch(server: OpenSearchServer, project: str, notes: list[str]) ->
     client = OpenSearchClient(server, TIMEOUT)
     batch: list[Document] = []
     query = {"term": {"project": project}}
-    for run in _documents(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats"]):
+    for run in _query_opensearch_documents(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats"]):
         batch.append(run)
         if len(batch) == BATCH:
             yield from _indexed_runs(client, batch, notes)
@@ -281,7 +287,9 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
     ids = [str(run.get("run")) for run in batch]
     query = {"terms": {"run": ids}}
     figures: dict[str, list[Document]] = {}
-    for figure in _documents(client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]):
+    for figure in _query_opensearch_documents(
+        client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]
+    ):
         figures.setdefault(str(figure.get("uuid")), []).append(figure)
     points = _indexed_points(client, query) if figures else []
     where = f"{client.server.url}, index {client.server.prefix}-kpis"
@@ -294,7 +302,11 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
                 own.append(_indexed_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
         at, verdict = str(document.get("@timestamp") or ""), str(document.get("verdict") or "")
         yield PastRun(
-            run, at, "" if verdict == "unknown" else verdict, where, counted(own, document.get("repeats") is True)
+            run,
+            at,
+            "" if verdict == "unknown" else verdict,
+            where,
+            passed_attempts_to_use(own, document.get("repeats") is True),
         )
 
 
@@ -302,7 +314,7 @@ def _indexed_point(point: Document, figures: Sequence[Document], where: str) -> 
     labels = point.get("labels") or {}
     if not isinstance(labels, dict):
         raise DataError(f"{where}: the labels of point {point.get('point')} are not a mapping")
-    return PastPoint(str(point.get("point")), str(point.get("@timestamp") or ""), labels, kpis_of(figures, where))
+    return PastPoint(str(point.get("point")), str(point.get("@timestamp") or ""), labels, kpis_by_name(figures, where))
 
 
 def _indexed_points(client: OpenSearchClient, query: Document) -> list[Document]:
@@ -313,30 +325,32 @@ def _indexed_points(client: OpenSearchClient, query: Document) -> list[Document]
         "size": MOST_POINTS,
         "_source": ["run", "point", "point_status", "resumed", "uuid", "@timestamp", "labels"],
     }
-    hits = _hits(client, "kpis", body)
+    hits = _opensearch_search_hits(client, "kpis", body)
     return sorted((hit["_source"] for hit in hits), key=lambda document: str(document.get("point")))
 
 
-def _documents(
+def _query_opensearch_documents(
     client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
 ) -> Iterator[Document]:
     """Yield the documents that match a query, page by page."""
-    for hits in limited_pages(f"OpenSearch {client.server.url}, {kind}", _pages(client, kind, query, sort, fields)):
+    for hits in limited_pages(
+        f"OpenSearch {client.server.url}, {kind}", _opensearch_result_pages(client, kind, query, sort, fields)
+    ):
         yield from (hit["_source"] for hit in hits)
 
 
-def _pages(
+def _opensearch_result_pages(
     client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
 ) -> Iterator[list[dict[str, Any]]]:
     body: dict[str, Any] = {"query": query, "sort": list(sort), "size": PAGE, "_source": list(fields)}
-    while hits := _hits(client, kind, body):
+    while hits := _opensearch_search_hits(client, kind, body):
         yield hits
         if len(hits) < PAGE:
             return
         body["search_after"] = hits[-1]["sort"]
 
 
-def _hits(client: OpenSearchClient, kind: str, body: Document) -> list[dict[str, Any]]:
+def _opensearch_search_hits(client: OpenSearchClient, kind: str, body: Document) -> list[dict[str, Any]]:
     """Return the hits of a search; none if the index does not exist."""
     path = f"/{client.server.prefix}-{kind}/_search?ignore_unavailable=true"
     answer = client.call("POST", path, json.dumps(body).encode())

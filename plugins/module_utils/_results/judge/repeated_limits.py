@@ -20,9 +20,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 
 from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.always_valid_interval import AnytimeDifference
-from ..statistics.readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, holm
+from ..statistics.readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
 from . import limits
-from .limits import Limit
+from .limits import KpiLimit
 from .past_runs import WIDTH
 
 Kpi = Mapping[str, Any]
@@ -31,7 +31,7 @@ _LARGEST = 700.0
 METHOD = "mean of the attempts, at every look"
 
 
-def attempts_of(run: Run) -> dict[str, list[Point]]:
+def passed_attempts_by_point(run: Run) -> dict[str, list[Point]]:
     """Return the passed attempts at each point of a run that repeats its points; empty for any other run.
 
     An attempt that was resumed does not count: its times include the interruption, and another one is made.
@@ -45,7 +45,7 @@ def attempts_of(run: Run) -> dict[str, list[Point]]:
 
 def judged_kpis(
     attempts: Mapping[str, Sequence[Point]],
-    of_points: Mapping[str, Sequence[Limit]],
+    of_points: Mapping[str, Sequence[KpiLimit]],
     is_judged: Callable[[Kpi], bool],
     level: float,
     each: Sequence[str] = (),
@@ -62,14 +62,16 @@ def judged_kpis(
     figures = [
         (point, kpis, [limit for limit in of_points.get(point, ()) if limit.matches(kpis[0]["name"])])
         for point, members in attempts.items()
-        for kpis in _by_name(members)
+        for kpis in _attempt_kpis_by_name(members)
     ]
-    readings = iter(read([(limit, kpis) for _point, kpis, own in figures for limit in own], level, each))
+    readings = iter(
+        judge_kpis_against_limits([(limit, kpis) for _point, kpis, own in figures for limit in own], level, each)
+    )
     entries = []
     for point, kpis, own in figures:
         of_limits = [next(readings) for _limit in own]
         if own or is_judged(kpis[0]):
-            entries.append(_entry(point, kpis, own, of_limits, is_judged(kpis[0])))
+            entries.append(_verdict_entry_of_kpi(point, kpis, own, of_limits, is_judged(kpis[0])))
     for point, members in attempts.items():
         names = {str(kpi["name"]) for member in members for kpi in member.kpis or []}
         absent = [limit for limit in of_points.get(point, ()) if not any(map(limit.matches, names))]
@@ -77,7 +79,7 @@ def judged_kpis(
     return entries
 
 
-def _by_name(attempts: Sequence[Point]) -> list[list[dict[str, Any]]]:
+def _attempt_kpis_by_name(attempts: Sequence[Point]) -> list[list[dict[str, Any]]]:
     """Return the figures of the attempts by their name; ``attempt`` is the name of the folder."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for attempt in attempts:
@@ -86,8 +88,8 @@ def _by_name(attempts: Sequence[Point]) -> list[list[dict[str, Any]]]:
     return list(by_name.values())
 
 
-def _entry(
-    point: str, kpis: Sequence[Kpi], own: Sequence[Limit], readings: Sequence[RepeatedReading], compared: bool
+def _verdict_entry_of_kpi(
+    point: str, kpis: Sequence[Kpi], own: Sequence[KpiLimit], readings: Sequence[RepeatedReading], compared: bool
 ) -> dict[str, Any]:
     values = [kpi["value"] for kpi in kpis if kpi["value"] is not None]
     entry = {
@@ -98,14 +100,14 @@ def _entry(
     }
     if not readings:
         return entry
-    worst = limits.worst(readings)
+    worst = limits.worst_reading(readings)
     numbers = {name: getattr(worst, name) for name in ("value", "low", "high", "p", "p_corrected")}
-    known = {name: comparison_scale.known(number) for name, number in numbers.items()}
+    known = {name: comparison_scale.finite_or_none(number) for name, number in numbers.items()}
     return {**entry, "method": METHOD, **known}
 
 
 def _run_value(kpi: Kpi) -> dict[str, Any]:
-    low, high = limits.interval_of(kpi)
+    low, high = limits.kpi_uncertainty_interval(kpi)
     return {"run": kpi["attempt"], "group": "new", "value": kpi["value"], "low": low, "high": high}
 
 
@@ -123,7 +125,7 @@ class RepeatedReading:
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _LimitTestResult:
     """The comparison of the mean with the ends of a limit. p: of the side that it lies on."""
 
     logarithmic: bool
@@ -131,77 +133,83 @@ class _Tested:
     p: float
 
 
-def read(suite: Sequence[tuple[Limit, Sequence[Kpi]]], level: float, each: Sequence[str] = ()) -> list[RepeatedReading]:
+def judge_kpis_against_limits(
+    suite: Sequence[tuple[KpiLimit, Sequence[Kpi]]], level: float, each: Sequence[str] = ()
+) -> list[RepeatedReading]:
     """Return a reading for each limit with the figure of each attempt, at least one; see judged_kpis()."""
-    tested = [None if kpis[0]["name"] in each else _tested(limit, kpis) for limit, kpis in suite]
+    tested = [None if kpis[0]["name"] in each else _judge_kpi_against_limit(limit, kpis) for limit, kpis in suite]
     p_values = [test.p if test else 1.0 for test in tested]
-    corrected = holm(p_values)
+    corrected = adjust_by_holm(p_values)
     ranks = {index: rank for rank, index in enumerate(sorted(range(len(suite)), key=lambda index: p_values[index]))}
     return [
-        _reading(limit, kpis, test, adjusted, level / (len(suite) - ranks[index]), level)
+        _reading_of_test_result(limit, kpis, test, adjusted, level / (len(suite) - ranks[index]), level)
         if test
-        else _agreed(limit, kpis, kpis[0]["name"] in each)
+        else _reading_without_test(limit, kpis, kpis[0]["name"] in each)
         for index, ((limit, kpis), test, adjusted) in enumerate(zip(suite, tested, corrected, strict=True))
     ]
 
 
-def _tested(limit: Limit, kpis: Sequence[Kpi]) -> _Tested | None:
+def _judge_kpi_against_limit(limit: KpiLimit, kpis: Sequence[Kpi]) -> _LimitTestResult | None:
     """Return the test of a figure, None for one without noise, or of which an end is not known in some attempt."""
-    if any(None in (limits.value_of(kpi), *limits.interval_of(kpi)) for kpi in kpis):
+    if any(None in (limits.finite_kpi_value(kpi), *limits.kpi_uncertainty_interval(kpi)) for kpi in kpis):
         return None
     ends = [end for end in (limit.least, limit.most) if end is not None]
-    logarithmic = all(number > 0 for number in [*ends, *_values(kpis, False)])
-    values = _values(kpis, logarithmic)
-    if len(kpis) > 1 and not comparison_scale.noise_of([values]).variance and not _within(kpis, logarithmic):
+    logarithmic = all(number > 0 for number in [*ends, *_scaled_kpi_values(kpis, False)])
+    values = _scaled_kpi_values(kpis, logarithmic)
+    if (
+        len(kpis) > 1
+        and not comparison_scale.pooled_variance_within_groups([values]).variance
+        and not _mean_variance_within_attempts(kpis, logarithmic)
+    ):
         return None
-    differences = _differences(limit, kpis, logarithmic, 0.05)
+    differences = _mean_differences_from_limits(limit, kpis, logarithmic, 0.05)
     outside = [
         compared.p_value
         for is_upper, compared in differences
         if (compared.difference > 0 if is_upper else compared.difference < 0)
     ]
     if outside:
-        return _Tested(logarithmic, OUTSIDE, min(1.0, min(outside) * len(differences)))
-    return _Tested(logarithmic, WITHIN, max(compared.p_value for _is_upper, compared in differences))
+        return _LimitTestResult(logarithmic, OUTSIDE, min(1.0, min(outside) * len(differences)))
+    return _LimitTestResult(logarithmic, WITHIN, max(compared.p_value for _is_upper, compared in differences))
 
 
-def _differences(
-    limit: Limit, kpis: Sequence[Kpi], logarithmic: bool, alpha: float
+def _mean_differences_from_limits(
+    limit: KpiLimit, kpis: Sequence[Kpi], logarithmic: bool, alpha: float
 ) -> list[tuple[bool, AnytimeDifference]]:
     """Return the difference from each end of a limit, with whether it is an upper one."""
-    values, within = list(_values(kpis, logarithmic)), _within(kpis, logarithmic)
+    values, within = list(_scaled_kpi_values(kpis, logarithmic)), _mean_variance_within_attempts(kpis, logarithmic)
     return [
-        (is_upper, always_valid_interval.against_limit(values, _scaled(end, logarithmic), None, alpha, within))
+        (is_upper, always_valid_interval.against_limit(values, _scale_value(end, logarithmic), None, alpha, within))
         for is_upper, end in ((True, limit.most), (False, limit.least))
         if end is not None
     ]
 
 
-def _values(kpis: Sequence[Kpi], logarithmic: bool) -> Any:
-    return comparison_scale.scaled(comparison_scale.as_array([kpi["value"] for kpi in kpis]), logarithmic)
+def _scaled_kpi_values(kpis: Sequence[Kpi], logarithmic: bool) -> Any:
+    return comparison_scale.convert_to_scale(comparison_scale.float_array([kpi["value"] for kpi in kpis]), logarithmic)
 
 
-def _scaled(amount: float | None, logarithmic: bool) -> float:
-    return float(comparison_scale.scaled(amount, logarithmic))
+def _scale_value(amount: float | None, logarithmic: bool) -> float:
+    return float(comparison_scale.convert_to_scale(amount, logarithmic))
 
 
-def _within(kpis: Sequence[Kpi], logarithmic: bool) -> float:
+def _mean_variance_within_attempts(kpis: Sequence[Kpi], logarithmic: bool) -> float:
     """Return the mean variance within the attempts, from the widths of their intervals."""
     widths = []
     for kpi in kpis:
-        low, high = limits.interval_of(kpi)
+        low, high = limits.kpi_uncertainty_interval(kpi)
         if low is not None and high is not None:
             widths.append((high - low) / (kpi["value"] if logarithmic else 1.0))
     return sum((width / WIDTH) ** 2 for width in widths) / len(widths) if widths else 0.0
 
 
-def _reading(
-    limit: Limit, kpis: Sequence[Kpi], tested: _Tested, corrected: float, alpha: float, level: float
+def _reading_of_test_result(
+    limit: KpiLimit, kpis: Sequence[Kpi], tested: _LimitTestResult, corrected: float, alpha: float, level: float
 ) -> RepeatedReading:
     """Return the reading of a tested figure. alpha: of its interval, as Holm's correction gives it."""
     logarithmic = tested.logarithmic
-    is_upper, compared = _differences(limit, kpis, logarithmic, alpha)[0]
-    origin = _scaled(limit.most if is_upper else limit.least, logarithmic)
+    is_upper, compared = _mean_differences_from_limits(limit, kpis, logarithmic, alpha)[0]
+    origin = _scale_value(limit.most if is_upper else limit.least, logarithmic)
 
     def in_unit(amount: float) -> float:
         return (exp(amount) if amount < _LARGEST else inf) if logarithmic else amount
@@ -209,28 +217,32 @@ def _reading(
     value, low, high = (in_unit(origin + end) for end in (compared.difference, compared.low, compared.high))
     result = tested.result if corrected <= level else ACROSS
     return RepeatedReading(
-        result, _sentence(limit, kpis, result, value, low, high), value, low, high, tested.p, corrected
+        result, _format_reading_sentence(limit, kpis, result, value, low, high), value, low, high, tested.p, corrected
     )
 
 
-def _sentence(limit: Limit, kpis: Sequence[Kpi], result: str, value: float, low: float, high: float) -> str:
+def _format_reading_sentence(
+    limit: KpiLimit, kpis: Sequence[Kpi], result: str, value: float, low: float, high: float
+) -> str:
     unit = kpis[0]["unit"]
     if len(kpis) == 1:
         return f"One attempt does not show how much attempts differ; the limit is {limit.text}."
-    about = f" ({formats.interval(low, high, unit)} at every look)" if isfinite(high) and isfinite(low) else ""
-    mean = limits.beside(limit, value, unit)
+    about = (
+        f" ({formats.format_interval_words(low, high, unit)} at every look)" if isfinite(high) and isfinite(low) else ""
+    )
+    mean = limits.format_value_near_limit(limit, value, unit)
     return f"The mean of {len(kpis)} attempts is {mean}{about}. It {limits.VERBS[result]} the limit, {limit.text}."
 
 
-def _agreed(limit: Limit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
+def _reading_without_test(limit: KpiLimit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
     """Return the reading that all attempts agree on, without a test; the gravest if the limit is for each."""
-    readings = [limits.judge(limit, kpi) for kpi in kpis]
-    worst = limits.worst(readings)
+    readings = [limits.check_kpi_against_limit(limit, kpi) for kpi in kpis]
+    worst = limits.worst_reading(readings)
     results = {reading.result for reading in readings}
     result = worst.result if each or len(results) == 1 else ACROSS
-    known = [value for kpi in kpis if (value := limits.value_of(kpi)) is not None]
+    known = [value for kpi in kpis if (value := limits.finite_kpi_value(kpi)) is not None]
     value = sum(known) / len(known) if known else nan
-    lows, highs = zip(*(limits.interval_of(kpi) for kpi in kpis), strict=True)
+    lows, highs = zip(*(limits.kpi_uncertainty_interval(kpi) for kpi in kpis), strict=True)
     low = nan if None in lows else min(lows)
     high = nan if None in highs else max(highs)
     text = worst.text

@@ -15,12 +15,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics.readings import LEAST_HISTORY, NO_HISTORY
 from . import schedule_log
-from .next_point import FAILED, PLANNED, SKIPPED, Attempt, Chooser, Finished, PlannedPoint, ScheduleState
+from .next_point import (
+    FAILED,
+    PLANNED,
+    SKIPPED,
+    AttemptChooser,
+    PlannedPoint,
+    PointAttempt,
+    ScheduleFinished,
+    ScheduleState,
+)
 
 KEYWORD = "repeat"
 KEYS = ("until", "max", "budget", "least")
@@ -38,7 +47,7 @@ Kpi = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Repetition:
+class RepetitionPlan:
     """The keyword ``repeat``. most, least: attempts at each point. budget: seconds for all points, None for any."""
 
     most: int = MOST
@@ -69,7 +78,7 @@ class RepeatedPoint:
     readings: tuple[FigureReading, ...] = ()
 
 
-def parse(raw: object) -> Repetition | None:
+def parse_repeat_keyword(raw: object) -> RepetitionPlan | None:
     """Return what the keyword ``repeat`` asks for, None if it is empty. Raises InputError."""
     if raw is None or raw == {}:
         return None
@@ -78,19 +87,21 @@ def parse(raw: object) -> Repetition | None:
     check_keys(raw, KEYWORD, KEYS)
     until = raw.get("until", DECIDED)
     if until != DECIDED:
-        known = f"{nearest(str(until), [DECIDED])}; there is only {DECIDED}"
+        known = f"{suggest_similar_name(str(until), [DECIDED])}; there is only {DECIDED}"
         raise InputError(f"{KEYWORD}: until '{until}' is unknown{known}")
     most, least = parse_count(raw, KEYWORD, "max", MOST), parse_count(raw, KEYWORD, "least", LEAST)
     if least > most:
         raise InputError(f"{KEYWORD}: least {least} is more than max {most}")
-    return Repetition(most, schedule_log.parse_budget(raw.get("budget"), KEYWORD), least)
+    return RepetitionPlan(most, schedule_log.parse_budget(raw.get("budget"), KEYWORD), least)
 
 
 def check_keys(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> None:
     """Raise InputError for an unknown key of a keyword."""
     for key in raw:
         if key not in keys:
-            raise InputError(f"{keyword}: unknown key '{key}'{nearest(str(key), keys)}; there are {', '.join(keys)}")
+            raise InputError(
+                f"{keyword}: unknown key '{key}'{suggest_similar_name(str(key), keys)}; there are {', '.join(keys)}"
+            )
 
 
 def parse_count(raw: Mapping[str, Any], keyword: str, key: str, default: int) -> int:
@@ -102,7 +113,7 @@ def parse_count(raw: Mapping[str, Any], keyword: str, key: str, default: int) ->
     return int(text)
 
 
-def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
+def create_attempt_chooser(plan: RepetitionPlan, kpis: Sequence[Kpi], spent: float) -> AttemptChooser:
     """Return what decides on further attempts.
 
     Args:
@@ -111,76 +122,94 @@ def chooser(plan: Repetition, kpis: Sequence[Kpi], spent: float) -> Chooser:
         spent: Seconds, from schedule_log.spent().
     """
 
-    def choose(state: ScheduleState) -> PlannedPoint | Finished:
+    def choose(state: ScheduleState) -> PlannedPoint | ScheduleFinished:
         following = next_attempt(plan, repeated_points(state.attempts, kpis), spent)
         lines = tuple(schedule_readings(kpis))
-        if isinstance(following, Finished):
+        if isinstance(following, ScheduleFinished):
             return replace(following, readings=lines)
-        return replace(following, readings=lines, remaining_budget=schedule_log.budget_left(plan.budget, spent))
+        return replace(
+            following, readings=lines, remaining_budget=schedule_log.remaining_budget_seconds(plan.budget, spent)
+        )
 
     return choose
 
 
-def next_attempt(plan: Repetition, points: Sequence[RepeatedPoint], spent: float) -> PlannedPoint | Finished:
+def next_attempt(
+    plan: RepetitionPlan, points: Sequence[RepeatedPoint], spent: float
+) -> PlannedPoint | ScheduleFinished:
     """Return the attempt to make next: at the undecided point with the fewest attempts, so that points alternate.
 
     A budget is looked at before each attempt, so the last one may exceed it.
     """
-    open_points = [point for point in points if not point.failed and (point.attempts < plan.least or undecided(point))]
+    open_points = [
+        point for point in points if not point.failed and (point.attempts < plan.least or undecided_kpi_readings(point))
+    ]
     if not open_points:
-        return _finished(_nothing_open(points))
+        return _finished_with_reason(_nothing_open(points))
     repeatable = [point for point in open_points if point.attempts < plan.most]
     if not repeatable:
-        return _finished(f"{_attempts(plan.most)} at each undecided point were made; {_left(open_points)}")
+        return _finished_with_reason(
+            f"{_format_attempt_count(plan.most)} at each undecided point were made;"
+            f" {_format_undecided_points(open_points)}"
+        )
     if plan.budget is not None and spent >= plan.budget:
-        budget, used = formats.seconds(plan.budget), formats.seconds(spent)
-        return _finished(f"the budget of {budget} is used up ({used}); {_left(open_points)}")
+        budget, used = formats.format_duration(plan.budget), formats.format_duration(spent)
+        return _finished_with_reason(
+            f"the budget of {budget} is used up ({used}); {_format_undecided_points(open_points)}"
+        )
     point = min(repeatable, key=lambda point: (point.attempts, point.point))
-    return PlannedPoint(point.point, point.attempts + 1, formats.capitalized(_why(plan, point)))
+    return PlannedPoint(
+        point.point, point.attempts + 1, formats.capitalize_first_letter(_reason_for_further_attempt(plan, point))
+    )
 
 
-def _finished(why: str) -> Finished:
-    return Finished(f"{formats.capitalized(why)}.")
+def _finished_with_reason(why: str) -> ScheduleFinished:
+    return ScheduleFinished(f"{formats.capitalize_first_letter(why)}.")
 
 
-def undecided(point: RepeatedPoint) -> list[FigureReading]:
+def undecided_kpi_readings(point: RepeatedPoint) -> list[FigureReading]:
     """Return the figures of a point that are not decided, and that a further attempt may decide."""
     return [figure for figure in point.readings if figure.result in UNDECIDED and figure.can_change]
 
 
-def _why(plan: Repetition, point: RepeatedPoint) -> str:
-    unclear = undecided(point)
+def _reason_for_further_attempt(plan: RepetitionPlan, point: RepeatedPoint) -> str:
+    unclear = undecided_kpi_readings(point)
     if not unclear:
-        return f"{_attempts(plan.least)} are the least"
-    return f"after {_attempts(point.attempts)} {unclear[0].kpi} is not decided{_others(unclear)}"
+        return f"{_format_attempt_count(plan.least)} are the least"
+    return (
+        f"after {_format_attempt_count(point.attempts)} {unclear[0].kpi} is not"
+        f" decided{_format_remaining_undecided_kpis(unclear)}"
+    )
 
 
-def _others(unclear: Sequence[FigureReading]) -> str:
+def _format_remaining_undecided_kpis(unclear: Sequence[FigureReading]) -> str:
     """Return the number of figures after the first one, and the sentence that explains the first one."""
     more, text = len(unclear) - 1, unclear[0].text
-    return (f" (and {formats.count(more, 'further figure')})" if more else "") + (f": {text}" if text else "")
+    return (f" (and {formats.format_count(more, 'further figure')})" if more else "") + (f": {text}" if text else "")
 
 
 def _nothing_open(points: Sequence[RepeatedPoint]) -> str:
     stuck = [figure for point in points for figure in point.readings if not figure.can_change]
     text = (
-        f"no further attempt can decide {stuck[0].kpi}{_others(stuck)}" if stuck else "every judged figure is decided"
+        f"no further attempt can decide {stuck[0].kpi}{_format_remaining_undecided_kpis(stuck)}"
+        if stuck
+        else "every judged figure is decided"
     )
     failed = [f"point {point.point}" for point in points if point.failed]
     return f"{text}, but the last attempt failed at {formats.join_with_and(failed)}" if failed else text
 
 
-def _left(points: Sequence[RepeatedPoint]) -> str:
+def _format_undecided_points(points: Sequence[RepeatedPoint]) -> str:
     return f"not decided: {formats.format_list(f'point {point.point}' for point in points)}"
 
 
-def _attempts(amount: int) -> str:
-    return formats.count(amount, "attempt")
+def _format_attempt_count(amount: int) -> str:
+    return formats.format_count(amount, "attempt")
 
 
-def repeated_points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[RepeatedPoint]:
+def repeated_points(attempts: Sequence[PointAttempt], kpis: Sequence[Kpi]) -> list[RepeatedPoint]:
     """Return the points that are repeated: all that the matrix does not skip. An attempt that was resumed is none."""
-    by_point: dict[str, list[Attempt]] = {}
+    by_point: dict[str, list[PointAttempt]] = {}
     for attempt in attempts:
         if attempt.status in (PLANNED, SKIPPED):
             continue
@@ -188,12 +217,14 @@ def repeated_points(attempts: Sequence[Attempt], kpis: Sequence[Kpi]) -> list[Re
         if not attempt.resumed:
             counted.append(attempt)
     return [
-        RepeatedPoint(point, len(counted), bool(counted) and counted[-1].status == FAILED, _figures(point, kpis))
+        RepeatedPoint(
+            point, len(counted), bool(counted) and counted[-1].status == FAILED, _kpi_readings_of_point(point, kpis)
+        )
         for point, counted in by_point.items()
     ]
 
 
-def _figures(point: str, kpis: Sequence[Kpi]) -> tuple[FigureReading, ...]:
+def _kpi_readings_of_point(point: str, kpis: Sequence[Kpi]) -> tuple[FigureReading, ...]:
     figures = []
     for kpi in kpis:
         if run_reader.point_of_attempt(kpi["point"]) != point:

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..statistics.readings import OUTSIDE, PASS
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
@@ -102,60 +102,66 @@ def is_infrastructure(cause: str | None) -> bool:
     return cause in INFRASTRUCTURE
 
 
-def check(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
+def check_result_entry(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
     return {"check": name, "result": result, "detail": detail, "point": point}
 
 
-def objects(point: str, table: Table | None, allowed: float | None = 0.0, max_errors: float = 0.01) -> dict[str, Any]:
+def check_workload_successes(
+    point: str, table: TimelineTable | None, allowed: float | None = 0.0, max_errors: float = 0.01
+) -> dict[str, Any]:
     """Check how many planned workloads succeeded.
 
     allowed: number of workloads that need not succeed, None for any. max_errors: largest share of workloads that the
     API server refused, or that were never sent or seen; above it the load was not the requested one.
     """
     if table is None:
-        return check("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
+        return check_result_entry("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
     if not planned:
         nothing = "seen" if "sent_is" in table.header else "planned or sent"
-        return check("objects", INVALID, f"No workload was {nothing}.", point)
+        return check_result_entry("objects", INVALID, f"No workload was {nothing}.", point)
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
         subject = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
-        return check("objects", PASS, f"{subject} succeeded.", point)
+        return check_result_entry("objects", PASS, f"{subject} succeeded.", point)
     bad = "; ".join(
-        f"{counts[outcome]:,} {text} ({formats.format_list(_names(table, outcome), 3)})"
+        f"{counts[outcome]:,} {text} ({formats.format_list(_workload_names_with_outcome(table, outcome), 3)})"
         for outcome, text in OUTCOMES.items()
         if counts[outcome]
     )
-    text = f"{good:,} of {formats.count(planned, 'workload')} succeeded; {bad}"
+    text = f"{good:,} of {formats.format_count(planned, 'workload')} succeeded; {bad}"
     errors = sum(counts[outcome] for outcome in ERRORS)
     if errors > max_errors * planned:
-        limit = f"the load is valid up to {formats.number(max_errors * 100)} % refused, lost or unsent"
-        return check("objects", INVALID, f"{text}; {limit}.", point)
+        limit = f"the load is valid up to {formats.format_number(max_errors * 100)} % refused, lost or unsent"
+        return check_result_entry("objects", INVALID, f"{text}; {limit}.", point)
     if not good and not counts["failed"] and "sent_is" not in table.header:
-        return check("objects", INVALID, f"{text}: nothing finished.", point)
+        return check_result_entry("objects", INVALID, f"{text}: nothing finished.", point)
     if allowed is not None and planned - good > allowed:
-        limit = f"; the limit is {formats.count(int(allowed), 'workload')}" if allowed else ""
-        return check("objects", OUTSIDE, f"{text}{limit}.", point)
-    return check("objects", PASS, f"{text}. The limits allow this.", point)
+        limit = f"; the limit is {formats.format_count(int(allowed), 'workload')}" if allowed else ""
+        return check_result_entry("objects", OUTSIDE, f"{text}{limit}.", point)
+    return check_result_entry("objects", PASS, f"{text}. The limits allow this.", point)
 
 
-def _names(table: Table, outcome: str) -> list[str]:
+def _workload_names_with_outcome(table: TimelineTable, outcome: str) -> list[str]:
     return [name for name, result in zip(table.name, table.outcome, strict=True) if result == outcome]
 
 
-def generator(point: str, table: Table | None, limit: float, foreign: bool = False) -> dict[str, Any]:
+def check_load_generator_lateness(
+    point: str, table: TimelineTable | None, limit: float, foreign: bool = False
+) -> dict[str, Any]:
     """Check that the 99th percentile of the lateness of all sent workloads is at most ``limit`` seconds.
 
     Workloads that were never sent have no lateness; they fail the check objects().
     """
     if table is None:
-        return check("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
+        return check_result_entry("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
     if foreign:
-        return check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
+        return check_result_entry("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
     if "sent_is" in table.header:
-        return check("generator", PASS, "Others submitted the load: no workload was due at a certain time.", point)
+        return check_result_entry(
+            "generator", PASS, "Others submitted the load: no workload was due at a certain time.", point
+        )
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = sorted(
         moment - due
@@ -164,18 +170,24 @@ def generator(point: str, table: Table | None, limit: float, foreign: bool = Fal
     )
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
-            return check("generator", INVALID, "Nothing was sent, so the load was not the requested one.", point)
-        return check("generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point)
+            return check_result_entry(
+                "generator", INVALID, "Nothing was sent, so the load was not the requested one.", point
+            )
+        return check_result_entry(
+            "generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point
+        )
     usual = quantiles.quantile(late, 0.99)
-    most = formats.seconds(late[-1])
-    text = f"99 % of {len(late):,} workloads were sent at most {formats.seconds(usual)} late, all at most {most}"
+    most = formats.format_duration(late[-1])
+    text = (
+        f"99 % of {len(late):,} workloads were sent at most {formats.format_duration(usual)} late, all at most {most}"
+    )
     if len(late) == 1:
-        text = f"The only workload was sent {formats.seconds(usual)} late"
+        text = f"The only workload was sent {formats.format_duration(usual)} late"
     result = INVALID if usual > limit else PASS
-    return check("generator", result, f"{text}; the limit is {formats.seconds(limit)}.", point)
+    return check_result_entry("generator", result, f"{text}; the limit is {formats.format_duration(limit)}.", point)
 
 
-def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
+def check_run_phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     """Check that no phase failed and the run was not interrupted.
 
     A failure before the first test point is an error, and one with a cause in the infrastructure at any time. If only
@@ -183,7 +195,7 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
     """
     recorded: Mapping[str, Any] = run.record.get("phases") or {}
     known = {name: value for name, value in recorded.items() if name not in AFTER}
-    grave = INVALID if begun(run) else ERROR
+    grave = INVALID if has_any_point_started(run) else ERROR
     failed = {name: phase for name, phase in known.items() if phase.get("status") == "failed"}
     cut = [name for name, phase in known.items() if phase.get("status") == "interrupted"]
     # One phase runs during this check; another one in status running was left by a killed session.
@@ -199,96 +211,114 @@ def phases(run: Run, foreign: bool = False) -> dict[str, Any]:
             grave = ERROR
         elif not measuring:
             grave = NOT_JUDGED
-        error = _sentence(phase.get("error") or "no reason was recorded")
-        return check(PHASES, grave, f"Phase {name} failed: {error}{more}")
+        error = _format_as_short_sentence(phase.get("error") or "no reason was recorded")
+        return check_result_entry(PHASES, grave, f"Phase {name} failed: {error}{more}")
     if cut:
-        return check(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
+        return check_result_entry(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
     if run.failures and not recorded:
-        return check(PHASES, grave, f"A failure was recorded: {_sentence(run.failures.splitlines()[0])}")
+        return check_result_entry(
+            PHASES, grave, f"A failure was recorded: {_format_as_short_sentence(run.failures.splitlines()[0])}"
+        )
     if not run.record and foreign:
-        return check(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
+        return check_result_entry(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
-        return check(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
+        return check_result_entry(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
     done = [name for name, phase in known.items() if phase.get("status") == "passed"]
-    return check(PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
+    return check_result_entry(
+        PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed."
+    )
 
 
-def begun(run: Run) -> bool:
+def has_any_point_started(run: Run) -> bool:
     """Return whether a test point was begun."""
     return any(point.record.get("status") not in NOT_BEGUN for point in run.points)
 
 
-def _sentence(text: str) -> str:
+def _format_as_short_sentence(text: str) -> str:
     flat = " ".join(str(text).split())
     flat = flat[:297] + "…" if len(flat) > 298 else flat
     return flat if flat.endswith((".", "!", "?", "…")) else f"{flat}."
 
 
-def locks(run: Run) -> list[dict[str, Any]]:
+def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
     """Check that the run kept its locks. Clusters that the run created have none."""
     if not any(run.top.glob(held_lock_file.PATTERN)):
         return []
-    why = held_lock_file.lost(run.top)
+    why = held_lock_file.find_lost_lock(run.top)
     if why:
-        return [check("lock", ERROR, _sentence(f"{formats.capitalized(why)}. Another run may have used the cluster"))]
-    return [check("lock", PASS, "The run held its lock on the cluster all the time.")]
+        return [
+            check_result_entry(
+                "lock",
+                ERROR,
+                _format_as_short_sentence(
+                    f"{formats.capitalize_first_letter(why)}. Another run may have used the cluster"
+                ),
+            )
+        ]
+    return [check_result_entry("lock", PASS, "The run held its lock on the cluster all the time.")]
 
 
-def points(run: Run) -> list[dict[str, Any]]:
+def check_planned_points_finished(run: Run) -> list[dict[str, Any]]:
     """Check that each planned test point ran to its end."""
     if not run.points:
         why = "There is no test point: the test phase did not run or failed before its first one."
-        return [check("points", ERROR, why)]
+        return [check_result_entry("points", ERROR, why)]
     checks = []
     there = {point.of for point in run.points}
     absent = [number for number in run.record.get("points") or [] if number not in there]
     if absent:
-        text = f"{formats.count(len(absent), 'planned test point')} did not run: {formats.format_list(absent)}."
-        checks.append(check("points", INVALID, text))
+        text = f"{formats.format_count(len(absent), 'planned test point')} did not run: {formats.format_list(absent)}."
+        checks.append(check_result_entry("points", INVALID, text))
     for point in run.points:
         status = point.record.get("status")
         if status == "planned" and run.bisection:
             continue  # no run was needed at this value
         if status == "failed":
             text = str(point.record.get("error") or "no reason was recorded")
-            error = _sentence(text.removeprefix(f"point {point.number}: "))
+            error = _format_as_short_sentence(text.removeprefix(f"point {point.number}: "))
             result = ERROR if is_infrastructure(point.record.get("cause")) else INVALID
-            checks.append(check("points", result, f"Test point {point.number} failed: {error}", point.number))
+            checks.append(
+                check_result_entry("points", result, f"Test point {point.number} failed: {error}", point.number)
+            )
         elif status in ("planned", "running"):
             text = "was not started" if status == "planned" else "was started, but did not end"
-            result = INVALID if begun(run) else ERROR
-            checks.append(check("points", result, f"Test point {point.number} {text}.", point.number))
+            result = INVALID if has_any_point_started(run) else ERROR
+            checks.append(check_result_entry("points", result, f"Test point {point.number} {text}.", point.number))
     if not checks:
         skipped = {point.of for point in run.points if point.status == SKIPPED}
         ran = len(there - skipped)
         subject = "The test point" if ran == 1 else f"All {ran} test points"
-        more = f"; {formats.count(len(skipped), 'more')} skipped" if skipped else ""
-        checks.append(check("points", PASS, f"{subject} ran{more}."))
+        more = f"; {formats.format_count(len(skipped), 'more')} skipped" if skipped else ""
+        checks.append(check_result_entry("points", PASS, f"{subject} ran{more}."))
     return checks
 
 
-def bisection(run: Run) -> list[dict[str, Any]]:
+def check_bisection_result(run: Run) -> list[dict[str, Any]]:
     """Check that a bisection found its step; none for any other run."""
     if not run.bisection:
         return []
     results = {PASS: PASS, INVALID: INVALID}
-    return [check("bisection", results.get(run.bisection.get("verdict", ""), NOT_JUDGED), str(run.bisection["why"]))]
+    return [
+        check_result_entry(
+            "bisection", results.get(run.bisection.get("verdict", ""), NOT_JUDGED), str(run.bisection["why"])
+        )
+    ]
 
 
-def cause_of(run: Run, verdict: str) -> str | None:
+def error_class_of_verdict(run: Run, verdict: str) -> str | None:
     """Return the class of the error behind a verdict of error or invalid, if it was recorded."""
     if verdict not in (ERROR, INVALID):
         return None
     phases_: Mapping[str, Any] = run.record.get("phases") or {}
     # A failed test phase follows from its points.
     test = [name for name in phases_ if name not in (*BEFORE, REPORT, *AFTER)]
-    causes = _causes(phases_[name] for name in phases_ if name in BEFORE)
-    later = _causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
+    causes = _failure_causes(phases_[name] for name in phases_ if name in BEFORE)
+    later = _failure_causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
     causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure(cause))
-    if verdict == ERROR and held_lock_file.lost(run.top):
+    if verdict == ERROR and held_lock_file.find_lost_lock(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
 
 
-def _causes(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def _failure_causes(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return [str(record["cause"]) for record in records if record.get("status") == "failed" and record.get("cause")]

@@ -21,13 +21,18 @@ STOLEN, LOAD = 0.05, 2.0
 _TAIL = 16_384
 
 
-def warnings(run: Run) -> list[str]:
+def collect_run_warnings(run: Run) -> list[str]:
     """Return the warnings of a run: interrupted points, busy machines, unchecked trainings, missing files of users."""
-    groups = (interrupted(run), busy_machine(run.points), unchecked_trainings(run.points), missing_files(run.points))
+    groups = (
+        interrupted_points_warning(run),
+        busy_machine(run.points),
+        unchecked_trainings(run.points),
+        missing_files(run.points),
+    )
     return [sentence for sentences in groups for sentence in sentences]
 
 
-def interrupted(run: Run) -> list[str]:
+def interrupted_points_warning(run: Run) -> list[str]:
     """Return a sentence on the points whose times include an interruption."""
     names = [point.number for point in run.points if point.resumed and not run.repeats and not run.bisection]
     if not names:
@@ -46,7 +51,7 @@ def busy_machine(points: Iterable[Point]) -> list[str]:
     if not busy:
         return []
     first = "; ".join(f"test point {number}: {reason}" for number, reason in busy[:3])
-    more = f"; and {formats.count(len(busy) - 3, 'more test point')}" if len(busy) > 3 else ""
+    more = f"; and {formats.format_count(len(busy) - 3, 'more test point')}" if len(busy) > 3 else ""
     return [f"The machine that sent the load was busy, so times may be longer than on an idle one ({first}{more})."]
 
 
@@ -69,7 +74,9 @@ def _why_busy(machine: Mapping[str, Any]) -> str:
         reasons.append(f"the hypervisor took {machine['stolen'] * 100:.0f} % of its processor time")
     cpus = machine.get("cpus") or 0
     if cpus and (machine.get("load") or 0) >= LOAD * cpus:
-        reasons.append(f"load average {formats.number(machine['load'])} on {formats.count(cpus, 'processor')}")
+        reasons.append(
+            f"load average {formats.format_number(machine['load'])} on {formats.format_count(cpus, 'processor')}"
+        )
     return ", ".join(reasons)
 
 
@@ -77,7 +84,7 @@ def unchecked_trainings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each reason why nobody knows whether the processes of a training worked together."""
     by_reason: dict[str, list[str]] = {}
     for point in points:
-        rows = point_reader.lines(point.folder / "training.jsonl", [])
+        rows = point_reader.read_json_lines(point.folder / "training.jsonl", [])
         for reason in sorted({str(row["unchecked"]) for row in rows if row.get("unchecked")}):
             by_reason.setdefault(reason, []).append(f"test point {point.number}")
     return [
@@ -91,7 +98,7 @@ def missing_files(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each test point at which files of users in pods are missing."""
     sentences = []
     for point in points:
-        why = _why_missing(point_reader.users_of(point.folder, []).get("files") or {})
+        why = _why_missing(point_reader.read_pod_users(point.folder, []).get("files") or {})
         if why:
             sentences.append(f"Files of users are missing at test point {point.number}: {'; '.join(why)}.")
     return sentences
@@ -100,9 +107,11 @@ def missing_files(points: Iterable[Point]) -> list[str]:
 def _why_missing(files: Mapping[str, Any]) -> list[str]:
     why = []
     if files.get("left_out"):
-        users = formats.count(files["left_out_users"], "user")
-        why.append(f"{formats.count(files['left_out'], 'file')} of {users} exceeded the limit ({files['limit']})")
+        users = formats.format_count(files["left_out_users"], "user")
+        why.append(
+            f"{formats.format_count(files['left_out'], 'file')} of {users} exceeded the limit ({files['limit']})"
+        )
     if files.get("failed_users"):
-        users = formats.count(files["failed_users"], "user")
+        users = formats.format_count(files["failed_users"], "user")
         why.append(f"{users} could not send files ({files['first_error']})")
     return why

@@ -13,24 +13,24 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 
-from .next_point import Finished, PlannedPoint
+from .next_point import PlannedPoint, ScheduleFinished
 
 FILE, SCHEMA = "schedule.jsonl", "schedule/1"
 
 
-def lines(run_dir: Path) -> list[dict[str, Any]]:
+def read_schedule_lines(run_dir: Path) -> list[dict[str, Any]]:
     """Return the lines of the file, none if there is no file."""
     path = run_dir / FILE
     return list(files.read_lines(path)) if path.exists() else []
 
 
-def decided(run_dir: Path, session: str) -> frozenset[str]:
+def attempts_decided_in_session(run_dir: Path, session: str) -> frozenset[str]:
     """Return the names of the attempts that a session has decided to measure. session: its start, as in run.yml."""
     names: set[str] = set()
     is_session = False
-    for line in lines(run_dir):
+    for line in read_schedule_lines(run_dir):
         if line["type"] == "session":
             is_session = line["at"] == session
         elif is_session and line["type"] == "decided":
@@ -38,28 +38,38 @@ def decided(run_dir: Path, session: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def append(
-    run_dir: Path, run: str, session: str, decision: PlannedPoint | Finished, keywords: Mapping[str, Any] | None = None
+def append_schedule_decision(
+    run_dir: Path,
+    run: str,
+    session: str,
+    decision: PlannedPoint | ScheduleFinished,
+    keywords: Mapping[str, Any] | None = None,
 ) -> None:
     """Append a decision, after the line of the session if it is its first one. keywords: repeat and bisect, if set."""
-    sessions = [line["at"] for line in lines(run_dir) if line["type"] == "session"]
+    sessions = [line["at"] for line in read_schedule_lines(run_dir) if line["type"] == "session"]
     log = JsonlAppender(run_dir / FILE, SCHEMA, "session")
     try:
         if sessions[-1:] != [session]:
             log.write({"type": "session", "schema": SCHEMA, "run": run, "at": session, **(keywords or {})})
-        log.write(_line(decision))
+        log.write(_decision_as_log_line(decision))
         log.sync()
     finally:
         log.close()
 
 
-def _line(decision: PlannedPoint | Finished) -> dict[str, Any]:
+def _decision_as_log_line(decision: PlannedPoint | ScheduleFinished) -> dict[str, Any]:
     readings: Any = [dict(reading) for reading in decision.readings]
-    if isinstance(decision, Finished):
+    if isinstance(decision, ScheduleFinished):
         read = {"readings": readings} if readings else {}
-        return {"type": "finished", "at": stamp(), "why": decision.why, **read}
+        return {"type": "finished", "at": format_utc_timestamp(), "why": decision.why, **read}
     read = {"readings": readings, "remaining_budget": decision.remaining_budget} if readings else {}
-    line = {"type": "decided", "at": stamp(), "point": decision.name, "attempt": decision.attempt, "why": decision.why}
+    line = {
+        "type": "decided",
+        "at": format_utc_timestamp(),
+        "point": decision.name,
+        "attempt": decision.attempt,
+        "why": decision.why,
+    }
     return {**line, **read}
 
 
@@ -76,12 +86,12 @@ def parse_budget(text: object, keyword: str) -> float | None:
     return seconds
 
 
-def budget_left(budget: float | None, spent: float) -> float | None:
+def remaining_budget_seconds(budget: float | None, spent: float) -> float | None:
     """Return the seconds that are left of a budget, None without one."""
     return None if budget is None else max(0.0, budget - spent)
 
 
-def spent(log: Iterable[Mapping[str, Any]], now: str) -> float:
+def seconds_spent_on_attempts(log: Iterable[Mapping[str, Any]], now: str) -> float:
     """Return the seconds spent on attempts, over all sessions. The time between two sessions does not count.
 
     How long an attempt ran until its session was killed is unknown: it counts as the longest complete attempt, at most
@@ -94,8 +104,8 @@ def spent(log: Iterable[Mapping[str, Any]], now: str) -> float:
     complete: list[float] = []
     interrupted: list[float] = []
     begun: float | None = None
-    entries = [(str(line.get("type")), _seconds(str(line["at"]))) for line in log]
-    for kind, at in [*entries, ("now", _seconds(now))]:
+    entries = [(str(line.get("type")), _timestamp_to_seconds(str(line["at"]))) for line in log]
+    for kind, at in [*entries, ("now", _timestamp_to_seconds(now))]:
         if begun is not None:
             (interrupted if kind == "session" else complete).append(max(0.0, at - begun))
         begun = at if kind == "decided" else None
@@ -103,5 +113,5 @@ def spent(log: Iterable[Mapping[str, Any]], now: str) -> float:
     return sum(complete) + sum(min(seconds, longest) if longest else seconds for seconds in interrupted)
 
 
-def _seconds(stamp_text: str) -> float:
+def _timestamp_to_seconds(stamp_text: str) -> float:
     return datetime.fromisoformat(stamp_text).timestamp()

@@ -13,14 +13,18 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
+    Result,
+    read_timelines_by_point,
+    sha256_of_file,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run, counted_points, point_label
 
 from ..kpi import kpi_definitions
 from . import judge_run, limits, overall_verdict
-from .collect_history import HistoryRequest, collect
+from .collect_history import HistoryRequest, collect_past_runs
 from .judge_run import JudgingRules
-from .junit import junit
+from .junit import render_run_xml
 from .past_runs import KeptRuns
 
 VERDICT = "verdict.json"
@@ -53,30 +57,30 @@ def write_verdict(
     Raises:
         InputError: For a wrong limit.
     """
-    run = counted_points(run_reader.read(Path(run_dir)))
+    run = counted_points(run_reader.read_run_directory(Path(run_dir)))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if point.foreign]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
-    defined = [{"name": judge_run.FAILED, "unit": "workloads"}, *kpi_definitions.load(definitions)]
+    defined = [{"name": judge_run.FAILED, "unit": "workloads"}, *kpi_definitions.load_kpi_definitions(definitions)]
     default = DEFAULT_LIMITS if default_limits is None else default_limits
     of_points = {}
     for point in run.points:
         own = (point.all_settings or {}).get(limits.SETTING)
         raw = own if isinstance(own, Mapping) else default
-        of_points[point.number] = limits.parse(raw, [*(point.kpis or []), *defined])
+        of_points[point.number] = limits.parse_kpi_limits(raw, [*(point.kpis or []), *defined])
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
     store = KeptRuns(run.top, run.session) if run.repeats and past.sources else None
-    history = collect(run, past, store=store) if past.sources else None
-    verdict = judge_run.judge(run, tables_of(run, warnings), filled, foreign, labels, history)
+    history = collect_past_runs(run, past, store=store) if past.sources else None
+    verdict = judge_run.judge_whole_run(run, read_timelines_by_point(run, warnings), filled, foreign, labels, history)
     path = run.top / VERDICT
-    before = digest_of(path)
+    before = sha256_of_file(path)
     if write:
         files.write_json(path, verdict, "verdict/2")
         write_texts(run, verdict)
     why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
     return {
-        "changed": before != digest_of(path),
+        "changed": before != sha256_of_file(path),
         **{name: verdict[name] for name in copied},
         "doubts": verdict["warnings"],
         "path": str(path),
@@ -88,14 +92,14 @@ def write_verdict(
 
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     """Write junit.xml and summary.md into the run directory. verdict: empty if there is none."""
-    files.replace_text(run.top / "junit.xml", junit(run, verdict))
-    files.replace_text(run.top / "summary.md", overall_verdict.summary(run, verdict))
+    files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict))
+    files.replace_text(run.top / "summary.md", overall_verdict.render_summary_markdown(run, verdict))
 
 
 def rewrite_texts(top: Path) -> None:
     """Write junit.xml and summary.md of a run again, because its record has changed since the verdict."""
     try:
-        verdict = schema_migration.upgraded(top / VERDICT, "verdict")
+        verdict = schema_migration.read_document_migrated(top / VERDICT, "verdict")
     except DataError:
         verdict = {}
-    write_texts(counted_points(run_reader.read(top)), verdict)
+    write_texts(counted_points(run_reader.read_run_directory(top)), verdict)

@@ -37,7 +37,7 @@ CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
-class Quantile:
+class QuantileEstimate:
     """A quantile and its measurement bounds [lower, upper], or None for both and ``at_least``; from n of N rows.
 
     All in the unit of the values.
@@ -50,7 +50,7 @@ class Quantile:
     at_least: float | None = None
 
 
-def probability(text: Any) -> float:
+def parse_quantile(text: Any) -> float:
     """Return a quantile (p95, p99.9, max, min, or a number from 0 to 1) as a number. Raises InputError."""
     if text in ("max", "min"):
         return 1.0 if text == "max" else 0.0
@@ -63,7 +63,7 @@ def probability(text: Any) -> float:
     return level
 
 
-def quantile_at(ordered: Any, of: int, q: float) -> float | None:
+def compute_quantile(ordered: Any, of: int, q: float) -> float | None:
     """Return the quantile ``q`` (0 to 1) of ``of`` rows, the smallest of which are ``ordered``; None beyond these.
 
     Linear interpolation between neighbours: definition 7 of R. J. Hyndman, Y. Fan: "Sample Quantiles in Statistical
@@ -96,7 +96,7 @@ def kaplan_meier_shares(events: Any, censored: Any, of: int) -> Any:
         return 1.0 - numpy.exp(numpy.cumsum(numpy.log1p(-1.0 / at_risk)))
 
 
-class Sample:
+class DurationSample:
     """Durations of ``of`` rows: midpoints and measurement bounds.
 
     middle, lower, upper: arrays (rows,), NaN where a row has no value. waited: array (rows,), how long a row without a
@@ -126,14 +126,14 @@ class Sample:
         """Number of rows that were still waiting when the observation ended."""
         return int(self.open.sum())
 
-    def quantile(self, q: float) -> Quantile:
+    def quantile(self, q: float) -> QuantileEstimate:
         """Return the quantile ``q``; q=1 is the maximum, which is unknown as long as a row has no value."""
         place = self._place(q)
         if place is None:
-            least = quantile_at(self._at_least, self.of, q)
-            return Quantile(None, None, self.n, self.of, None if least is None else max(least, 0.0))
-        value, low, high = (_between(of, *place) for of in (self.middle, self._lower, self._upper))
-        return Quantile(value, (min(low, value), max(high, value)), self.n, self.of)
+            least = compute_quantile(self._at_least, self.of, q)
+            return QuantileEstimate(None, None, self.n, self.of, None if least is None else max(least, 0.0))
+        value, low, high = (_interpolate_ordered_values(of, *place) for of in (self.middle, self._lower, self._upper))
+        return QuantileEstimate(value, (min(low, value), max(high, value)), self.n, self.of)
 
     def _place(self, q: float) -> tuple[int, float] | None:
         """Return the index of the event below ``q`` and the fraction of the way to the next; None beyond the last."""
@@ -150,14 +150,14 @@ class Sample:
         return above - 1, float((q - below) / (self._places[above] - below))
 
 
-def _between(ordered: Any, place: int, part: float) -> float:
+def _interpolate_ordered_values(ordered: Any, place: int, part: float) -> float:
     if not part:
         return float(ordered[place])
     return float(ordered[place] + part * (ordered[place + 1] - ordered[place]))
 
 
 @dataclass(frozen=True)
-class Confidence:
+class ConfidenceInterval:
     """An interval at LEVEL, in the unit of the figure; None for an unknown bound. ``method``: a description."""
 
     low: float | None
@@ -169,7 +169,7 @@ class Confidence:
         return {"low": self.low, "high": self.high, "level": LEVEL, "method": self.method}
 
 
-class Resampling:
+class BootstrapResampling:
     """Bootstrap weights: ``drawn`` is an array (samples, rows) of how often each row was drawn. Seeded."""
 
     def __init__(self, rows: int, seed: int = 1, samples: int | None = None) -> None:
@@ -193,14 +193,14 @@ class Resampling:
         """Description of the method, for documents and pages."""
         return f"block bootstrap in submission order, {self.samples} samples, blocks of {self.block}"
 
-    def quantiles(self, sample: Sample, wanted: Sequence[float]) -> Any:
+    def quantiles(self, sample: DurationSample, wanted: Sequence[float]) -> Any:
         """Return an array (samples, len(wanted)) of quantiles, in the unit of ``sample``; infinite where unknown."""
         import numpy
 
         times = numpy.full((self.samples, len(wanted)), numpy.inf)
         if not sample.n:
             return times
-        rows, order, is_event = _in_order(sample)
+        rows, order, is_event = _sorted_event_times(sample)
         values = numpy.append(rows[order], numpy.inf)
         least = numpy.asarray(wanted) - 1e-9
         for begin in range(0, self.samples, step := max(1, CHUNK // max(len(order), 1))):
@@ -236,14 +236,14 @@ class Resampling:
         with numpy.errstate(invalid="ignore", divide="ignore"):
             return sums / counts
 
-    def curves(self, sample: Sample, grid: Any, most: int = MOST_SAMPLES) -> tuple[Any, Any]:
+    def curves(self, sample: DurationSample, grid: Any, most: int = MOST_SAMPLES) -> tuple[Any, Any]:
         """Return two arrays (len(grid),): the pointwise 2.5 % and 97.5 % bounds of the share of rows up to ``grid``.
 
         most: maximum number of samples to use.
         """
         import numpy
 
-        rows, order, is_event = _in_order(sample)
+        rows, order, is_event = _sorted_event_times(sample)
         samples = min(self.samples, most)
         shares = numpy.empty((samples, len(grid)))
         if is_event is None:  # without censoring counting suffices, and needs no order
@@ -262,7 +262,7 @@ class Resampling:
         return low, high
 
 
-def _in_order(sample: Sample) -> tuple[Any, Any, Any]:
+def _sorted_event_times(sample: DurationSample) -> tuple[Any, Any, Any]:
     """Return the times of all rows, the ascending order of those with a time, and which of these are events.
 
     The last is None when no row is censored.
@@ -279,7 +279,7 @@ def _in_order(sample: Sample) -> tuple[Any, Any, Any]:
     return rows, order, known[order]
 
 
-def percentile_interval(replicates: Any, value: float | None, method: str) -> Confidence | None:
+def percentile_interval(replicates: Any, value: float | None, method: str) -> ConfidenceInterval | None:
     """Return the percentile interval of ``replicates``, extended to include ``value``; None if it is unknown.
 
     replicates: array (samples,), NaN and infinity for unknown values.
@@ -296,10 +296,10 @@ def percentile_interval(replicates: Any, value: float | None, method: str) -> Co
         return None
     if value is not None:
         low, high = min(low, value), max(high, value)
-    return Confidence(low, high if value is not None and numpy.isfinite(high) else None, method)
+    return ConfidenceInterval(low, high if value is not None and numpy.isfinite(high) else None, method)
 
 
-def difference_interval(before: Any, after: Any, value: float | None) -> Confidence | None:
+def difference_interval(before: Any, after: Any, value: float | None) -> ConfidenceInterval | None:
     """Return the percentile interval of the difference of two figures from the replicates of both, or None."""
     import numpy
 

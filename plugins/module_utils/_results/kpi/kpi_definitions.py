@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as definition_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
@@ -45,7 +45,7 @@ IN_FOLDER = "kpis.yml"
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def load(paths: Iterable[str], functions: Functions | None = None) -> list[dict[str, Any]]:
+def load_kpi_definitions(paths: Iterable[str], functions: Functions | None = None) -> list[dict[str, Any]]:
     """Read definitions from YAML files, in this order.
 
     Args:
@@ -55,14 +55,14 @@ def load(paths: Iterable[str], functions: Functions | None = None) -> list[dict[
     Raises:
         InputError: With file, KPI and error.
     """
-    files = [file for path in paths for file in _files_of(path)]
-    check = partial(_check, functions=functions)
+    files = [file for path in paths for file in _find_definition_files(path)]
+    check = partial(_check_kpi_definition, functions=functions)
     return definition_files.read_definitions(
         files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check
     )
 
 
-def _files_of(path: str) -> list[str]:
+def _find_definition_files(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
@@ -72,7 +72,9 @@ def _files_of(path: str) -> list[str]:
     return [str(path) for path in paths]
 
 
-def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def kpis_defined_for_settings(
+    definitions: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
     """Return the KPIs of a point with these settings. A setting that its version did not know may have any value."""
     return [
         definition
@@ -81,7 +83,7 @@ def definitions_at(definitions: Iterable[Mapping[str, Any]], settings: Mapping[s
     ]
 
 
-def _check(entry: Mapping[str, Any], where: str, functions: Functions | None) -> None:
+def _check_kpi_definition(entry: Mapping[str, Any], where: str, functions: Functions | None) -> None:
     if entry["direction"] not in DIRECTIONS:
         raise InputError(f"{where}: direction '{entry['direction']}' is none of {', '.join(DIRECTIONS)}")
     for key in ("labels", "settings"):
@@ -104,7 +106,9 @@ def _check_answer(answer: Any, where: str) -> None:
         raise InputError(f"{where}: answer must be a dictionary with a 'text'")
     for key in answer:
         if key not in ANSWER:
-            raise InputError(f"{where}: answer has no '{key}'{nearest(key, ANSWER)}; it has {', '.join(ANSWER)}")
+            raise InputError(
+                f"{where}: answer has no '{key}'{suggest_similar_name(key, ANSWER)}; it has {', '.join(ANSWER)}"
+            )
     for key in ("text", "bound", "one", "one_bound"):
         if key in answer and "{value}" not in str(answer[key]):
             raise InputError(f"{where}: answer.{key} must contain {{value}} for the figure, not '{answer[key]}'")
@@ -138,14 +142,16 @@ def _check_function(source: Mapping[str, Any], where: str, functions: Functions)
     if function is None:
         known = ", ".join(functions)
         raise InputError(
-            f"{where}: unknown function '{source['function']}'{nearest(source['function'], functions)}; known: {known}"
+            f"{where}: unknown function"
+            f" '{source['function']}'{suggest_similar_name(source['function'], functions)}; known: {known}"
         )
     parameters = list(inspect.signature(function).parameters.values())[1:]
     known_arguments = [parameter.name for parameter in parameters]
     for key in source:
         if key != "function" and key not in known_arguments:
             raise InputError(
-                f"{where}: function {source['function']} has no argument '{key}'{nearest(key, known_arguments)}; "
+                f"{where}: function {source['function']} has no argument"
+                f" '{key}'{suggest_similar_name(key, known_arguments)}; "
                 f"it has {', '.join(known_arguments) or 'none'}"
             )
     for parameter in parameters:

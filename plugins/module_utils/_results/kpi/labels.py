@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 FlatLabels = dict[str, Any]  # text, numbers, truth values
 
@@ -24,7 +24,7 @@ LONGEST = 8191
 _COLLECTION = "perfscale.seatrial"
 
 
-def labels_of(run: Run, point: Point) -> dict[str, Any]:
+def labels_of_point(run: Run, point: Point) -> dict[str, Any]:
     """Return the labels of a point, as in schema kpis/2. What is unknown is absent."""
     known = {
         "project": run.record.get("project"),
@@ -35,12 +35,12 @@ def labels_of(run: Run, point: Point) -> dict[str, Any]:
     return {
         **_present(known),
         "matrix": point.settings,
-        "ran": _ran(run, point),
+        "ran": _recorded_cluster_and_software(run, point),
         "attempt": {"point": point.of, "number": point.attempt},
     }
 
 
-def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
+def add_node_kind_labels(labels: Mapping[str, Any], table: TimelineTable) -> dict[str, Any]:
     """Return the labels of a point with what its timeline says about the nodes of its workloads."""
     kinds = timeline_views.node_kinds_of(table)
     if kinds in (None, timeline_views.SIMULATED):
@@ -51,10 +51,10 @@ def with_nodes(labels: Mapping[str, Any], table: Table) -> dict[str, Any]:
 
 def recorded_labels(run: Run, point: Point) -> dict[str, Any]:
     """Return the labels in kpis.json; for figures of an older version, those that the files of the run give."""
-    return labels_of(run, point) if point.labels is None else point.labels
+    return labels_of_point(run, point) if point.labels is None else point.labels
 
 
-def _ran(run: Run, point: Point) -> dict[str, Any]:
+def _recorded_cluster_and_software(run: Run, point: Point) -> dict[str, Any]:
     """Return what ran: as recorded at the end of the point, else as recorded when the cluster was acquired."""
     cluster = run.clusters.get("sutest") or {}
     known = {
@@ -65,14 +65,14 @@ def _ran(run: Run, point: Point) -> dict[str, Any]:
         "kind": cluster.get("kind"),
         "collection": (run.record.get("versions") or {}).get(_COLLECTION),
         "revision": (run.record.get("git") or {}).get("revision"),
-        "nodes": point.ran.get("nodes") or _nodes(cluster),
+        "nodes": point.ran.get("nodes") or _node_labels_of_cluster(cluster),
         "operators": point.ran.get("operators", cluster.get("operators")),
         "images": point.ran.get("images"),
     }
     return {"simulated": run.simulated, **_present(known)}
 
 
-def _nodes(cluster: Mapping[str, Any]) -> dict[str, Any] | None:
+def _node_labels_of_cluster(cluster: Mapping[str, Any]) -> dict[str, Any] | None:
     if cluster.get("nodes") is None:
         return None
     parts = {"count": cluster["nodes"], **{name: cluster.get(name) for name in ("cpus", "memory_gib", "gpus")}}
@@ -83,25 +83,25 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != ""}
 
 
-def flat(labels: Mapping[str, Any]) -> FlatLabels:
+def flatten_labels(labels: Mapping[str, Any]) -> FlatLabels:
     """Return labels as one level: dotted key -> text, number or truth value. Different labels stay different.
 
     A dot in a name is written as ``\\.``. Lists, null and empty mappings become JSON; a text that looks like one of
     these is quoted.
     """
-    return dict(_leaves(labels, ""))
+    return dict(_flattened_label_pairs(labels, ""))
 
 
-def _leaves(labels: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str | float | bool]]:
+def _flattened_label_pairs(labels: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str | float | bool]]:
     for name, value in labels.items():
         key = prefix + str(name).replace("\\", "\\\\").replace(".", "\\.")
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{key}.")
+            yield from _flattened_label_pairs(value, f"{key}.")
         else:
-            yield key, _leaf(value)
+            yield key, _label_value_as_scalar(value)
 
 
-def _leaf(value: Any) -> str | float | bool:
+def _label_value_as_scalar(value: Any) -> str | float | bool:
     if isinstance(value, (bool, int, float)):
         return value
     text = value if isinstance(value, str) and not _looks_like_json(value) else json.dumps(value, sort_keys=True)

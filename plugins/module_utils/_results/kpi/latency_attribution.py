@@ -24,7 +24,7 @@ SLOW = 0.95
 
 
 @dataclass
-class Attribution:
+class LatencyByStage:
     """Latency by stage: stage -> array of shape (rows,) in seconds, NaN for workloads that did not end.
 
     total: array of the total times, in seconds. on_path: stage -> number of critical paths on which it lies. waiting:
@@ -55,7 +55,7 @@ class Attribution:
         return shares
 
 
-def attribute(data: PointData) -> Attribution:
+def attribute_latency_to_stages(data: PointData) -> LatencyByStage:
     """Return the attribution of a point. If no workload ended, all arrays are NaN.
 
     A load that others submitted begins with the creations, so that neither sending nor creating has a part.
@@ -76,16 +76,16 @@ def attribute(data: PointData) -> Attribution:
     spent = {}
     for name in reversed(known):
         rows = on_path[name]
-        before = _before(data, name, moment, sent, rows, on_path)
+        before = _latest_prerequisite_times(data, name, moment, sent, rows, on_path)
         spent[name] = np.where(there, np.where(rows, moment[name] - before, 0.0), np.nan)
     stages = {SENT: np.where(there, sent - begin, np.nan), **{name: spent[name] for name in known}}
     left_out = {SENT, data.sent_is} if data.sent_is else set()
     order = [name for name in stages if name not in left_out and (name == SENT or on_path[name].any())]
-    return Attribution(
+    return LatencyByStage(
         {name: stages[name] for name in order},
         np.where(there, end - begin, np.nan),
         {name: int(there.sum()) if name == SENT else int(on_path[name].sum()) for name in order},
-        _waiting(data, moment, sent, np.isnan(end)),
+        _unfinished_workloads_by_stage(data, moment, sent, np.isnan(end)),
         {SENT: CLIENT, **data.writers},
         frozenset(data.simulated_stages | {data.writers[name] for name in order if name in data.simulated_stages}),
         data.of,
@@ -93,7 +93,7 @@ def attribute(data: PointData) -> Attribution:
     )
 
 
-def _before(
+def _latest_prerequisite_times(
     data: PointData, name: str, moment: Mapping[str, Any], sent: Any, rows: Any, on_path: Mapping[str, Any]
 ) -> Any:
     """Return per row the time of the last stage that ``name`` waited for, and mark that stage as on the path."""
@@ -110,7 +110,9 @@ def _before(
     return np.where(seen, latest, sent)
 
 
-def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) -> list[tuple[str, int, float]]:
+def _unfinished_workloads_by_stage(
+    data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any
+) -> list[tuple[str, int, float]]:
     """Return the workloads that had not ended by the first stage not reached although all of its needs were."""
     np = data.np
     left = open_ & ~np.isnan(sent) & data.waiting
@@ -129,12 +131,12 @@ def _waiting(data: PointData, moment: Mapping[str, Any], sent: Any, open_: Any) 
     return waits
 
 
-def document(data: PointData, run: str, point: str) -> dict[str, Any]:
+def attribution_document(data: PointData, run: str, point: str) -> dict[str, Any]:
     """Return the attribution of a point as in schema attribution/1."""
     np = data.np
-    attributed = attribute(data)
+    attributed = attribute_latency_to_stages(data)
     total = float(np.nanmean(attributed.total)) if attributed.n else None
-    slow = _slowest(np, attributed.total)
+    slow = _mask_of_slowest_workloads(np, attributed.total)
     writers = attributed.by_writer()
 
     def shares(of: Mapping[str, Any], writer_of: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -175,7 +177,7 @@ def document(data: PointData, run: str, point: str) -> dict[str, Any]:
     return {**attribution, **({"selection": selection} if selection else {})}
 
 
-def _slowest(np: Any, total: Any) -> Any:
+def _mask_of_slowest_workloads(np: Any, total: Any) -> Any:
     """Return a boolean array: rows at or above the quantile SLOW of those that ended."""
     known = ~np.isnan(total)
     if not known.any():
@@ -183,8 +185,8 @@ def _slowest(np: Any, total: Any) -> Any:
     return known & (np.where(known, total, -np.inf) >= np.quantile(total[known], SLOW))
 
 
-def of_difference(
-    before: Attribution, after: Attribution, drawn_before: Any, drawn_after: Any, by: str = "stages"
+def attribute_difference_to_stages(
+    before: LatencyByStage, after: LatencyByStage, drawn_before: Any, drawn_after: Any, by: str = "stages"
 ) -> list[dict[str, Any]]:
     """Return the contribution of each stage (or writer) to the difference of the mean times of two runs, in seconds.
 
@@ -197,7 +199,7 @@ def of_difference(
         attribution.stages if by == "stages" else attribution.by_writer() for attribution in (before, after)
     )
     rows = []
-    for name in _merged(first, second):
+    for name in _merge_names_in_order(first, second):
         means, draws = [], []
         for values, drawn in ((first.get(name), drawn_before), (second.get(name), drawn_after)):
             means.append(float(np.nanmean(values)) if values is not None else 0.0)
@@ -223,7 +225,7 @@ def of_difference(
     return rows
 
 
-def _merged(first: Iterable[str], second: Iterable[str]) -> list[str]:
+def _merge_names_in_order(first: Iterable[str], second: Iterable[str]) -> list[str]:
     """Return the names of both, preserving the order of each where possible."""
     merged = list(first)
     place = 0

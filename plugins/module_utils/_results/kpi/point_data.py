@@ -23,12 +23,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     timeline_views,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..metrics import metrics_file
 from ..timeline import pod_lifetimes
-from ..timeline.timeline_stages import between
-from .estimators import LEAST_ROWS, Confidence, Resampling, Sample, percentile_interval
+from ..timeline.timeline_stages import stages_between
+from .estimators import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, percentile_interval
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"
@@ -55,7 +55,7 @@ class KpiValue:
     interval: tuple[float, float] | None = None
     note: str = ""
     labels: Mapping[str, Any] = field(default_factory=dict)
-    confidence: Confidence | None = None
+    confidence: ConfidenceInterval | None = None
     writers: tuple[str, ...] = ()
     replicates: Any = None
     at_least: float | None = None
@@ -124,7 +124,7 @@ class PointExtras:
 class PointData:
     """Numpy views of a timeline: arrays (rows,) of times in seconds after the start of the load."""
 
-    def __init__(self, table: Table, extras: PointExtras | None = None, resample: bool = True) -> None:
+    def __init__(self, table: TimelineTable, extras: PointExtras | None = None, resample: bool = True) -> None:
         import numpy
 
         self.np = numpy
@@ -138,10 +138,10 @@ class PointData:
         self.sent_is = str(table.header.get("sent_is") or "")
         self.simulated_stages = {stage["name"] for stage in table.stages if stage["simulated"]}
         self.writers = {stage["name"]: stage["writer"] for stage in table.stages}
-        self.resampling = Resampling(self.of) if resample and self.of >= LEAST_ROWS else None
+        self.resampling = BootstrapResampling(self.of) if resample and self.of >= LEAST_ROWS else None
         self._narrowed: timeline_views.Spans | None = None
         self._spans: dict[str, tuple[Any, Any]] = {}
-        self._samples: dict[tuple[str, str], Sample] = {}
+        self._samples: dict[tuple[str, str], DurationSample] = {}
         self._replicates: dict[tuple[str, str], dict[float, Any]] = {}
         #: The workloads on real nodes and the others, of a cluster with real and simulated nodes that both ran some.
         self.parts: tuple[PointData, PointData] | None = None
@@ -211,7 +211,7 @@ class PointData:
         since = self.sent_is if since == SENT and self.sent_is else since
         stages: set[str] = set()
         for end in self.ends() if stage == ENDED else [stage]:
-            stages |= between(since, end, self.needs)
+            stages |= stages_between(since, end, self.needs)
         return stages
 
     def simulated(self, stage: str, since: str = SENT) -> bool:
@@ -224,7 +224,7 @@ class PointData:
         writers = {self.writers.get(cause, cause) for cause in behind} - {""}
         return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
 
-    def sample(self, stage: str, since: str) -> Sample:
+    def sample(self, stage: str, since: str) -> DurationSample:
         """Return the durations of ``stage`` after ``since``, in seconds, over all planned rows."""
         key = (stage, since)
         if key not in self._samples:
@@ -234,17 +234,21 @@ class PointData:
             middle = (first + last) / 2 - (begin_first + begin_last) / 2
             while len(self._samples) >= KEPT:  # of a million workloads each takes some 60 MB
                 del self._samples[next(iter(self._samples))]
-            self._samples[key] = Sample(middle, first - begin_last, last - begin_first, waited, self.waiting)
+            self._samples[key] = DurationSample(middle, first - begin_last, last - begin_first, waited, self.waiting)
         return self._samples[key]
 
-    def resampling_of(self, rows: int) -> Resampling | None:
+    def resampling_of(self, rows: int) -> BootstrapResampling | None:
         """Return the resampling of ``rows`` rows; None for too few rows or a point without resampling."""
         if self.resampling is None or rows < LEAST_ROWS:
             return None
-        return self.resampling if rows == self.of else Resampling(rows)
+        return self.resampling if rows == self.of else BootstrapResampling(rows)
 
     def bootstrap(
-        self, rows: int, value: float | None, replicate: Callable[[Resampling], Any], order: str = "submission order"
+        self,
+        rows: int,
+        value: float | None,
+        replicate: Callable[[BootstrapResampling], Any],
+        order: str = "submission order",
     ) -> dict[str, Any]:
         """Return replicates and confidence interval of a figure over ``rows`` rows, as arguments of KpiValue.
 
@@ -261,7 +265,7 @@ class PointData:
         method = drawing.method.replace("submission order", order)
         return {"replicates": replicates, "confidence": percentile_interval(replicates, value, method)}
 
-    def bootstrap_quantile(self, sample: Sample, q: float, value: float | None) -> dict[str, Any]:
+    def bootstrap_quantile(self, sample: DurationSample, q: float, value: float | None) -> dict[str, Any]:
         """Return the same of a quantile; nothing for extremes, which have no bootstrap."""
         if not 0 < q < 1:
             return {}
@@ -284,18 +288,20 @@ class PointData:
 
 def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     """Return the data of a point. Raises DataError when there is no timeline."""
-    table = timeline_table.read(point.folder / "timeline.jsonl")
+    table = timeline_table.read_timeline_jsonl(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
-    errors, attempts = _errors(point, warnings, chosen)
-    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, chosen))
-    training = _training(point, warnings, chosen)
+    errors, attempts = _count_errors_by_reason(point, warnings, chosen)
+    seen = functools.cache(
+        functools.partial(pod_lifetimes.read_pod_lifetimes, point.folder, run.id, point.number, chosen)
+    )
+    training = _read_training_rows(point, warnings, chosen)
     captured = captured_metrics(run, point, table, warnings)
-    beside = functools.cache(functools.partial(_others, run, point))
-    mine = _in_matrix(point, training)
+    beside = functools.cache(functools.partial(_other_measured_points, run, point))
+    mine = _measured_matrix_point(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
     simulated = any(product.startswith(run_labels.SIMULATED_PRODUCT) for product in products)
     notes: list[str] = []
-    users = point_reader.users_of(point.folder, notes)
+    users = point_reader.read_pod_users(point.folder, notes)
     warnings += [f"point {point.number}: {note}" for note in notes]
     extras = PointExtras(
         training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
@@ -303,46 +309,48 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     data = PointData(table, extras)
     parts = timeline_views.split_real_simulated(table)
     if parts is not None:
-        real, others = (PointData(part, _of_part(run, point, extras, part)) for part in parts)
+        real, others = (PointData(part, _extras_with_pod_lifetimes(run, point, extras, part)) for part in parts)
         data.parts = real, others
     return data
 
 
-def extras_for_plots(run: Run, point: Point, table: Table, warnings: list[str]) -> PointExtras:
+def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: list[str]) -> PointExtras:
     """Return what plots show of a point besides its timeline."""
     chosen = set(table.index) if "selection" in table.header else None
-    training = _training(point, [], chosen)  # reading the point for its figures has warned
+    training = _read_training_rows(point, [], chosen)  # reading the point for its figures has warned
     return PointExtras(training, metrics=captured_metrics(run, point, table, warnings), steps=planned_steps(point))
 
 
-def of_part(extras: PointExtras, part: Table) -> PointExtras:
+def extras_of_workload_subset(extras: PointExtras, part: TimelineTable) -> PointExtras:
     """Return what concerns the workloads of a table, some of a point."""
     rows = set(part.index)
     return replace(extras, training=[row for row in extras.training if row.get("index") in rows])
 
 
-def _of_part(run: Run, point: Point, extras: PointExtras, part: Table) -> PointExtras:
-    seen = functools.cache(functools.partial(pod_lifetimes.read, point.folder, run.id, point.number, set(part.index)))
-    return replace(of_part(extras, part), lives=seen)
+def _extras_with_pod_lifetimes(run: Run, point: Point, extras: PointExtras, part: TimelineTable) -> PointExtras:
+    seen = functools.cache(
+        functools.partial(pod_lifetimes.read_pod_lifetimes, point.folder, run.id, point.number, set(part.index))
+    )
+    return replace(extras_of_workload_subset(extras, part), lives=seen)
 
 
-def _in_matrix(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
-    templates = [str(template.get("name", "")) for template in _plan(point).get("templates") or []]
+def _measured_matrix_point(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:
+    templates = [str(template.get("name", "")) for template in _read_plan_header(point).get("templates") or []]
     return MeasuredPoint(point.settings, point.all_settings or {}, training, templates)
 
 
-def _others(run: Run, point: Point) -> list[MeasuredPoint]:
+def _other_measured_points(run: Run, point: Point) -> list[MeasuredPoint]:
     """Return the other points of the matrix that were measured, each with its last attempt that counts."""
     good = [point for point in run.points if point.status in ("passed", "") and not point.resumed]
     last = {candidate.of: candidate for candidate in good if candidate.of != point.of}
-    return [_in_matrix(other, _training(other, [], None)) for other in last.values()]
+    return [_measured_matrix_point(other, _read_training_rows(other, [], None)) for other in last.values()]
 
 
-def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
+def _read_training_rows(point: Point, warnings: list[str], chosen: set[int] | None) -> list[dict[str, Any]]:
     """Return the rows of training.jsonl; none for a project without trainings."""
     path = point.folder / "training.jsonl"
     notes: list[str] = []
-    rows = list(point_reader.lines(path, notes)) if path.exists() else []
+    rows = list(point_reader.read_json_lines(path, notes)) if path.exists() else []
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
@@ -350,20 +358,20 @@ def _training(point: Point, warnings: list[str], chosen: set[int] | None) -> lis
 
 def planned_steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
-    arrival = _plan(point).get("arrival") or {}
+    arrival = _read_plan_header(point).get("arrival") or {}
     return [(float(step["rate"]), float(step["duration"])) for step in arrival.get("steps") or []]
 
 
-def _plan(point: Point) -> dict[str, Any]:
+def _read_plan_header(point: Point) -> dict[str, Any]:
     """Return the header of the plan; empty without one."""
-    return next(point_reader.lines(point.folder / "plan.jsonl", []), {})
+    return next(point_reader.read_json_lines(point.folder / "plan.jsonl", []), {})
 
 
-def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
+def _count_errors_by_reason(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple[dict[str, int], int]:
     """Return the failed attempts by reason, and the number of all attempts."""
     reasons: Counter[str] = Counter()
     attempts = 0
-    for record in point_reader.lines(point.folder / "ledger.jsonl", []):
+    for record in point_reader.read_json_lines(point.folder / "ledger.jsonl", []):
         if record.get("type") != "attempt" or (chosen is not None and record["index"] not in chosen):
             continue
         attempts += 1
@@ -372,13 +380,17 @@ def _errors(point: Point, warnings: list[str], chosen: set[int] | None) -> tuple
     return dict(reasons.most_common()), attempts
 
 
-def captured_metrics(run: Run, point: Point, table: Table, warnings: list[str]) -> dict[str, metrics_file.Captured]:
+def captured_metrics(
+    run: Run, point: Point, table: TimelineTable, warnings: list[str]
+) -> dict[str, metrics_file.CapturedMetric]:
     """Return the captured metrics of a point; empty if no server was named."""
     path = point.folder / metrics_file.FILE
     if not path.exists():
         return {}
     try:
-        return metrics_file.read(path, run.simulated and timeline_views.node_kinds_of(table) != timeline_views.REAL)
+        return metrics_file.read_metrics_jsonl(
+            path, run.simulated and timeline_views.node_kinds_of(table) != timeline_views.REAL
+        )
     except (DataError, KeyError, TypeError) as error:
         warnings.append(f"point {point.number}: metrics cannot be read: {error}")
         return {}

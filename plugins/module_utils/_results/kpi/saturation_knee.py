@@ -22,7 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from .estimators import Sample, probability
+from .estimators import DurationSample, parse_quantile
 from .point_data import INTENDED, NEEDED, KpiValue, PointData, kpi_function
 
 #: Steps with fewer workloads have no latency.
@@ -33,7 +33,9 @@ BENT = 2.0
 SENSITIVITY = 1.0
 
 
-def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: float = SENSITIVITY) -> int | None:
+def find_knee_by_kneedle(
+    rates: Sequence[float], latencies: Sequence[float], sensitivity: float = SENSITIVITY
+) -> int | None:
     """Return the index of the knee of an increasing, convex curve by Kneedle (see the module), None without one.
 
     rates: ascending, above 0, per second. latencies: in seconds, one per rate. A maximum of the distance to the
@@ -57,7 +59,7 @@ def kneedle(rates: Sequence[float], latencies: Sequence[float], sensitivity: flo
     return best if distance[best] > 0 else 0
 
 
-def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tuple[float, float, int]]:
+def latency_by_load_step(data: PointData, stage: str, since: str, quantile: float) -> list[tuple[float, float, int]]:
     """Return (rate per second, latency in seconds, workloads) of each step with enough workloads, by ascending rate.
 
     For a latency with only a lower bound, the bound is used.
@@ -74,7 +76,7 @@ def by_step(data: PointData, stage: str, since: str, quantile: float) -> list[tu
         count = int(chosen.sum())
         if rate <= 0 or count < LEAST_IN_STEP:
             continue
-        sample = Sample(
+        sample = DurationSample(
             whole.rows[chosen],
             (first - begin_last)[chosen],
             (last - begin_first)[chosen],
@@ -98,7 +100,7 @@ def knee(
     """
     name = data.needed_stage(stage)
     begin = NEEDED if since == NEEDED else data.needed_stage(since)
-    curve = by_step(data, name, begin, probability(quantile))
+    curve = latency_by_load_step(data, name, begin, parse_quantile(quantile))
     of = len(data.extras.steps)
     labels = {
         "stage": name,
@@ -111,14 +113,14 @@ def knee(
     if len(curve) < 3:
         note = f"{len(curve)} of {of} steps had at least {LEAST_IN_STEP} workloads; three are needed"
         return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
-    place = kneedle([step[0] for step in curve], [step[1] for step in curve])
+    place = find_knee_by_kneedle([step[0] for step in curve], [step[1] for step in curve])
     if place is None:
         low, high = curve[0][1], max(step[1] for step in curve)
-        note = f"from {formats.seconds(low)} to {formats.seconds(high)}, no knee"
+        note = f"from {formats.format_duration(low)} to {formats.format_duration(high)}, no knee"
         return KpiValue(None, len(curve), of, note=note, labels=labels, at_least=curve[-1][0], **rests)
     rate, latency, _count = curve[place]
-    most = formats.seconds(max(step[1] for step in curve))
-    note = f"{formats.seconds(latency)} at this rate, up to {most} beyond it"
+    most = formats.format_duration(max(step[1] for step in curve))
+    note = f"{formats.format_duration(latency)} at this rate, up to {most} beyond it"
     if place == 0:
         note += "; it is the first step, so the knee may lie below it"
     return KpiValue(rate, len(curve), of, note=note, labels=labels, **rests)

@@ -17,8 +17,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
-from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, middle, whole_since
-from .estimators import Sample, probability
+from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, midpoint_of_span, whole_since
+from .estimators import DurationSample, parse_quantile
 from .point_data import ENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 
 PARAMETER = "scheduling"
@@ -30,7 +30,7 @@ PARTS = ("held", "useful", "waiting", "lost")
 STARVING, STARVING_LEAST = 4.0, 10.0
 
 
-class Gangs:
+class WorkloadGangs:
     """Gangs by the row of their workload. Times in seconds after the start of the load, as midpoints of spans."""
 
     def __init__(self, data: PointData, plan: Mapping[str, Any], pods: Iterable[PodLifetime]) -> None:
@@ -65,30 +65,30 @@ class Gangs:
 
     def _complete(self, lives: list[PodLifetime], size: int) -> float:
         """Return since when all pods that succeeded or still run ran together; infinite if fewer than ``size``."""
-        final = [middle(life.running, inf) for life in lives if life.end in ("", SUCCEEDED)]
+        final = [midpoint_of_span(life.running, inf) for life in lives if life.end in ("", SUCCEEDED)]
         final = sorted(moment for moment in final if isfinite(moment))
         return final[size - 1] if len(final) >= size else inf
 
     def held(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
         """Return the time in which a pod held its requests: from its scheduling until its end."""
-        begin = middle(life.scheduled)
+        begin = midpoint_of_span(life.scheduled)
         if isnan(begin):
             return None
-        return begin, max(middle(life.ended, self.horizon), begin)
+        return begin, max(midpoint_of_span(life.ended, self.horizon), begin)
 
     def worked(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
         """Return the useful time of a pod: its whole gang ran, and it succeeded or still runs."""
         held = self.held(row, life)
         if held is None or life.end not in ("", SUCCEEDED) or not isfinite(self.done[row]):
             return None
-        begin = max(middle(life.running, inf), self.done[row])
+        begin = max(midpoint_of_span(life.running, inf), self.done[row])
         return (begin, held[1]) if held[1] > begin else None
 
     def work(self, row: int) -> float | None:
         """Return how long the gang ran as a whole, in seconds; None for one that did not succeed."""
         if not isfinite(self.done[row]) or any(life.end == "" for life in self.lives[row]):
             return None
-        ends = [middle(life.ended) for life in self.lives[row] if life.end == SUCCEEDED]
+        ends = [midpoint_of_span(life.ended) for life in self.lives[row] if life.end == SUCCEEDED]
         return max(ends) - self.done[row] if len(ends) >= self.size[row] else None
 
     def resources(self) -> list[str]:
@@ -106,7 +106,7 @@ class Gangs:
         return max(self.resources(), key=lambda name: share[name], default=None)
 
 
-def span_of(data: PointData) -> float:
+def duration_of_load(data: PointData) -> float:
     """Return the length of the load in seconds: until the last workload ended, or the observation if some did not."""
     if not data.of:
         return 0.0
@@ -115,12 +115,12 @@ def span_of(data: PointData) -> float:
     return stop if data.np.isnan(ended).any() else float(ended.max())
 
 
-def within(span: tuple[float, float] | None, window: tuple[float, float]) -> float:
+def overlap_of_time_spans(span: tuple[float, float] | None, window: tuple[float, float]) -> float:
     """Return how many seconds of ``span`` lie in ``window``."""
     return max(min(span[1], window[1]) - max(span[0], window[0]), 0.0) if span else 0.0
 
 
-def jain(shares: Iterable[float]) -> float | None:
+def jain_fairness_index(shares: Iterable[float]) -> float | None:
     """Return Jain's index of fairness (R. Jain, D. Chiu, W. Hawe, DEC TR-301, 1984): (Σx)² / (n Σx²).
 
     1 if all shares are equal, 1/n if one has everything. None if all shares are 0.
@@ -146,39 +146,39 @@ def least_makespan(released: Iterable[float], works: Iterable[float], rates: Ite
     return bound
 
 
-def gangs_of(data: PointData) -> Gangs | None:
+def gangs_of_point(data: PointData) -> WorkloadGangs | None:
     """Return the gangs of a point, computed once; None if the plan does not describe them."""
     if data.gangs is None:
         lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
-        data.gangs = Gangs(data, lives.plan, lives.pods) if lives is not None else False
+        data.gangs = WorkloadGangs(data, lives.plan, lives.pods) if lives is not None else False
     return data.gangs if data.gangs and data.gangs.known else None
 
 
-def queues(data: PointData) -> list[str]:
+def queue_names_of_workloads(data: PointData) -> list[str]:
     """Return the queues that workloads name, sorted."""
-    gangs = gangs_of(data)
+    gangs = gangs_of_point(data)
     return sorted(set(gangs.queue)) if gangs else []
 
 
-def priorities(data: PointData) -> list[str]:
+def priority_names_of_workloads(data: PointData) -> list[str]:
     """Return the priorities that workloads name, sorted."""
-    gangs = gangs_of(data)
+    gangs = gangs_of_point(data)
     return sorted(set(gangs.priority)) if gangs else []
 
 
-def _unknown(data: PointData) -> KpiValue:
+def _unknown_kpi_value(data: PointData) -> KpiValue:
     return KpiValue(None, 0, data.of, note=UNKNOWN)
 
 
-def _needed_gangs(data: PointData) -> Gangs:
+def _needed_gangs(data: PointData) -> WorkloadGangs:
     """Return the gangs of a point. Raises NoFigure if the plan does not describe them."""
-    gangs = gangs_of(data)
+    gangs = gangs_of_point(data)
     if gangs is None:
-        raise NoFigure(_unknown(data))
+        raise NoFigure(_unknown_kpi_value(data))
     return gangs
 
 
-def _simulated(data: PointData) -> dict[str, Any]:
+def _simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
     rests = [data.rests(stage) for stage in stages]
@@ -200,8 +200,8 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
             for gang_queue, two in zip(gangs.queue, gangs.priority, strict=True)
         ]
     )
-    sample = _waits(data, gangs, chosen)
-    q = probability(quantile)
+    sample = _gang_wait_times(data, gangs, chosen)
+    q = parse_quantile(quantile)
     estimate = sample.quantile(q)
     note = ""
     if estimate.at_least is not None:
@@ -218,16 +218,16 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         note=note,
         labels={**labels, "quantile": str(quantile)},
         **data.bootstrap_quantile(sample, q, estimate.value),
-        **_simulated(data),
+        **_simulated_kpi_arguments(data),
     )
 
 
-def _waits(data: PointData, gangs: Gangs, chosen: Any) -> Sample:
+def _gang_wait_times(data: PointData, gangs: WorkloadGangs, chosen: Any) -> DurationSample:
     np = data.np
     sent = data.span(SENT)[0]
     began = np.array([moment if isfinite(moment) else nan for moment in gangs.began]) - sent
     waited = np.nan_to_num(np.maximum(gangs.horizon - sent, 0.0), nan=0.0)
-    return Sample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
+    return DurationSample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
 
 
 @kpi_function
@@ -238,12 +238,12 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
     """
     gangs = _needed_gangs(data)
     np = data.np
-    sample = _waits(data, gangs, np.ones(data.of, dtype=bool))
+    sample = _gang_wait_times(data, gangs, np.ones(data.of, dtype=bool))
     waits = np.where(np.isnan(sample.rows), sample.waited, sample.rows)
     limit = max(float(np.median(waits)) * float(factor), float(least)) if data.of else 0.0
     count = int((waits > limit).sum())
-    note = f"longer than {formats.seconds(limit)}"
-    return KpiValue(float(count), data.of, data.of, note=note, **_simulated(data))
+    note = f"longer than {formats.format_duration(limit)}"
+    return KpiValue(float(count), data.of, data.of, note=note, **_simulated_kpi_arguments(data))
 
 
 @kpi_function
@@ -253,12 +253,12 @@ def ideal_makespan(data: PointData) -> KpiValue:
     Computed from the measured run times, as the maximum over resources of least_makespan().
     """
     gangs = _needed_gangs(data)
-    value, n = _ideal(data, gangs)
+    value, n = _ideal_makespan_of_point(data, gangs)
     note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
-    return KpiValue(value, n, data.of, note=note, **_simulated(data))
+    return KpiValue(value, n, data.of, note=note, **_simulated_kpi_arguments(data))
 
 
-def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
+def _ideal_makespan_of_point(data: PointData, gangs: WorkloadGangs) -> tuple[float | None, int]:
     sent = data.span(SENT)[0]
     rows = [(row, work) for row in range(data.of) if (work := gangs.work(row)) is not None]
     if not rows:
@@ -277,13 +277,13 @@ def _ideal(data: PointData, gangs: Gangs) -> tuple[float | None, int]:
 def efficiency(data: PointData) -> KpiValue:
     """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
     gangs = _needed_gangs(data)
-    ideal, n = _ideal(data, gangs)
+    ideal, n = _ideal_makespan_of_point(data, gangs)
     first, last = data.span(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
-        return KpiValue(None, n, data.of, note="not all workloads succeeded", **_simulated(data))
+        return KpiValue(None, n, data.of, note="not all workloads succeeded", **_simulated_kpi_arguments(data))
     value = 200 * ideal / float((first + last).max())
     interval = (100 * ideal / float(last.max()), 100 * ideal / float(first.max()))
-    return KpiValue(value, n, data.of, interval=interval, **_simulated(data))
+    return KpiValue(value, n, data.of, interval=interval, **_simulated_kpi_arguments(data))
 
 
 @kpi_function
@@ -299,21 +299,21 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     gangs = _needed_gangs(data)
     name = resource or gangs.bottleneck()
     if name is None:
-        return _unknown(data)
+        return _unknown_kpi_value(data)
     capacity = gangs.capacity.get(name)
     if not capacity:
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
-    length = span_of(data)
-    each = [sum(_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
+    length = duration_of_load(data)
+    each = [sum(_pod_seconds_of_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
     amounts = data.np.array([seconds * gangs.request[row].get(name, 0.0) for row, seconds in enumerate(each)])
     n = sum(1 for lives in gangs.lives if lives)
     if length <= 0:
         return KpiValue(None, n, data.of, note="no time passed")
     value = 100 * float(amounts.sum()) / (capacity * length)
-    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_simulated(data))
+    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_simulated_kpi_arguments(data))
 
 
-def _part(gangs: Gangs, row: int, life: Any, part: str) -> float:
+def _pod_seconds_of_part(gangs: WorkloadGangs, row: int, life: Any, part: str) -> float:
     """Return the seconds of a pod that belong to ``part``: held = useful + waiting + lost."""
     held, worked = gangs.held(row, life), gangs.worked(row, life)
     if held is None:
@@ -337,24 +337,25 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
     gangs = _needed_gangs(data)
     name = resource or gangs.bottleneck()
     if name is None:
-        return _unknown(data)
-    window = _contended(data, gangs)
+        return _unknown_kpi_value(data)
+    window = _time_all_queues_busy(data, gangs)
     if window is None:
         return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")
     shares: dict[str, float] = {}
     for row, queue in enumerate(gangs.queue):
-        seconds = sum(within(gangs.held(row, life), window) for life in gangs.lives[row])
+        seconds = sum(overlap_of_time_spans(gangs.held(row, life), window) for life in gangs.lives[row])
         weight = gangs.weights.get(queue, 1.0) or 1.0
         shares[queue] = shares.get(queue, 0.0) + seconds * gangs.request[row].get(name, 0.0) / weight
-    value = jain(shares.values())
+    value = jain_fairness_index(shares.values())
     note = (
-        f"in the {formats.seconds(window[1] - window[0])} in which {formats.count(len(shares), 'queue')} had workloads"
+        f"in the {formats.format_duration(window[1] - window[0])} in which"
+        f" {formats.format_count(len(shares), 'queue')} had workloads"
     )
     labels = {"resource": name, "share": {queue: round(share, 3) for queue, share in sorted(shares.items())}}
-    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated(data))
+    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated_kpi_arguments(data))
 
 
-def _contended(data: PointData, gangs: Gangs) -> tuple[float, float] | None:
+def _time_all_queues_busy(data: PointData, gangs: WorkloadGangs) -> tuple[float, float] | None:
     """Return the time from when every queue had a workload until the first queue was empty."""
     sent = data.span(SENT)[0]
     ended = data.middle(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
@@ -382,18 +383,23 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     gaps = []
     for row in rows:
-        began = [middle(life.running) for life in gangs.lives[row] if life.end in ("", "succeeded")]
+        began = [midpoint_of_span(life.running) for life in gangs.lives[row] if life.end in ("", "succeeded")]
         known = [moment for moment in began if not isnan(moment)]
         gaps.append(gangs.done[row] - min(known) if known and isfinite(gangs.done[row]) else nan)
     values = data.np.array(gaps)
-    estimate = Sample(values, values, values, data.np.zeros(len(rows))).quantile(probability(quantile))
+    estimate = DurationSample(values, values, values, data.np.zeros(len(rows))).quantile(parse_quantile(quantile))
     note = (
         ""
         if estimate.n == estimate.of
         else f"{estimate.of - estimate.n:,} of {estimate.of:,} gangs were never complete"
     )
     return KpiValue(
-        estimate.value, estimate.n, estimate.of, note=note, labels={"quantile": str(quantile)}, **_simulated(data)
+        estimate.value,
+        estimate.n,
+        estimate.of,
+        note=note,
+        labels={"quantile": str(quantile)},
+        **_simulated_kpi_arguments(data),
     )
 
 
@@ -409,10 +415,10 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     gangs = _needed_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
     if lives is None:
-        return _unknown(data)
+        return _unknown_kpi_value(data)
     if what == "lost":
         count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))
-        return KpiValue(float(count), data.of, data.of, **_simulated(data))
+        return KpiValue(float(count), data.of, data.of, **_simulated_kpi_arguments(data))
     indices = set(data.table.index)
     count = sum(1 for index, _span in lives.conditions[what] if index in indices)
     return KpiValue(float(count), data.of, data.of, writers=("controller",))

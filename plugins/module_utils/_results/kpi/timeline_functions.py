@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from .estimators import Quantile, Resampling, Sample, percentile_interval, probability
+from .estimators import BootstrapResampling, DurationSample, QuantileEstimate, parse_quantile, percentile_interval
 from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, kpi_function
 
 
@@ -60,7 +60,7 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     interval = (n / late, n / early) if early > 0 else None
     value = n / middle
 
-    def interarrivals(drawing: Resampling) -> Any:
+    def interarrivals(drawing: BootstrapResampling) -> Any:
         moments = data.np.sort(((first + last) / 2)[~data.np.isnan(last)])
         return 1 / data.np.maximum(drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0)), 1e-9)
 
@@ -96,7 +96,7 @@ def duration(
     begin = NEEDED if since == NEEDED else data.needed_stage(since)
     if name == data.sent_is and begin in (NEEDED, SENT):
         return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
-    q = probability(quantile)
+    q = parse_quantile(quantile)
     sample = data.sample(name, begin)
     estimate = sample.quantile(q)
     replicates = data.replicates(name, begin, q) if 0 < q < 1 else None  # no bootstrap of extremes
@@ -109,7 +109,7 @@ def duration(
         estimate.of,
         interval=estimate.interval,
         at_least=estimate.at_least,
-        note=_note(estimate, q, sample.censored),
+        note=_quantile_estimate_note(estimate, q, sample.censored),
         labels={"stage": name, "since": begin, "quantile": str(quantile)},
         confidence=confidence,
         replicates=replicates,
@@ -136,7 +136,7 @@ def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[st
     return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.rests(name, begin))
 
 
-def _note(estimate: Quantile, q: float, censored: int = 0) -> str:
+def _quantile_estimate_note(estimate: QuantileEstimate, q: float, censored: int = 0) -> str:
     n, of = estimate.n, estimate.of
     if estimate.at_least is not None:
         return f"{of - n:,} of {of:,} were not seen to reach it"
@@ -165,10 +165,10 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
         return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
     late = (data.span(SENT)[0] - intended)[due]
     waited = np.maximum(data.end - data.start - intended[due], 0.0)
-    sample = Sample(late, late, late, waited)
-    q = probability(quantile)
+    sample = DurationSample(late, late, late, waited)
+    q = parse_quantile(quantile)
     estimate = sample.quantile(q)
-    note = _note(estimate, q).replace("were not seen to reach it", "were never sent")
+    note = _quantile_estimate_note(estimate, q).replace("were not seen to reach it", "were never sent")
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
     return KpiValue(
         estimate.value,
@@ -188,7 +188,7 @@ def concurrency(
 ) -> KpiValue:
     """Number of workloads between two stages at one moment: the maximum, or the mean over the time of the load."""
     name, last = data.needed_stage(begin), data.needed_stage(until)
-    known = {"max": _most, "mean": _mean}
+    known = {"max": _maximum_workload_level, "mean": _mean_workload_level}
     if statistic not in known:
         raise formats.unknown_value("statistic", statistic, known)
     first, second = data.span(name), data.span(last)
@@ -200,7 +200,7 @@ def concurrency(
     return KpiValue(value, n, data.of, interval=interval, labels=labels, **data.rests(last))
 
 
-def level(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[Any, Any]:
+def workload_level_over_time(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[Any, Any]:
     """Return two arrays: the ascending times at which the level between ``begin`` and ``until`` changes, and the level.
 
     begin, until: arrays (rows,) of times, NaN for never. weight: array (rows,) of what each row counts, 1 by default.
@@ -214,11 +214,11 @@ def level(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[
     return times[order], np.cumsum(steps[order])
 
 
-def _most(data: PointData, begin: Any, until: Any) -> float:
-    return float(level(data, begin, until)[1].max(initial=0))
+def _maximum_workload_level(data: PointData, begin: Any, until: Any) -> float:
+    return float(workload_level_over_time(data, begin, until)[1].max(initial=0))
 
 
-def _mean(data: PointData, begin: Any, until: Any) -> float:
+def _mean_workload_level(data: PointData, begin: Any, until: Any) -> float:
     """Return the mean from the first arrival until the last departure or the end of the observation."""
     np = data.np
     came = ~np.isnan(begin)

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..statistics import comparison_scale, group_comparison
-from .estimators import LEVEL, Confidence, Sample
+from .estimators import LEVEL, ConfidenceInterval, DurationSample
 from .point_data import KpiValue, MeasuredPoint, PointData, kpi_function
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
@@ -56,11 +56,15 @@ def training(
     note = ""
     if per:
         labels["per"] = per
-        gpus = _gpus(data)
-        kept = [(row, value / gpus[row["index"]]) for row, value in zip(rows, values, strict=True) if _has(gpus, row)]
+        gpus = _gpus_by_workload(data)
+        kept = [
+            (row, value / gpus[row["index"]])
+            for row, value in zip(rows, values, strict=True)
+            if _has_row_gpus(gpus, row)
+        ]
         note = "" if len(kept) == len(rows) else f"{len(rows) - len(kept):,} of {len(rows):,} used no GPU"
         rows, values = [row for row, _value in kept], [value for _row, value in kept]
-    return _over(data, rows, values, statistic, labels, note)
+    return _statistic_over_training_rows(data, rows, values, statistic, labels, note)
 
 
 def printed_figures(
@@ -82,15 +86,15 @@ def printed_figures(
     return [row for row, _value in pairs], [value for _row, value in pairs]
 
 
-def _gpus(data: PointData) -> dict[Any, float]:
+def _gpus_by_workload(data: PointData) -> dict[Any, float]:
     return dict(zip(data.table.index, data.table.gpus, strict=True))
 
 
-def _has(gpus: Mapping[Any, float], row: Mapping[str, Any]) -> bool:
+def _has_row_gpus(gpus: Mapping[Any, float], row: Mapping[str, Any]) -> bool:
     return gpus.get(row["index"], 0.0) > 0
 
 
-def _over(
+def _statistic_over_training_rows(
     data: PointData, rows: Sequence[Mapping[str, Any]], values: Sequence[float], statistic: str, labels: Any, note: str
 ) -> KpiValue:
     np = data.np
@@ -104,7 +108,7 @@ def _over(
     value = float(getattr(np, statistic)(array))
     bootstrap: dict[str, Any] = {}
     if statistic == "median":
-        sample = Sample(array, array, array, np.zeros(len(values)))
+        sample = DurationSample(array, array, array, np.zeros(len(values)))
         bootstrap = data.bootstrap_quantile(sample, 0.5, value)
     elif statistic in ("mean", "sum"):
         factor = len(values) if statistic == "sum" else 1
@@ -118,12 +122,12 @@ def gpu_hours_per_million_tokens(data: PointData) -> KpiValue:
 
     Per job: GPUs x train_runtime and train_tokens_per_second x train_runtime, from its log.
     """
-    gpus = _gpus(data)
+    gpus = _gpus_by_workload(data)
     labels = {"figure": "gpu_hours_per_million_tokens"}
     rows, spent, tokens = [], [], []
     for row in data.extras.training:
         runtime, speed = (row["figures"].get(name) for name in ("train_runtime", "train_tokens_per_second"))
-        if runtime and speed and _has(gpus, row):
+        if runtime and speed and _has_row_gpus(gpus, row):
             rows.append(row)
             spent.append(gpus[row["index"]] * runtime / 3600)
             tokens.append(speed * runtime / 1e6)
@@ -185,17 +189,21 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     if not values or mine is None or data.extras.others is None:
         return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
     simulated = any(row["simulated"] for row in rows)
-    candidates = [(_accelerators(mine, over), values, mine)]
+    candidates = [(_accelerator_count_of_point(mine, over), values, mine)]
     for other in data.extras.others():
-        if _rest(other, over) == _rest(mine, over) and (theirs := _values(other.training, figure, simulated)):
-            candidates.append((_accelerators(other, over), theirs, other))
+        if _settings_not_varied(other, over) == _settings_not_varied(mine, over) and (
+            theirs := _training_figure_values(other.training, figure, simulated)
+        ):
+            candidates.append((_accelerator_count_of_point(other, over), theirs, other))
     least, theirs, reference = min(
         candidates, key=lambda candidate: (candidate[0], float(data.np.median(candidate[1])) / candidate[0])
     )
-    count = _accelerators(mine, over)
+    count = _accelerator_count_of_point(mine, over)
     labels |= {"accelerators": count, "reference": least}
     own = [value / count for value in values]
-    return _percent(data, own, [value / least for value in theirs], data.of, simulated, labels, reference is mine)
+    return _percent_of_reference_median(
+        data, own, [value / least for value in theirs], data.of, simulated, labels, reference is mine
+    )
 
 
 @kpi_function
@@ -215,22 +223,23 @@ def speed_beside_others(data: PointData, figure: str, template: str, apart: str 
     alone = [
         theirs
         for other in data.extras.others()
-        if tuple(other.templates) == (template,) and _rest(other, [apart]) == _rest(mine, [apart])
-        if (theirs := _values(other.training, figure, simulated))
+        if tuple(other.templates) == (template,)
+        and _settings_not_varied(other, [apart]) == _settings_not_varied(mine, [apart])
+        if (theirs := _training_figure_values(other.training, figure, simulated))
     ]
     if not alone:
         note = "no point of the matrix trains this model only"
         return KpiValue(None, 0, planned, simulated, note=note, labels=labels)
-    return _percent(data, own, min(alone, key=len), planned, simulated, labels)
+    return _percent_of_reference_median(data, own, min(alone, key=len), planned, simulated, labels)
 
 
-def templates(data: PointData) -> list[str]:
+def workload_template_names(data: PointData) -> list[str]:
     """Return the names of the templates of a load, if it has several."""
     names = sorted(set(data.table.template))
     return names if len(names) > 1 else []
 
 
-def _percent(
+def _percent_of_reference_median(
     data: PointData,
     own: Sequence[float],
     reference: Sequence[float],
@@ -245,25 +254,29 @@ def _percent(
     if not base:
         return KpiValue(None, 0, of, simulated, note="the reference has no throughput", labels=labels)
     value = 100 * float(data.np.median(own)) / base
-    interval = None if itself else _interval(own, reference, value)
+    interval = None if itself else _interval_of_percent_ratio(own, reference, value)
     return KpiValue(value, n, of, simulated, labels=labels, confidence=interval, writers=("training",))
 
 
-def _interval(own: Iterable[float], reference: Iterable[float], value: float) -> Confidence | None:
+def _interval_of_percent_ratio(
+    own: Iterable[float], reference: Iterable[float], value: float
+) -> ConfidenceInterval | None:
     comparison = group_comparison.compare_groups(reference, own, level=LEVEL)
     if not comparison.logarithmic or not math.isfinite(comparison.low) or not math.isfinite(comparison.high):
         return None
-    low, high = (100 + 100 * comparison_scale.relative(end, True, 0.0) for end in (comparison.low, comparison.high))
-    return Confidence(min(low, value), max(high, value), METHOD)
+    low, high = (
+        100 + 100 * comparison_scale.difference_as_share(end, True, 0.0) for end in (comparison.low, comparison.high)
+    )
+    return ConfidenceInterval(min(low, value), max(high, value), METHOD)
 
 
-def _values(rows: Sequence[Mapping[str, Any]], figure: str, simulated: bool) -> list[float]:
+def _training_figure_values(rows: Sequence[Mapping[str, Any]], figure: str, simulated: bool) -> list[float]:
     return [float(row["figures"][figure]) for row in rows if figure in row["figures"] and row["simulated"] is simulated]
 
 
-def _rest(point: MeasuredPoint, over: Sequence[str]) -> dict[str, Any]:
+def _settings_not_varied(point: MeasuredPoint, over: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in point.values.items() if name not in over}
 
 
-def _accelerators(point: MeasuredPoint, over: Sequence[str]) -> int:
+def _accelerator_count_of_point(point: MeasuredPoint, over: Sequence[str]) -> int:
     return math.prod(max(int(point.settings.get(name) or 1), 1) for name in over)

@@ -16,23 +16,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-# Importing these files registers their functions.
 from . import (
     estimators,
     kpi_definitions,
     latency_attribution,
-    saturation_knee,  # noqa: F401
+    saturation_knee,
     scheduler_functions,
-    timeline_functions,  # noqa: F401
+    timeline_functions,
     training_functions,
 )
 from .kpi_definitions import CLIENTS, JMESPATH, PRIORITIES, QUEUES, REASONS, SCALED, STAGES, STEPPED, TEMPLATES
-from .labels import labels_of, with_nodes
+from .labels import add_node_kind_labels, labels_of_point
 from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 
+#: Files whose import registers their KPI functions in FUNCTIONS.
+REGISTERED = (saturation_knee, scheduler_functions, timeline_functions, training_functions)
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
 #: Functions that count GPUs.
@@ -40,33 +41,35 @@ OF_GPUS = ("gpu_hours", "gpu_hours_per_million_tokens")
 WRITTEN = ("kpis.json", "attribution.json")
 
 
-def figures(data: PointData, definitions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], KpiValue]]:
+def compute_point_kpis(
+    data: PointData, definitions: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[dict[str, Any], KpiValue]]:
     """Yield each KPI of a point as in schema kpis/2, with its KpiValue.
 
     Raises InputError when two definitions yield KPIs of the same name.
     """
     seen: set[str] = set()
     for definition in definitions:
-        for words in _combinations(definition, data):
-            name = _filled(definition["name"], words)
+        for words in _for_each_combinations(definition, data):
+            name = _replace_placeholders(definition["name"], words)
             if name in seen:
                 raise InputError(
                     f"KPI '{name}' is defined twice, the second time by '{definition['name']}': rename one"
                 )
             seen.add(name)
-            kpi, figure = _kpi(definition, words, data)
+            kpi, figure = _compute_kpi(definition, words, data)
             if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:
-                yield from _apart(definition, words, data.parts)
+                yield from _real_and_simulated_kpis(definition, words, data.parts)
 
 
-def _apart(
+def _real_and_simulated_kpis(
     entry: Mapping[str, Any], words: Mapping[str, str], parts: tuple[PointData, PointData]
 ) -> Iterator[tuple[dict[str, Any], KpiValue]]:
     """Yield a KPI twice: measured on real nodes under its name, and simulated as ``<name>_simulated``."""
-    yield _kpi(entry, words, parts[0])
-    kpi, figure = _kpi(entry, words, parts[1])
+    yield _compute_kpi(entry, words, parts[0])
+    kpi, figure = _compute_kpi(entry, words, parts[1])
     kpi |= {"name": f"{kpi['name']}_simulated", "title": f"{kpi['title']} on simulated nodes", "headline": False}
     kpi["simulated"] = True  # also without a value
     kpi["labels"] = {**kpi["labels"], "nodes": timeline_views.SIMULATED}
@@ -74,15 +77,15 @@ def _apart(
     yield kpi, figure
 
 
-def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:
+def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[str, str]]:
     known = {
-        STAGES: lambda: _stages(data.table),
+        STAGES: lambda: _stages_expected_of_workloads(data.table),
         REASONS: lambda: sorted(data.extras.errors),
-        QUEUES: lambda: scheduler_functions.queues(data),
-        PRIORITIES: lambda: scheduler_functions.priorities(data),
+        QUEUES: lambda: scheduler_functions.queue_names_of_workloads(data),
+        PRIORITIES: lambda: scheduler_functions.priority_names_of_workloads(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
         SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],
-        TEMPLATES: lambda: training_functions.templates(data),
+        TEMPLATES: lambda: training_functions.workload_template_names(data),
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }
     words = entry.get("for_each") or {}
@@ -91,7 +94,7 @@ def _combinations(entry: Mapping[str, Any], data: PointData) -> Iterator[dict[st
         yield dict(zip(words, (str(value) for value in combination), strict=True))
 
 
-def _stages(table: Table) -> list[str]:
+def _stages_expected_of_workloads(table: TimelineTable) -> list[str]:
     """Return the stages that every workload should reach: without first pods and failures, and after being sent."""
     return [
         stage["name"]
@@ -102,61 +105,63 @@ def _stages(table: Table) -> list[str]:
     ]
 
 
-def _filled(value: Any, words: Mapping[str, str]) -> Any:
+def _replace_placeholders(value: Any, words: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         for word, text in words.items():
             value = value.replace("{" + word + "}", text)
         return value
     if isinstance(value, list):
-        return [_filled(entry, words) for entry in value]
+        return [_replace_placeholders(entry, words) for entry in value]
     if isinstance(value, Mapping):
-        return {key: _filled(entry, words) for key, entry in value.items()}
+        return {key: _replace_placeholders(entry, words) for key, entry in value.items()}
     return value
 
 
-def _kpi(entry: Mapping[str, Any], words: Mapping[str, str], data: PointData) -> tuple[dict[str, Any], KpiValue]:
-    source = {key: _filled(value, words) for key, value in entry["source"].items()}
+def _compute_kpi(
+    entry: Mapping[str, Any], words: Mapping[str, str], data: PointData
+) -> tuple[dict[str, Any], KpiValue]:
+    source = {key: _replace_placeholders(value, words) for key, value in entry["source"].items()}
     if JMESPATH in source:
-        figure = _searched(data, source[JMESPATH])
+        figure = _evaluate_jmespath_expression(data, source[JMESPATH])
     else:
         function = source.pop("function")
         figure = FUNCTIONS[function](data, **source)
         if data.extras.simulated_gpus and not figure.simulated and (function in OF_GPUS or source.get("per") == "gpu"):
             figure = replace(figure, simulated=True, note=figure.note or "the GPUs of the nodes are simulated")
-    name = _filled(entry["name"], words)
-    spoken = {word: formats.stage(text) if word == "stage" else text for word, text in words.items()}
+    name = _replace_placeholders(entry["name"], words)
+    spoken = {word: formats.stage_display_name(text) if word == "stage" else text for word, text in words.items()}
     kpi: dict[str, Any] = {
         "name": name,
-        "title": _filled(entry.get("title", ""), spoken) or name.replace("_", " "),
+        "title": _replace_placeholders(entry.get("title", ""), spoken) or name.replace("_", " "),
         "value": figure.value,
         "unit": entry["unit"],
         "direction": entry["direction"],
-        "help": " ".join(_filled(entry["help"], spoken).split()),
+        "help": " ".join(_replace_placeholders(entry["help"], spoken).split()),
         "n": figure.n,
         "of": figure.of,
         "simulated": figure.simulated,
         "interval": list(figure.interval) if figure.interval else None,
         "confidence": figure.confidence.document() if figure.confidence else None,
         "writers": list(figure.writers),
-        "labels": {**figure.labels, **_filled(entry.get("labels", {}), words)},
+        "labels": {**figure.labels, **_replace_placeholders(entry.get("labels", {}), words)},
         "headline": bool(entry.get("headline", False)),
     }
     note = figure.note
     if figure.at_least is not None:
         kpi["at_least"] = figure.at_least
-        note = f"≥ {formats.value(figure.at_least, entry['unit'])}: {note}"
+        note = f"≥ {formats.format_with_unit(figure.at_least, entry['unit'])}: {note}"
     if note:
         kpi["note"] = note
     if entry.get("answer"):
-        kpi["answer"] = _filled(entry["answer"], spoken)
+        kpi["answer"] = _replace_placeholders(entry["answer"], spoken)
     return kpi, figure
 
 
-def _searched(data: PointData, expression: str) -> KpiValue:
+def _evaluate_jmespath_expression(data: PointData, expression: str) -> KpiValue:
     """Return the number that a JMESPath expression selects from the point's document; of a list of numbers the mean."""
     import jmespath
 
-    result = jmespath.search(expression, _document(data))
+    result = jmespath.search(expression, _point_data_as_document(data))
     simulated = bool(data.simulated_stages)
     many = result if isinstance(result, list) else [result]
     values = [float(number) for number in many if isinstance(number, (int, float)) and not isinstance(number, bool)]
@@ -167,7 +172,7 @@ def _searched(data: PointData, expression: str) -> KpiValue:
     return KpiValue(sum(values) / len(values), len(values), max(of, len(values)), simulated)
 
 
-def _document(data: PointData) -> dict[str, Any]:
+def _point_data_as_document(data: PointData) -> dict[str, Any]:
     """Return all data of a point as plain types. Built per expression, because it is large and they are few."""
     records = data.table.records()
     header = next(records)
@@ -194,23 +199,23 @@ def write_point(
     """
     data = read_point(run, point, warnings)
     rows = []
-    chosen = kpi_definitions.definitions_at(definitions, point.all_settings or {}) if data.of else []
-    for kpi, figure in figures(data, chosen):
+    chosen = kpi_definitions.kpis_defined_for_settings(definitions, point.all_settings or {}) if data.of else []
+    for kpi, figure in compute_point_kpis(data, chosen):
         if "answer" in kpi:
-            kpi |= _difference(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
+            kpi |= _difference_from_first_point(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         rows.append(kpi)
     selection = data.table.header.get("selection")
-    all_labels = {**with_nodes(labels, data.table), **({"selection": selection["text"]} if selection else {})}
+    all_labels = {**add_node_kind_labels(labels, data.table), **({"selection": selection["text"]} if selection else {})}
     kpis = {"schema": "kpis/2", "run": run.id, "point": point.number, "labels": all_labels, "kpis": rows}
     files.write_json(point.folder / WRITTEN[0], kpis, "kpis/2")
-    shares = latency_attribution.document(data.parts[0] if data.parts else data, run.id, point.number)
+    shares = latency_attribution.attribution_document(data.parts[0] if data.parts else data, run.id, point.number)
     if data.parts:
         shares["nodes"] = timeline_views.REAL
     files.write_json(point.folder / WRITTEN[1], shares, "attribution/1")
     return rows
 
 
-def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> dict[str, Any]:
+def _difference_from_first_point(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> dict[str, Any]:
     number, before = first
     if number == point.number or before.value is None or figure.value is None:
         return {}
@@ -222,17 +227,17 @@ def _difference(first: tuple[str, KpiValue], point: Point, figure: KpiValue) -> 
 
 def load_definitions(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read and check KPI definitions; see kpi_definitions.load()."""
-    return kpi_definitions.load(paths, FUNCTIONS)
+    return kpi_definitions.load_kpi_definitions(paths, FUNCTIONS)
 
 
 def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
     """Write kpis.json and attribution.json of the points from their timelines."""
-    run = run_reader.read(Path(run_dir))
+    run = run_reader.read_run_directory(Path(run_dir))
     loaded = load_definitions(definitions)
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:
-        kpis = write_point(run, point, loaded, warnings, labels_of(run, point), first)
+        kpis = write_point(run, point, loaded, warnings, labels_of_point(run, point), first)
         return {
             "point": point.number,
             "kpis": len(kpis),
@@ -241,5 +246,7 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
 
     result = each_point(run, points, WRITTEN, one)
     count = sum(row["kpis"] for row in result["points"])
-    result["summary"] = f"{formats.count(count, 'figure')} in {formats.count(len(result['points']), 'point')}"
+    result["summary"] = (
+        f"{formats.format_count(count, 'figure')} in {formats.format_count(len(result['points']), 'point')}"
+    )
     return result

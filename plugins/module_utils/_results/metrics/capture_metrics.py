@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
 from . import metrics_file
-from .prometheus import Prometheus, PrometheusServer, QueryError
+from .prometheus import PrometheusClient, PrometheusServer, QueryError
 
 REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -29,41 +29,43 @@ MOMENTS, LEAST_STEP = 300, 1.0
 RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 
-def load(paths: Iterable[str]) -> list[dict[str, Any]]:
+def load_metric_queries(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
-    return files.read_definitions(paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check)
+    return files.read_definitions(
+        paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check_metric_query
+    )
 
 
-def _check(entry: Mapping[str, Any], where: str) -> None:
+def _check_metric_query(entry: Mapping[str, Any], where: str) -> None:
     if not _NAME.fullmatch(str(entry["name"])):
         raise InputError(
             f"{where}: a name consists of lower-case letters, digits and _, because a file is named after it"
         )
 
 
-def window(point: Point, now: float) -> tuple[float, float] | None:
+def point_time_window(point: Point, now: float) -> tuple[float, float] | None:
     """Return begin and end of a point in seconds since the epoch; ``now`` as the end of an unfinished one."""
-    begin = _moment(point.record.get("started"))
+    begin = _parse_timestamp(point.record.get("started"))
     if begin is None:
         return None
-    return begin, max(_moment(point.record.get("ended")) or now, begin + LEAST_STEP)
+    return begin, max(_parse_timestamp(point.record.get("ended")) or now, begin + LEAST_STEP)
 
 
-def _moment(text: Any) -> float | None:
+def _parse_timestamp(text: Any) -> float | None:
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
         return None
 
 
-def filled(query: str, names: Mapping[str, str]) -> str:
+def replace_query_placeholders(query: str, names: Mapping[str, str]) -> str:
     """Return the query with {range}, {run} and other names replaced; braces of PromQL contain no bare name and stay."""
     for name, text in names.items():
         query = query.replace("{" + name + "}", text)
     return " ".join(query.split())
 
 
-def capture(
+def capture_metrics_of_points(
     run_dir: str,
     server: PrometheusServer,
     files: Sequence[str],
@@ -78,19 +80,19 @@ def capture(
     keep: leave the metrics of the points that have values as they are, and add others.
     A refused query becomes a warning and an entry without values. Raises AccessError when the server does not answer.
     """
-    run = run_reader.read(Path(run_dir))
-    queries = load(files)
-    prometheus = Prometheus(server)
+    run = run_reader.read_run_directory(Path(run_dir))
+    queries = load_metric_queries(files)
+    prometheus = PrometheusClient(server)
     warnings: list[str] = []
     rows: list[dict[str, Any]] = []
     for point in run_reader.points_with_numbers(run, points):
-        when = window(point, time.time())
+        when = point_time_window(point, time.time())
         if when is None:
             warnings.append(f"point {point.number} was not started: no metrics")
             continue
         begin, end = when
         earlier = point.folder / metrics_file.FILE
-        kept = metrics_file.read(earlier) if keep and earlier.is_file() else {}
+        kept = metrics_file.read_metrics_jsonl(earlier) if keep and earlier.is_file() else {}
         kept = {name: metric for name, metric in kept.items() if metric.series}
         each = step or max(LEAST_STEP, ceil((end - begin) / MOMENTS))
         # One file has one step.
@@ -100,37 +102,37 @@ def capture(
         back = look_back or max(LEAST_RANGE, RANGE_STEPS * each)
         known = {"range": f"{back:.0f}s", "run": run.id, **(names or {})}
         fresh = {
-            query["name"]: _one(prometheus, query, known, (begin, end, each), warnings)
+            query["name"]: _capture_query(prometheus, query, known, (begin, end, each), warnings)
             for query in queries
             if query["name"] not in kept
         }
         metrics = list({**kept, **fresh}.values())
         header = {"run": run.id, "point": point.number, "server": server.shown, "from": begin, "to": end, "step": each}
-        metrics_file.write(point.folder, header, metrics)
+        metrics_file.write_metrics_files(point.folder, header, metrics)
         rows.append(
             {"point": point.number, "metrics": len(metrics), "series": sum(len(metric.series) for metric in metrics)}
         )
     total = sum(row["series"] for row in rows)
-    summary = f"{formats.count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
+    summary = f"{formats.format_count(len(queries), 'query', 'queries')} to {server.shown}: {total} series"
     return {"changed": bool(rows), "points": rows, "warnings": warnings, "summary": summary}
 
 
-def _one(
-    prometheus: Prometheus,
+def _capture_query(
+    prometheus: PrometheusClient,
     query: Mapping[str, Any],
     names: Mapping[str, str],
     when: tuple[float, float, float],
     warnings: list[str],
-) -> metrics_file.Captured:
-    text = filled(query["query"], names)
-    series: list[metrics_file.Series] = []
+) -> metrics_file.CapturedMetric:
+    text = replace_query_placeholders(query["query"], names)
+    series: list[metrics_file.MetricSeries] = []
     trouble = ""
     try:
         series = prometheus.range(text, *when)
     except QueryError as error:
         trouble = str(error)
         warnings.append(f"metric {query['name']}: {trouble}")
-    return metrics_file.Captured(
+    return metrics_file.CapturedMetric(
         query["name"],
         text,
         query["unit"],

@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from . import capture_metrics
-from .prometheus import Prometheus, PrometheusServer, QueryError
+from .prometheus import PrometheusClient, PrometheusServer, QueryError
 
 #: In the run directory: the samples, and what they are (schema metrics_dump/1).
 FILE, INDEX = "metrics_dump.om.gz", "metrics_dump.json"
@@ -67,7 +67,7 @@ class _LeftOut(Exception):
 
 
 @dataclass
-class _Samples:
+class _MetricSamples:
     """The samples of one metric as lines of OpenMetrics text. ``interval``: between two samples, in seconds."""
 
     lines: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Samples:
     histograms: int = 0
 
 
-def dump(
+def write_metrics_dump(
     run_dir: str,
     server: PrometheusServer,
     limit: int,
@@ -92,10 +92,10 @@ def dump(
     Raises InputError, AccessError.
     """
     top = Path(run_dir)
-    begin, end = _time_of(top)
+    begin, end = _time_window_of_run(top)
     deadline = time.monotonic() + seconds
-    prometheus = Prometheus(server)
-    names = _first(prometheus.names(selector("", matchers), begin, end), queries)
+    prometheus = PrometheusClient(server)
+    names = _queried_metrics_first(prometheus.names(promql_series_selector("", matchers), begin, end), queries)
     left: list[dict[str, str]] = []
     series = samples = histograms = 0
     interval = 0.0
@@ -104,14 +104,19 @@ def dump(
         with open(temporary, "wb") as stream:
             for number, name in enumerate(names):
                 if number % AGAIN == AGAIN - 1:
-                    say(f"{number} of {formats.count(len(names), 'metric')}, {formats.value(stream.tell(), 'bytes')}")
+                    say(
+                        f"{number} of {formats.format_count(len(names), 'metric')},"
+                        f" {formats.format_with_unit(stream.tell(), 'bytes')}"
+                    )
                 try:
                     if time.monotonic() > deadline:
-                        raise _LeftOut(f"the time limit of {formats.seconds(seconds)}")
-                    samples_read = _read(prometheus, name, selector(name, matchers), begin, end)
+                        raise _LeftOut(f"the time limit of {formats.format_duration(seconds)}")
+                    samples_read = _query_metric_samples(
+                        prometheus, name, promql_series_selector(name, matchers), begin, end
+                    )
                     packed = gzip.compress("".join(samples_read.lines).encode(), 6)
                     if stream.tell() + len(packed) + len(_END) > limit:
-                        raise _LeftOut(f"the limit of {formats.value(limit, 'bytes')}")
+                        raise _LeftOut(f"the limit of {formats.format_with_unit(limit, 'bytes')}")
                 except (_LeftOut, QueryError) as error:
                     left.append({"name": name, "why": str(error)})
                     continue
@@ -138,43 +143,48 @@ def dump(
     }
     files.write_json(top / INDEX, index, "metrics_dump/1")
     summary = (
-        f"{formats.count(index['metrics'], 'metric')} of {server.shown}, {formats.count(samples, 'sample')}: "
-        f"{formats.value(index['bytes'], 'bytes')}"
+        f"{formats.format_count(index['metrics'], 'metric')} of {server.shown},"
+        f" {formats.format_count(samples, 'sample')}: "
+        f"{formats.format_with_unit(index['bytes'], 'bytes')}"
     )
-    return {"changed": True, **index, "summary": summary, "warnings": _warnings(left, histograms)}
+    return {"changed": True, **index, "summary": summary, "warnings": _dump_warnings(left, histograms)}
 
 
-def _time_of(top: Path) -> tuple[float, float]:
-    windows = [capture_metrics.window(point, time.time()) for point in run_reader.read(top).points]
+def _time_window_of_run(top: Path) -> tuple[float, float]:
+    windows = [
+        capture_metrics.point_time_window(point, time.time()) for point in run_reader.read_run_directory(top).points
+    ]
     known = [window for window in windows if window is not None]
     if not known:
         raise InputError(f"{top}: no point was started, so there is no time to dump metrics of")
     return min(begin for begin, _end in known) - BEFORE, max(end for _begin, end in known)
 
 
-def selector(name: str, matchers: Sequence[str]) -> str:
+def promql_series_selector(name: str, matchers: Sequence[str]) -> str:
     """Return the PromQL selector of the series of a metric (of all metrics, if empty) that meet all label matchers."""
     # One matcher at least must not match an empty label.
     named = f'__name__="{name}"' if name else '__name__=~".+"'
     return "{" + ",".join([named, *matchers]) + "}"
 
 
-def _first(names: Sequence[str], queries: Sequence[str]) -> list[str]:
+def _queried_metrics_first(names: Sequence[str], queries: Sequence[str]) -> list[str]:
     """Return the names, first those that occur in a query: they matter most if the dump must end early."""
-    known = {word for query in capture_metrics.load(queries) for word in _PLAIN.findall(query["query"])}
+    known = {word for query in capture_metrics.load_metric_queries(queries) for word in _PLAIN.findall(query["query"])}
     return sorted(names, key=lambda name: (name not in known, name))
 
 
-def _read(prometheus: Prometheus, name: str, selected: str, begin: float, end: float) -> _Samples:
+def _query_metric_samples(
+    prometheus: PrometheusClient, name: str, selected: str, begin: float, end: float
+) -> _MetricSamples:
     if not _PLAIN.fullmatch(name):
         raise _LeftOut("its name needs quotes")
-    samples = _Samples()
+    samples = _MetricSamples()
     intervals = []
     after: dict[str, float] = {}
-    for part in _parts(prometheus, selected, begin, end):
+    for part in _query_series_in_parts(prometheus, selected, begin, end):
         samples.histograms += "histograms" in part
         labels = part["metric"]
-        title = _title(name, labels)
+        title = _format_series_name(name, labels)
         # A server may return a sample at the border of two parts twice.
         pairs = [pair for pair in part.get("values") or () if pair[0] > after.get(title, 0.0)]
         if not pairs:
@@ -188,7 +198,9 @@ def _read(prometheus: Prometheus, name: str, selected: str, begin: float, end: f
     return samples
 
 
-def _parts(prometheus: Prometheus, selected: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
+def _query_series_in_parts(
+    prometheus: PrometheusClient, selected: str, begin: float, end: float
+) -> Iterator[dict[str, Any]]:
     """Yield the series of a metric, divided in time where the answer would be too large. Raises QueryError."""
     try:
         parts = prometheus.samples(selected, begin, end)
@@ -196,34 +208,34 @@ def _parts(prometheus: Prometheus, selected: str, begin: float, end: float) -> I
         if end - begin <= LEAST_TIME:
             raise
         middle = round((begin + end) / 2, 3)
-        yield from _parts(prometheus, selected, begin, middle)
-        yield from _parts(prometheus, selected, middle, end)
+        yield from _query_series_in_parts(prometheus, selected, begin, middle)
+        yield from _query_series_in_parts(prometheus, selected, middle, end)
         return
     yield from parts
 
 
-def _title(name: str, labels: Mapping[str, str]) -> str:
-    pairs = [f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()) if key != "__name__"]
+def _format_series_name(name: str, labels: Mapping[str, str]) -> str:
+    pairs = [f'{key}="{_escape_label_value(text)}"' for key, text in sorted(labels.items()) if key != "__name__"]
     return f"{name}{{{','.join(pairs)}}}" if pairs else name
 
 
-def _escaped(text: str) -> str:
+def _escape_label_value(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _warnings(left: Sequence[Mapping[str, str]], histograms: int) -> list[str]:
+def _dump_warnings(left: Sequence[Mapping[str, str]], histograms: int) -> list[str]:
     sentences = []
     if left:
         whys = ", ".join(dict.fromkeys(metric["why"] for metric in left[:3]))
         names = formats.format_list(metric["name"] for metric in left)
-        sentences.append(f"{formats.count(len(left), 'metric')} not dumped ({whys}): {names}")
+        sentences.append(f"{formats.format_count(len(left), 'metric')} not dumped ({whys}): {names}")
     if histograms:
         sentences.append(f"native histograms of {histograms} series are not dumped: OpenMetrics text cannot hold them")
     return sentences
 
 
 @contextmanager
-def serving(run_dir: str, program: str = "") -> Iterator[PrometheusServer]:
+def run_prometheus_on_dump(run_dir: str, program: str = "") -> Iterator[PrometheusServer]:
     """Run Prometheus on the dump of a run while the body does; nothing is left of it.
 
     program: the file ``prometheus``; by default that of PATH. ``promtool`` must be beside it or on PATH.
@@ -232,7 +244,7 @@ def serving(run_dir: str, program: str = "") -> Iterator[PrometheusServer]:
     top = Path(run_dir)
     if not (top / INDEX).is_file():
         raise InputError(f"{top} has no dump of metrics ({INDEX}): the run was made without metrics_dump")
-    server, tool = _programs(program)
+    server, tool = _find_prometheus_programs(program)
     index = files.read_json(top / INDEX)
     if files.sha256_of(top / FILE) != index["sha256"]:
         raise DataError(f"{top / FILE} is damaged: its checksum is not that of {INDEX}")
@@ -241,15 +253,15 @@ def serving(run_dir: str, program: str = "") -> Iterator[PrometheusServer]:
         _make_blocks(top / FILE, tool, folder)
         # Ended series have no marker of their end in the dump, so a longer look-back would prolong them.
         look_back = min(max(2.5 * float(index["interval"]), LEAST_LOOK_BACK), LOOK_BACK)
-        child = _start(server, folder, look_back)
-        process = processes.Process.of(child.pid)
+        child = _start_local_prometheus(server, folder, look_back)
+        process = processes.ProcessReference.of(child.pid)
         try:
-            yield PrometheusServer(f"http://{_address(child, folder / 'log')}")
+            yield PrometheusServer(f"http://{_wait_for_prometheus_address(child, folder / 'log')}")
         finally:
-            processes.end([process], ENDED)
+            processes.terminate_processes([process], ENDED)
 
 
-def _programs(program: str) -> tuple[str, str]:
+def _find_prometheus_programs(program: str) -> tuple[str, str]:
     """Return the paths of prometheus and promtool. Raises InputError."""
     server = shutil.which(program or "prometheus")
     if server is None:
@@ -271,13 +283,15 @@ def _make_blocks(packed: Path, tool: str, folder: Path) -> None:
     except (OSError, EOFError) as error:
         raise DataError(f"{packed}: cannot be unpacked: {error}") from error
     (folder / "data").mkdir()
-    done = processes.completed([tool, "tsdb", "create-blocks-from", "openmetrics", str(text), "data"], BLOCKS, folder)
+    done = processes.run_to_completion(
+        [tool, "tsdb", "create-blocks-from", "openmetrics", str(text), "data"], BLOCKS, folder
+    )
     text.unlink()
     if done.code:
         raise ProcessError(f"{tool} could not make blocks of {packed}: {done.last_line}")
 
 
-def _start(server: str, folder: Path, look_back: float) -> subprocess.Popen[bytes]:
+def _start_local_prometheus(server: str, folder: Path, look_back: float) -> subprocess.Popen[bytes]:
     (folder / "prometheus.yml").write_text("{}\n", encoding="ascii")
     options = {
         "config.file": "prometheus.yml",
@@ -288,12 +302,12 @@ def _start(server: str, folder: Path, look_back: float) -> subprocess.Popen[byte
     }
     command = [sys.executable, "-I", "-c", _WITH_PARENT, server, *(f"--{key}={text}" for key, text in options.items())]
     try:
-        return processes.started(command, folder, processes.environment(), folder / "log")
+        return processes.start_in_new_session(command, folder, processes.environment_without_ansible(), folder / "log")
     except OSError as error:
         raise ProcessError(f"{server} can't be started: {error.strerror}") from error
 
 
-def _address(child: subprocess.Popen[bytes], log: Path) -> str:
+def _wait_for_prometheus_address(child: subprocess.Popen[bytes], log: Path) -> str:
     def look() -> tuple[str | None, str]:
         text = log.read_text(encoding="utf-8", errors="replace")
         match = _LISTENS.search(text)

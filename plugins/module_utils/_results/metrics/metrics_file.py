@@ -22,7 +22,7 @@ FOLDER = "metrics"
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricSeries:
     """One series: its labels, moments in seconds since the epoch, and values (None: not a number)."""
 
     labels: Mapping[str, str]
@@ -31,14 +31,14 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedMetric:
     """The result of a query over the time of a point, in seconds since the epoch. ``error``: why there is none."""
 
     name: str
     query: str
     unit: str
     help: str
-    series: Sequence[Series] = ()
+    series: Sequence[MetricSeries] = ()
     begin: float = 0.0
     end: float = 0.0
     step: float = 1.0
@@ -72,7 +72,7 @@ class Captured:
         }
         return numpy.array(moments)[known], functions[across](grid[:, known], axis=0)
 
-    def title(self, series: Series) -> str:
+    def title(self, series: MetricSeries) -> str:
         """Return the title of a series: the values of its distinguishing labels."""
         names = [name for name in self.per if name in series.labels] or list(series.labels)
         return ", ".join(str(series.labels[name]) for name in names) or self.name
@@ -83,10 +83,13 @@ class Captured:
         return {"unit": self.unit, "query": self.query, "series": series}
 
 
-def write(folder: Path, header: Mapping[str, Any], metrics: Iterable[Captured]) -> list[str]:
+def write_metrics_files(folder: Path, header: Mapping[str, Any], metrics: Iterable[CapturedMetric]) -> list[str]:
     """Write metrics.jsonl and metrics/<name>.csv into the folder of a point; return the names of the CSV files."""
     captured = list(metrics)
-    records = [{"type": "header", "schema": "metrics/1", **header}, *(_record(metric) for metric in captured)]
+    records = [
+        {"type": "header", "schema": "metrics/1", **header},
+        *(_metric_as_json_record(metric) for metric in captured),
+    ]
     files.write_lines(folder / FILE, records, "metrics/1")
     (folder / FOLDER).mkdir(exist_ok=True)
     for old in (folder / FOLDER).glob("*.csv"):
@@ -94,7 +97,7 @@ def write(folder: Path, header: Mapping[str, Any], metrics: Iterable[Captured]) 
     return [write_csv(folder / FOLDER / f"{metric.name}.csv", metric) for metric in captured]
 
 
-def _record(metric: Captured) -> dict[str, Any]:
+def _metric_as_json_record(metric: CapturedMetric) -> dict[str, Any]:
     return {
         "type": "metric",
         "name": metric.name,
@@ -110,7 +113,7 @@ def _record(metric: Captured) -> dict[str, Any]:
     }
 
 
-def write_csv(path: Path, metric: Captured) -> str:
+def write_csv(path: Path, metric: CapturedMetric) -> str:
     """Write a row for each moment and series; return the name of the file."""
     labels = sorted({name for each in metric.series for name in each.labels})
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -125,7 +128,7 @@ def write_csv(path: Path, metric: Captured) -> str:
     return path.name
 
 
-def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
+def read_metrics_jsonl(path: Path, simulated: bool = False) -> dict[str, CapturedMetric]:
     """Read metrics.jsonl. Raises DataError for one of another schema version."""
     lines = files.read_lines(path)
     header = next(lines, {})
@@ -133,8 +136,10 @@ def read(path: Path, simulated: bool = False) -> dict[str, Captured]:
         raise DataError(f"{path}: schema '{header.get('schema')}', expected metrics/1; capture the metrics again")
     metrics = {}
     for record in lines:
-        series = [Series(measured["labels"], measured["moments"], measured["values"]) for measured in record["series"]]
-        metrics[record["name"]] = Captured(
+        series = [
+            MetricSeries(measured["labels"], measured["moments"], measured["values"]) for measured in record["series"]
+        ]
+        metrics[record["name"]] = CapturedMetric(
             record["name"],
             record["query"],
             record["unit"],

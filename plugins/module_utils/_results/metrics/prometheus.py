@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from .metrics_file import Series
+from .metrics_file import MetricSeries
 
 #: The route to OpenShift's monitoring, and the CA bundle of its routes.
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
@@ -57,7 +57,9 @@ class PrometheusServer:
         return without_secrets(self.url)
 
 
-def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, context: str = "") -> PrometheusServer:
+def find_prometheus_server(
+    url: str, token: str, ca_file: str | None, kubeconfig: str | None, context: str = ""
+) -> PrometheusServer:
     """Return the server at ``url``, or else that of the OpenShift cluster of ``kubeconfig`` and its ``context``.
 
     Raises InputError, AccessError.
@@ -73,11 +75,11 @@ def named(url: str, token: str, ca_file: str | None, kubeconfig: str | None, con
     if not kubeconfig:
         raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
     with Client.from_kubeconfig(kubeconfig, context) as client:
-        server = of_openshift(client)
+        server = openshift_thanos_querier(client)
     return PrometheusServer(server.url, token or server.token, authority or server.authority)
 
 
-def of_openshift(client: Client) -> PrometheusServer:
+def openshift_thanos_querier(client: Client) -> PrometheusServer:
     """Return the Thanos querier of an OpenShift cluster, with the token of its kubeconfig. Raises AccessError."""
     try:
         host = client.request("GET", ROUTE)["spec"]["host"]
@@ -99,7 +101,7 @@ def of_openshift(client: Client) -> PrometheusServer:
     return PrometheusServer(f"https://{host}", token, authority)
 
 
-class Prometheus:
+class PrometheusClient:
     """Requests to one server."""
 
     def __init__(self, server: PrometheusServer) -> None:
@@ -107,13 +109,13 @@ class Prometheus:
         secret = f"Bearer {server.token}" if server.token else ""
         self._http = HttpClient(server.shown, server.url, secret, server.authority)
 
-    def range(self, query: str, begin: float, end: float, step: float) -> list[Series]:
+    def range(self, query: str, begin: float, end: float, step: float) -> list[MetricSeries]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
         arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         data = self._post("/api/v1/query_range", arguments)["data"]
         if data["resultType"] != "matrix":
             raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
-        return [_series(result) for result in data["result"]]
+        return [_parse_series(result) for result in data["result"]]
 
     def names(self, selector: str, begin: float, end: float) -> list[str]:
         """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
@@ -144,20 +146,22 @@ class Prometheus:
         except HttpRefused as error:
             told = error.reply.text
             if error.status in (400, 422) or '"errorType":"timeout"' in told:
-                raise QueryError(f"{self.server.shown} refused the query: {_reason(told)}") from error
+                raise QueryError(
+                    f"{self.server.shown} refused the query: {_error_message_of_response(told)}"
+                ) from error
             if error.status in (401, 403):
                 raise AccessError(f"{error}; check metrics_token") from error
             raise
 
 
-def _reason(text: str) -> str:
+def _error_message_of_response(text: str) -> str:
     try:
         return str(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError):
         return text[:200]
 
 
-def _series(result: dict[str, Any]) -> Series:
+def _parse_series(result: dict[str, Any]) -> MetricSeries:
     moments = [float(moment) for moment, _value in result["values"]]
     numbers = [float(value) for _moment, value in result["values"]]
-    return Series(dict(result["metric"]), moments, [value if isfinite(value) else None for value in numbers])
+    return MetricSeries(dict(result["metric"]), moments, [value if isfinite(value) else None for value in numbers])

@@ -42,12 +42,12 @@ def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: Object
             f"metrics_user_workload: {client.access.server} has no namespace {NAMESPACE}; is this OpenShift?"
         )
     config_map = client.get(kind, NAME, NAMESPACE)
-    settings = _settings(config_map)
+    settings = _parse_monitoring_settings(config_map)
     changed = settings.get(SWITCH) is not True
     if changed:
-        before = _text(config_map)
-        wanted = _yaml({**settings, SWITCH: True})
-        _show(diff, config_map, wanted)
+        before = _config_text_of_configmap(config_map)
+        wanted = _settings_as_yaml({**settings, SWITCH: True})
+        _add_configmap_diff(diff, config_map, wanted)
         if check:
             return True
         record = {"schema": SCHEMA, "existed": config_map is not None, "before": before, "wanted": wanted}
@@ -55,10 +55,10 @@ def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: Object
         if config_map is None:
             client.create(_config_map(wanted))
         else:
-            _patch(client, config_map, wanted)
+            _patch_configmap(client, config_map, wanted)
     if not check:
         wait_until(
-            partial(_ready, client),
+            partial(_check_prometheus_ready, client),
             timeout,
             say,
             lambda message: f"monitoring of user workloads is not ready after {timeout:.0f} s: {message}",
@@ -66,7 +66,7 @@ def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: Object
     return changed
 
 
-def restore(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
+def restore_monitoring_config(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
     """Restore the ConfigMap that switch_on() changed; return whether it had to be. Safe to repeat.
 
     Raises OwnershipError, without a change, if somebody else has changed it since.
@@ -75,7 +75,7 @@ def restore(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -
         return False
     record = files.read_json(path)
     config_map = client.get(client.kind("v1", "ConfigMap"), NAME, NAMESPACE)
-    now = _text(config_map)
+    now = _config_text_of_configmap(config_map)
     # Also true if the run was killed between its record and its change.
     is_restored = now == record["before"] and (config_map is not None) == record["existed"]
     if not is_restored and now != record["wanted"]:
@@ -89,21 +89,21 @@ def restore(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -
         if remove:
             diff.deleted(_config_map(now))
         else:
-            _show(diff, config_map, record["before"])
+            _add_configmap_diff(diff, config_map, record["before"])
         if not check and remove:
-            _delete(client, config_map or {})
+            _delete_configmap(client, config_map or {})
         elif not check:
-            _patch(client, config_map or {}, record["before"])
+            _patch_configmap(client, config_map or {}, record["before"])
     if not check:
         path.unlink()
     return not is_restored
 
 
-def _settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
+def _parse_monitoring_settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
     import yaml
 
     try:
-        settings = yaml.safe_load(_text(config_map) or "") or {}
+        settings = yaml.safe_load(_config_text_of_configmap(config_map) or "") or {}
     except yaml.YAMLError as error:
         raise InputError(f"ConfigMap {NAMESPACE}/{NAME}: {KEY} is not YAML: {error}") from error
     if not isinstance(settings, dict):
@@ -111,13 +111,13 @@ def _settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
     return settings
 
 
-def _yaml(settings: dict[str, Any]) -> str:
+def _settings_as_yaml(settings: dict[str, Any]) -> str:
     import yaml
 
     return yaml.safe_dump(settings, sort_keys=False)
 
 
-def _text(config_map: dict[str, Any] | None) -> str | None:
+def _config_text_of_configmap(config_map: dict[str, Any] | None) -> str | None:
     return ((config_map or {}).get("data") or {}).get(KEY)
 
 
@@ -126,7 +126,7 @@ def _config_map(text: str | None) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
 
 
-def _show(diff: ObjectDiff, config_map: dict[str, Any] | None, text: str | None) -> None:
+def _add_configmap_diff(diff: ObjectDiff, config_map: dict[str, Any] | None, text: str | None) -> None:
     """Add the change of the ConfigMap to the diff. text: None if it loses the key."""
     if config_map is None:
         diff.created(_config_map(text))
@@ -134,19 +134,19 @@ def _show(diff: ObjectDiff, config_map: dict[str, Any] | None, text: str | None)
         diff.patched({**config_map, "kind": "ConfigMap"}, {"data": {KEY: text}})
 
 
-def _patch(client: Client, config_map: dict[str, Any], text: str | None) -> None:
+def _patch_configmap(client: Client, config_map: dict[str, Any], text: str | None) -> None:
     """Set the text. Raises ApiError 409 if the object has changed since it was read."""
     body = {"metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]}, "data": {KEY: text}}
     path = client.kind("v1", "ConfigMap").path(NAMESPACE, NAME)
     client.request("PATCH", path, body, content_type=MERGE_PATCH)
 
 
-def _delete(client: Client, config_map: dict[str, Any]) -> None:
+def _delete_configmap(client: Client, config_map: dict[str, Any]) -> None:
     known = {key: config_map["metadata"][key] for key in ("uid", "resourceVersion")}
     client.delete(client.kind("v1", "ConfigMap"), NAME, NAMESPACE, {"preconditions": known})
 
 
-def _ready(client: Client) -> tuple[bool | None, str]:
+def _check_prometheus_ready(client: Client) -> tuple[bool | None, str]:
     try:
         stateful_set = client.request("GET", STATEFUL_SET)
     except ApiError as error:

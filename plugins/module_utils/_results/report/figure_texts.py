@@ -14,8 +14,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 def value_text(kpi: Mapping[str, Any]) -> str:
     """Return value and unit; the bound of an unknown value, or a dash."""
     if kpi["value"] is None:
-        return "–" if kpi.get("at_least") is None else f"≥ {formats.value(kpi['at_least'], kpi['unit'])}"
-    return formats.value(kpi["value"], kpi["unit"])
+        return "–" if kpi.get("at_least") is None else f"≥ {formats.format_with_unit(kpi['at_least'], kpi['unit'])}"
+    return formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
 def measured_text(kpi: Mapping[str, Any]) -> str:
@@ -23,7 +23,7 @@ def measured_text(kpi: Mapping[str, Any]) -> str:
     interval = kpi.get("interval")
     if not interval or interval[0] == interval[1]:
         return ""
-    low, high = (formats.value(end, kpi["unit"]) for end in interval)
+    low, high = (formats.format_with_unit(end, kpi["unit"]) for end in interval)
     return f"measured to be between {low} and {high}" if low != high else ""
 
 
@@ -34,24 +34,24 @@ def confidence_text(kpi: Mapping[str, Any]) -> str:
         return ""
     percent = f"{100 * confidence['level']:.0f} %"
     if confidence.get("high") is None:
-        return f"{percent}: {formats.value(confidence['low'], kpi['unit'])} or more"
-    return f"{percent}: {formats.span(confidence['low'], confidence['high'], kpi['unit'])}"
+        return f"{percent}: {formats.format_with_unit(confidence['low'], kpi['unit'])} or more"
+    return f"{percent}: {formats.format_range(confidence['low'], confidence['high'], kpi['unit'])}"
 
 
 def stage_name(name: str) -> str:
     """Return the display name of a stage; the part of sending is its lateness."""
-    return "sent (lateness)" if name == "sent" else formats.stage(name)
+    return "sent (lateness)" if name == "sent" else formats.stage_display_name(name)
 
 
 #: Filters of the templates.
 FILTERS = {
     "confidence_text": confidence_text,
-    "count": formats.count,
+    "count": formats.format_count,
     "joined": formats.join_with_and,
     "measured_text": measured_text,
-    "seconds": formats.seconds,
-    "stage": formats.stage,
+    "seconds": formats.format_duration,
+    "stage": formats.stage_display_name,
     "stage_name": stage_name,
     "value_text": value_text,
-    "writer": formats.writer,
+    "writer": formats.writer_display_name,
 }

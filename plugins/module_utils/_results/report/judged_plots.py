@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from . import plot_canvas
-from .plot_canvas import GREY, Drawing, PlotFile, stage_title
+from .plot_canvas import GREY, PlotDrawing, PlotFile, stage_title
 
 Kpi = Mapping[str, Any]
 _BAND, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
@@ -38,7 +38,7 @@ _LONGEST = 12
 def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
     known = [abs(value["value"]) for value in values if value["value"] is not None]
-    return plot_canvas.scale(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
+    return plot_canvas.duration_scale_and_unit(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
 def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
@@ -50,11 +50,11 @@ def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
 
 def draw_limits(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the limits of a figure."""
-    for name, end in limits_of(kpi).items():
+    for name, end in limits_of_kpi(kpi).items():
         axis.axhline(end * factor, color=_LIMIT, linestyle="--", linewidth=1.4, label=_LIMITS[name])
 
 
-def limits_of(kpi: Kpi) -> dict[str, float]:
+def limits_of_kpi(kpi: Kpi) -> dict[str, float]:
     """Return the limits that a figure has: min, max."""
     limit = kpi.get("limit") or {}
     return {name: limit[name] for name in _LIMITS if limit.get(name) is not None}
@@ -85,51 +85,51 @@ def _is_plain(kpi: Kpi) -> bool:
 def history_sentences(kpi: Kpi) -> str:
     """Return the reading and its reason, then the changes in the past and the limit, as sentences."""
     why = kpi["why"].rstrip(".").removeprefix(f"{kpi['reading']}: ")
-    sentences = [f"{formats.capitalized(kpi['reading'])}: {why}."]
+    sentences = [f"{formats.capitalize_first_letter(kpi['reading'])}: {why}."]
     for change_point in kpi.get("change_points") or ():
-        before, after = (formats.value(change_point[key], kpi["unit"]) for key in ("before", "after"))
+        before, after = (formats.format_with_unit(change_point[key], kpi["unit"]) for key in ("before", "after"))
         sentences.append(f"It changed at run {change_point['run']}, from {before} to {after}.")
     limit = kpi.get("limit")
     if limit:
-        sentences.append(f"{formats.capitalized(limit['text'].rstrip('.'))}.")
+        sentences.append(f"{formats.capitalize_first_letter(limit['text'].rstrip('.'))}.")
     return " ".join(sentences)
 
 
 def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
     """Draw a figure with its past values as <path>.png and <path>.csv. kpi: as in verdict/2, with ``series``."""
-    with plot_canvas.style():
-        return plot_canvas.write(history_drawing(kpi, label), path)
+    with plot_canvas.plot_style_context():
+        return plot_canvas.write_png_and_csv(history_drawing(kpi, label), path)
 
 
-def history_drawing(kpi: Kpi, label: str = "") -> Drawing:
+def history_drawing(kpi: Kpi, label: str = "") -> PlotDrawing:
     """Return the drawing. label: the point, empty if there is only one."""
     series = kpi["series"]
     factor, unit = value_scale(kpi, series)
-    figure, (axis,) = plot_canvas.stacked(
+    figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
     )
     draw_band(axis, kpi, factor)
-    _segments(axis, kpi, factor)
+    _draw_stable_segments(axis, kpi, factor)
     for group, colour, marker, name in (("old", _OLD, "o", "old runs"), ("new", _NEW, "D", "new runs, this one last")):
-        _runs(axis, series, group, factor, color=colour, marker=marker, label=name)
+        _draw_run_values(axis, series, group, factor, color=colour, marker=marker, label=name)
     draw_limits(axis, kpi, factor)
     axis.set_xlim(0.4, len(series) + 0.6)
     _keep_runs_legible(axis, kpi, factor)
     axis.set_xlabel("old runs, then new ones, each from the oldest")
     axis.set_ylabel(unit or "value")
-    plot_canvas.whole(axis.xaxis)
-    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
-    plot_canvas.heading(figure, title)
-    plot_canvas.legend(figure, axis, _LEGEND_COLUMNS)
+    plot_canvas.format_axis_as_integers(axis.xaxis)
+    title = plot_canvas.title_with_label(stage_title(kpi["title"], kpi["simulated"]), label)
+    plot_canvas.draw_figure_title(figure, title)
+    plot_canvas.draw_bottom_legend(figure, axis, _LEGEND_COLUMNS)
     rows = [
         [measured["run"], measured["group"], measured["value"], kpi["unit"], measured.get("low"), measured.get("high")]
         for measured in series
     ]
-    alt = f"{title}: its value in {formats.count(len(series), 'run')}. {history_sentences(kpi)}"
-    return Drawing(figure, title, alt, HISTORY_COLUMNS, rows)
+    alt = f"{title}: its value in {formats.format_count(len(series), 'run')}. {history_sentences(kpi)}"
+    return PlotDrawing(figure, title, alt, HISTORY_COLUMNS, rows)
 
 
-def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
+def _draw_run_values(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: float, **style: Any) -> None:
     """Draw the values of a group, with their intervals within the run."""
     known = [
         (at, measurement)
@@ -150,7 +150,7 @@ def _runs(axis: Any, series: Sequence[Mapping[str, Any]], group: str, factor: fl
             )
 
 
-def _segments(axis: Any, kpi: Kpi, factor: float) -> None:
+def _draw_stable_segments(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the median of each stable part of the past, with a step at each change point."""
     places = {measurement["run"]: at for at, measurement in enumerate(kpi["series"], 1)}
     changes = [change_point for change_point in kpi.get("change_points") or () if change_point["run"] in places]
@@ -170,14 +170,16 @@ def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    ends = [end * factor for end in limits_of(kpi).values()]
+    ends = [end * factor for end in limits_of_kpi(kpi).values()]
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
 
 
 def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
     """Return the figures to draw (schema verdict/2): those with several attempts and a limit or an expected band."""
-    return [kpi for kpi in kpis if len(_attempts(kpi)) > 1 and (kpi.get("limit") or kpi.get("band"))][:MOST_REPETITIONS]
+    return [kpi for kpi in kpis if len(_new_attempts_of_kpi(kpi)) > 1 and (kpi.get("limit") or kpi.get("band"))][
+        :MOST_REPETITIONS
+    ]
 
 
 def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -192,37 +194,39 @@ def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> lis
 
 def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
     """Draw a figure as <path>.png and <path>.csv. label: the point, empty if there is only one."""
-    with plot_canvas.style():
-        return plot_canvas.write(repetition_drawing(kpi, schedule, label), path)
+    with plot_canvas.plot_style_context():
+        return plot_canvas.write_png_and_csv(repetition_drawing(kpi, schedule, label), path)
 
 
-def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> Drawing:
+def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> PlotDrawing:
     """Return the drawing."""
-    attempts, known = _attempts(kpi), known_after_attempts(kpi, schedule)
+    attempts, known = _new_attempts_of_kpi(kpi), known_after_attempts(kpi, schedule)
     factor, unit = value_scale(kpi, attempts)
-    figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2))
+    figure, (axis,) = plot_canvas.create_stacked_axes(
+        [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2)
+    )
     draw_band(axis, kpi, factor)
     draw_limits(axis, kpi, factor)
-    _intervals(axis, known, factor)
+    _draw_mean_intervals(axis, known, factor)
     measured = [(at, attempt["value"]) for at, attempt in enumerate(attempts, 1) if attempt["value"] is not None]
     places, values = [at for at, _value in measured], [value * factor for _at, value in measured]
     axis.plot(places, values, "D", color=_ATTEMPT, markersize=6, label="attempt")
     axis.set_xlim(0.4, len(attempts) + 0.8)
     axis.set_xlabel("attempts")
     axis.set_ylabel(unit or "value")
-    plot_canvas.whole(axis.xaxis)
-    title = plot_canvas.titled(stage_title(kpi["title"], kpi["simulated"]), label)
-    plot_canvas.heading(figure, title)
-    plot_canvas.legend(figure, axis, 2)
-    alt = f"{title}: {formats.count(len(attempts), 'attempt')}, with the interval known after each. {kpi['why']}"
-    return Drawing(figure, title, alt, REPETITION_COLUMNS, _repetition_rows(kpi, attempts, known))
+    plot_canvas.format_axis_as_integers(axis.xaxis)
+    title = plot_canvas.title_with_label(stage_title(kpi["title"], kpi["simulated"]), label)
+    plot_canvas.draw_figure_title(figure, title)
+    plot_canvas.draw_bottom_legend(figure, axis, 2)
+    alt = f"{title}: {formats.format_count(len(attempts), 'attempt')}, with the interval known after each. {kpi['why']}"
+    return PlotDrawing(figure, title, alt, REPETITION_COLUMNS, _repetition_rows(kpi, attempts, known))
 
 
-def _attempts(kpi: Kpi) -> list[Mapping[str, Any]]:
+def _new_attempts_of_kpi(kpi: Kpi) -> list[Mapping[str, Any]]:
     return [measured for measured in kpi.get("series") or () if measured["group"] == "new"]
 
 
-def _intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> None:
+def _draw_mean_intervals(axis: Any, known: Sequence[Mapping[str, Any]], factor: float) -> None:
     """Draw mean and interval right beside the attempt after which they were known, within the range of the values."""
     named = False
     for reading in known:
@@ -252,16 +256,16 @@ def _repetition_rows(
 
 def draw_bisection(bisection: Mapping[str, Any], unit: str, path: Path) -> PlotFile:
     """Draw a bisection (schema bisection/1) as <path>.png and <path>.csv. unit: of the figure."""
-    with plot_canvas.style():
-        return plot_canvas.write(bisection_drawing(bisection, unit), path)
+    with plot_canvas.plot_style_context():
+        return plot_canvas.write_png_and_csv(bisection_drawing(bisection, unit), path)
 
 
-def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> Drawing:
+def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> PlotDrawing:
     """Return the drawing: runs above, probabilities below."""
     known = [measurement for measurement in bisection["measurements"] if measurement["figure"] is not None]
     largest = max((abs(measurement["figure"]) for measurement in known), default=0.0)
-    factor, shown = plot_canvas.scale(largest) if unit == "s" else (1.0, unit)
-    figure, (above, below) = plot_canvas.stacked([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
+    factor, shown = plot_canvas.duration_scale_and_unit(largest) if unit == "s" else (1.0, unit)
+    figure, (above, below) = plot_canvas.create_stacked_axes([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
     places = [measurement["index"] for measurement in known]
     figures = [measurement["figure"] * factor for measurement in known]
     above.plot(places, figures, "o", color=_RUN, markersize=5, alpha=0.7)
@@ -278,16 +282,16 @@ def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> Drawing:
     below.set_ylabel("step here")
     below.set_xlabel(bisection["over"])
     title = f"{bisection['kpi']} over {bisection['over']}"
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_figure_title(figure, title)
     alt = (
-        f"{title}: {formats.count(len(known), 'run')}, and the probability of a step after each value."
+        f"{title}: {formats.format_count(len(known), 'run')}, and the probability of a step after each value."
         f" {bisection['why']}"
     )
     rows = [
         [at, texts[measurement["index"]], measurement["point"], measurement["figure"]]
         for at, measurement in enumerate(bisection["measurements"], 1)
     ]
-    return Drawing(figure, title, alt, BISECTION_COLUMNS, rows)
+    return PlotDrawing(figure, title, alt, BISECTION_COLUMNS, rows)
 
 
 def bisection_rows(bisection: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
@@ -301,7 +305,7 @@ def bisection_rows(bisection: Mapping[str, Any], unit: str) -> list[dict[str, st
             {
                 "value": formats.setting_text(value, 60),
                 "runs": str(len(figures)),
-                "mean": formats.value(sum(known) / len(known), unit) if known else "–",
+                "mean": formats.format_with_unit(sum(known) / len(known), unit) if known else "–",
                 "probability": "" if last else f"{bisection['probabilities'][index] * 100:.1f} %",
             }
         )

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..statistics import setting_effects
 from ..statistics.setting_effects import ObservedPoint, SettingEffect
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, Drawing, PlotFile, stage_title
+from .plot_canvas import COLOURS, GREY, PlotDrawing, PlotFile, stage_title
 
 MATRIX_COLUMNS = [
     "point",
@@ -64,28 +64,30 @@ def draw_bars(
     """
     plots = []
     drawn = [entry for entry in headline if any(point["value"] is not None for point in entry["points"])]
-    with plot_canvas.style():
+    with plot_canvas.plot_style_context():
         for place, entry in enumerate(drawn if len(numbers) > 1 else []):
-            texts = [_short(label) for label in labels]
+            texts = [_shorten_label(label) for label in labels]
             left = 0.3 + 0.082 * max(len(text) for text in texts)
-            figure, (axis,) = plot_canvas.stacked([0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
-            description, ends = _bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
-            axis.set_xlim(*plot_canvas.limits(ends, left))
+            figure, (axis,) = plot_canvas.create_stacked_axes(
+                [0.28 * len(numbers) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
+            )
+            description, ends = _draw_kpi_bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
+            axis.set_xlim(*plot_canvas.axis_limits_for_labels(ends, left))
             title = stage_title(entry["title"], entry["simulated"])
-            plot_canvas.heading(figure, title)
+            plot_canvas.draw_figure_title(figure, title)
             alt = f"{title}, at each test point. {description}"
-            drawing = Drawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
-            plots.append(plot_canvas.write(drawing, folder / f"points_{entry['name']}"))
+            drawing = PlotDrawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+            plots.append(plot_canvas.write_png_and_csv(drawing, folder / f"points_{entry['name']}"))
     return plots
 
 
-def _bars(
+def _draw_kpi_bars(
     axis: Any, entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str], colour: str
 ) -> tuple[str, list[tuple[float, str]]]:
     """Draw the bars; return their description, and the places and texts of their labels."""
     values = {point["point"]: point for point in entry["points"]}
     known = [point["value"] for point in entry["points"] if point["value"] is not None]
-    factor, unit = plot_canvas.scale(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
+    factor, unit = plot_canvas.duration_scale_and_unit(max(known)) if entry["unit"] == "s" else (1.0, entry["unit"])
     texts: list[str] = []
     ends: list[tuple[float, str]] = []
     for place, number in enumerate(numbers):
@@ -97,15 +99,15 @@ def _bars(
             texts.append(f"{labels[place]}: {note}.")
             continue
         value = result["value"] * factor
-        low, high = (part * factor for part in _ends(result))
+        low, high = (part * factor for part in _kpi_interval_ends(result))
         hatch = "///" if entry["simulated"] else None
         axis.barh(place, value, facecolor=f"{colour}66", edgecolor=colour, hatch=hatch, height=0.68)
         if high > low:
             axis.hlines(place, low, high, color="black", linewidth=1.8)
-        text, edge = f"  {formats.number(float(f'{value:.3g}'))}", max(value, high)
+        text, edge = f"  {formats.format_number(float(f'{value:.3g}'))}", max(value, high)
         ends += [(edge, text), (min(value, low), "")]
         axis.text(edge, place, text, va="center", fontsize=10)
-        texts.append(f"{labels[place]}: {formats.value(result['value'], entry['unit'])}.")
+        texts.append(f"{labels[place]}: {formats.format_with_unit(result['value'], entry['unit'])}.")
     axis.set_yticks(range(len(numbers)), labels, fontsize=10)
     axis.set_ylim(len(numbers) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
@@ -114,7 +116,7 @@ def _bars(
     return " ".join(texts), ends
 
 
-def _ends(result: dict[str, Any]) -> tuple[float, float]:
+def _kpi_interval_ends(result: dict[str, Any]) -> tuple[float, float]:
     """Return the confidence interval if it has both bounds, else the measurement interval."""
     confidence = result.get("confidence") or {}
     if confidence.get("low") is not None and confidence.get("high") is not None:
@@ -136,12 +138,12 @@ def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[
     return rows
 
 
-def _short(label: str) -> str:
+def _shorten_label(label: str) -> str:
     return label if len(label) <= 32 else f"{label[:31]}…"
 
 
 @dataclass(frozen=True)
-class Grid:
+class MatrixGrid:
     """The cell of each point: its row (all varying settings but one) and column (that setting)."""
 
     down: Sequence[str]  # names of the settings that make rows
@@ -151,7 +153,7 @@ class Grid:
     places: Mapping[str, tuple[int, int]]  # point number -> row, column
 
 
-def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> Grid | None:
+def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> MatrixGrid | None:
     """Return the grid of a matrix with at least two varying settings, None for any other."""
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     varied = [name for name in names if len({setting_text(setting.get(name)) for setting in settings}) > 1]
@@ -169,20 +171,24 @@ def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -
     }
     if len(set(places.values())) < len(places):
         return None  # two points in one cell: the same matrix twice
-    return Grid(down, along, rows, columns, places)
+    return MatrixGrid(down, along, rows, columns, places)
 
 
-def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: Grid, folder: Path) -> list[PlotFile]:
+def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: MatrixGrid, folder: Path) -> list[PlotFile]:
     """Draw each headline figure as points_<name>.png, with its value in every cell."""
     plots = []
-    with plot_canvas.style():
+    with plot_canvas.plot_style_context():
         for entry in headline:
             if any(point["value"] is not None for point in entry["points"]):
-                plots.append(plot_canvas.write(_heatmap(dict(entry), at), folder / f"points_{entry['name']}"))
+                plots.append(
+                    plot_canvas.write_png_and_csv(
+                        _draw_kpi_heatmap(dict(entry), at), folder / f"points_{entry['name']}"
+                    )
+                )
     return plots
 
 
-def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
+def _draw_kpi_heatmap(entry: dict[str, Any], at: MatrixGrid) -> PlotDrawing:
     import numpy as np
 
     values = np.full((len(at.rows), len(at.columns)), np.nan)
@@ -195,7 +201,7 @@ def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
             values[place] = point["value"]
     left = 0.45 + 0.09 * max(len(row) for row in at.rows)
     height = 0.42 * len(at.rows) + 0.1
-    figure, (axis,) = plot_canvas.stacked([height], top=0.62, gap=0, bottom=0.72, left=min(left, 3.2))
+    figure, (axis,) = plot_canvas.create_stacked_axes([height], top=0.62, gap=0, bottom=0.72, left=min(left, 3.2))
     known = values[~np.isnan(values)]
     low, high = float(known.min()), float(known.max())
     axis.imshow(values, aspect="auto", cmap="cividis", vmin=low, vmax=high if high > low else low + 1)
@@ -203,7 +209,7 @@ def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
     for number, (row, column) in at.places.items():
         value = values[row, column]
         missing = np.isnan(value)
-        text = notes.get((row, column), "–") if missing else formats.value(float(value), entry["unit"])
+        text = notes.get((row, column), "–") if missing else formats.format_with_unit(float(value), entry["unit"])
         bright = not missing and (value - low) / ((high - low) or 1) > 0.55
         colour = GREY if missing else "black" if bright else "white"
         axis.text(column, row, text, ha="center", va="center", fontsize=9.5, color=colour)
@@ -213,43 +219,56 @@ def _heatmap(entry: dict[str, Any], at: Grid) -> Drawing:
     axis.grid(visible=False)
     axis.set_xlabel(at.along.rpartition(".")[2])
     figure.text(
-        0.1 / plot_canvas.WIDTH, 1 - 0.36 / figure.get_size_inches()[1], _names(at), va="top", fontsize=9.5, color=GREY
+        0.1 / plot_canvas.WIDTH,
+        1 - 0.36 / figure.get_size_inches()[1],
+        _row_settings_caption(at),
+        va="top",
+        fontsize=9.5,
+        color=GREY,
     )
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(entry["direction"], "")
     title = stage_title(entry["title"], entry["simulated"]) + better
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_figure_title(figure, title)
     numbers = list(at.places)
     labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
-    alt = f"{title}: heat map, {_names(at)}; columns: {at.along}. {' '.join(texts)}"
-    return Drawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+    alt = f"{title}: heat map, {_row_settings_caption(at)}; columns: {at.along}. {' '.join(texts)}"
+    return PlotDrawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
 
 
-def _names(at: Grid) -> str:
+def _row_settings_caption(at: MatrixGrid) -> str:
     return "rows: " + ", ".join(name.rpartition(".")[2] for name in at.down)
 
 
 def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     """Draw the effects on each figure of the trainings as effects_<name>.png; none without a matrix of trainings."""
-    rows = {point.number: list(point_reader.lines(point.folder / FILE, [])) for point in points if _counts(point)}
+    rows = {
+        point.number: list(point_reader.read_json_lines(point.folder / FILE, []))
+        for point in points
+        if _is_valid_point(point)
+    }
     if len({point.of for point in points if rows.get(point.number)}) < 2:
         return []
     simulated = all(row["simulated"] for some in rows.values() for row in some)
     plots = []
-    with plot_canvas.style():
-        for figure, kpi in _figures(points).items():
-            effects = setting_effects.effects(_observed(points, rows, figure, simulated))
+    with plot_canvas.plot_style_context():
+        for figure, kpi in _kpi_by_training_figure(points).items():
+            effects = setting_effects.estimate_setting_effects(
+                _observed_training_values(points, rows, figure, simulated)
+            )
             if effects:
                 plots.append(
-                    plot_canvas.write(_effects_drawing(effects, kpi, simulated), folder / f"effects_{kpi['name']}")
+                    plot_canvas.write_png_and_csv(
+                        _effects_drawing(effects, kpi, simulated), folder / f"effects_{kpi['name']}"
+                    )
                 )
     return plots
 
 
-def _counts(point: Point) -> bool:
+def _is_valid_point(point: Point) -> bool:
     return point.status in ("passed", "") and not point.resumed
 
 
-def _figures(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
+def _kpi_by_training_figure(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
     """Return figure -> a KPI that is a statistic of it over all jobs of a point."""
     kpi_by_figure: dict[str, Mapping[str, Any]] = {}
     for wanted in _STATISTICS:
@@ -260,7 +279,7 @@ def _figures(points: Sequence[Point]) -> dict[str, Mapping[str, Any]]:
     return kpi_by_figure
 
 
-def _observed(
+def _observed_training_values(
     points: Sequence[Point], rows: Mapping[str, Sequence[Mapping[str, Any]]], figure: str, simulated: bool
 ) -> list[ObservedPoint]:
     """Return the points with the figures of their jobs, of all attempts at a point together."""
@@ -280,10 +299,12 @@ def _observed(
     return [ObservedPoint(values[number], some) for number, some in observations.items()]
 
 
-def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> Drawing:
+def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> PlotDrawing:
     labels = [_effect_label(effect) for effect in effects]
     left = 0.3 + 0.082 * max(len(label) for label in labels)
-    figure, (axis,) = plot_canvas.stacked([0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left)
+    figure, (axis,) = plot_canvas.create_stacked_axes(
+        [0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
+    )
     factor, unit = (100.0, "%") if effects[0].relative else (1.0, kpi["unit"])
     better = {"higher": 1, "lower": -1}.get(kpi["direction"], 0)
     ends: list[tuple[float, str]] = []
@@ -295,7 +316,7 @@ def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], s
         if math.isfinite(low):
             axis.hlines(place, low, high, color=colour, linewidth=1.8)
         axis.plot([change], [place], "o" if math.isfinite(low) else "D", color=colour, markersize=5)
-        text = _change(effect, unit)
+        text = _format_effect_change(effect, unit)
         edge = high if math.isfinite(high) else change
         axis.text(edge, place, f"  {text}", va="center", fontsize=9)
         ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
@@ -304,13 +325,13 @@ def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], s
     axis.set_yticks(range(len(effects)), labels, fontsize=9)
     axis.set_ylim(len(effects) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
-    axis.set_xlim(*plot_canvas.limits(ends, left))
+    axis.set_xlim(*plot_canvas.axis_limits_for_labels(ends, left))
     words = {1: ", higher is better", -1: ", lower is better"}.get(better, "")
     axis.set_xlabel(f"change in {unit}{words}" if unit else f"change{words}")
     title = f"Effects on: {kpi['title']}{' – SIMULATED' if simulated else ''}"
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_figure_title(figure, title)
     alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
-    return Drawing(
+    return PlotDrawing(
         figure, title, alt, EFFECT_COLUMNS, [_effect_row(effect, factor, unit, simulated) for effect in effects]
     )
 
@@ -325,21 +346,27 @@ def _effect_label(effect: SettingEffect) -> str:
     return f"{name}: {values}"
 
 
-def _number(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{formats.number(float(f'{value:.3g}'))}"
+def _format_signed_number(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{formats.format_number(float(f'{value:.3g}'))}"
 
 
-def _change(effect: SettingEffect, unit: str) -> str:
+def _format_effect_change(effect: SettingEffect, unit: str) -> str:
     factor = 100.0 if effect.relative else 1.0
-    return f"{_number(effect.change * factor)} {unit}".rstrip()
+    return f"{_format_signed_number(effect.change * factor)} {unit}".rstrip()
 
 
 def _effect_sentence(effect: SettingEffect, unit: str) -> str:
-    pairs = formats.count(effect.pairs, "pair of points", "pairs of points")
+    pairs = formats.format_count(effect.pairs, "pair of points", "pairs of points")
     if not math.isfinite(effect.low):
-        return f"{_change(effect, unit)}, without an interval ({pairs}, {formats.count(effect.observations, 'job')})"
+        return (
+            f"{_format_effect_change(effect, unit)}, without an interval ({pairs},"
+            f" {formats.format_count(effect.observations, 'job')})"
+        )
     factor = 100.0 if effect.relative else 1.0
-    return f"{_change(effect, unit)} ({_number(effect.low * factor)} to {_number(effect.high * factor)}; {pairs})"
+    return (
+        f"{_format_effect_change(effect, unit)} ({_format_signed_number(effect.low * factor)} to"
+        f" {_format_signed_number(effect.high * factor)}; {pairs})"
+    )
 
 
 def _effect_row(effect: SettingEffect, factor: float, unit: str, simulated: bool) -> list[Any]:

@@ -10,9 +10,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.point_data import PointData
-from ..metrics.metrics_file import Captured
+from ..metrics.metrics_file import CapturedMetric
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, Drawing, time_axis
+from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
 
 #: Number of series with a colour and a name, those with the largest values; the others are grey.
 NAMED_SERIES = 6
@@ -20,26 +20,28 @@ NAMED_SERIES = 6
 FEW_CURVES = 6
 
 
-def metrics(data: PointData, label: str) -> Drawing | None:
+def draw_captured_metrics(data: PointData, label: str) -> PlotDrawing | None:
     """Draw all metrics that have values."""
     there = [metric for metric in data.extras.metrics.values() if any(each.moments for each in metric.series)]
     if not there:
         return None
     stop = max(metric.end - metric.begin for metric in there)
     factor, unit = time_axis(stop)
-    figure, axes = plot_canvas.stacked([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
+    figure, axes = plot_canvas.create_stacked_axes([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
     rows: list[list[Any]] = []
     texts = [_metric_panel(data, axis, metric, factor, rows) for axis, metric in zip(axes, there, strict=True)]
     for axis in axes:
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel(f"time since the start of the test ({unit})")
-    title = plot_canvas.titled("Metrics of the cluster", label)
-    plot_canvas.heading(figure, title)
-    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows)
+    title = plot_canvas.title_with_label("Metrics of the cluster", label)
+    plot_canvas.draw_figure_title(figure, title)
+    return PlotDrawing(
+        figure, title, f"{title}. {' '.join(texts)}", ["metric", "series", "since_start_s", "value"], rows
+    )
 
 
-def _metric_panel(data: PointData, axis: Any, metric: Captured, factor: float, rows: list[list[Any]]) -> str:
+def _metric_panel(data: PointData, axis: Any, metric: CapturedMetric, factor: float, rows: list[list[Any]]) -> str:
     np = data.np
     known = []
     for each in metric.series:
@@ -75,18 +77,18 @@ def _metric_panel(data: PointData, axis: Any, metric: Captured, factor: float, r
     if len(known) > NAMED_SERIES:
         axis.set_title(f"and {len(known) - NAMED_SERIES} more", loc="right", fontsize=8.5, color=GREY)
     most = known[0] if known else None
-    maximum = f"at most {formats.value(most[0], metric.unit)} ({most[1]})" if most else "no value"
-    return f"{shown}: {maximum}, {formats.count(len(known), 'series', 'series')}."
+    maximum = f"at most {formats.format_with_unit(most[0], metric.unit)} ({most[1]})" if most else "no value"
+    return f"{shown}: {maximum}, {formats.format_count(len(known), 'series', 'series')}."
 
 
-def loss(data: PointData, label: str) -> Drawing | None:
+def draw_training_loss(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the loss over the steps or epochs; None unless a log has it at two positions at least."""
     rows = [row for row in data.extras.training if len(row.get("loss", {}).get("points", ())) > 1]
     if not rows:
         return None
     np = data.np
     many = len(rows) > FEW_CURVES
-    figure, (axis,) = plot_canvas.stacked([2.6], top=0.45, gap=0, bottom=0.56)
+    figure, (axis,) = plot_canvas.create_stacked_axes([2.6], top=0.45, gap=0, bottom=0.56)
     table: list[list[Any]] = []
     for row in rows:
         along, losses = zip(*row["loss"]["points"], strict=True)
@@ -107,9 +109,11 @@ def loss(data: PointData, label: str) -> Drawing | None:
     axis.set_xlabel(over)
     axis.set_ylabel("loss")
     simulated = all(row["simulated"] for row in rows)
-    title = plot_canvas.titled(f"Loss of the trainings{' – SIMULATED' if simulated else ''}", label)
-    plot_canvas.heading(figure, title)
-    axis.set_title(formats.count(len(rows), "job"), loc="right", fontsize=8.5, color=GREY)
-    ends = [formats.number(float(np.median([row["loss"]["points"][place][1] for row in rows]))) for place in (0, -1)]
+    title = plot_canvas.title_with_label(f"Loss of the trainings{' – SIMULATED' if simulated else ''}", label)
+    plot_canvas.draw_figure_title(figure, title)
+    axis.set_title(formats.format_count(len(rows), "job"), loc="right", fontsize=8.5, color=GREY)
+    ends = [
+        formats.format_number(float(np.median([row["loss"]["points"][place][1] for row in rows]))) for place in (0, -1)
+    ]
     alt = f"{title}, over {over}: median {ends[0]} at first, {ends[1]} at last."
-    return Drawing(figure, title, alt, ["job", over.replace(" ", "_"), "loss"], table)
+    return PlotDrawing(figure, title, alt, ["job", over.replace(" ", "_"), "loss"], table)

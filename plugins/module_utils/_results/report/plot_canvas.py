@@ -70,7 +70,7 @@ SINGLE = 400
 SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
 
 
-def shades() -> Iterator[str]:
+def generate_distinct_colours() -> Iterator[str]:
     """Yield distinct colours: the palette, then lighter tints of it except black."""
     from matplotlib.colors import to_hex, to_rgb
 
@@ -92,12 +92,12 @@ class PlotFile:
     data: Path | None = None  # the CSV file with its data
 
 
-def load() -> None:
+def import_drawing_libraries() -> None:
     """Import the drawing libraries, which takes longer than drawing. Raises ImportError."""
     import PIL.Image  # noqa: F401
 
 
-def style() -> Any:
+def plot_style_context() -> Any:
     """Return a context manager for drawing to files, without a display, in our style."""
     import matplotlib
 
@@ -105,7 +105,7 @@ def style() -> Any:
     return matplotlib.rc_context(STYLE)
 
 
-def stacked(
+def create_stacked_axes(
     heights: Sequence[float], top: float, gap: float, bottom: float, left: float = LEFT
 ) -> tuple[Any, list[Any]]:
     """Return a figure and stacked axes. All sizes in inches; ``bottom`` has room for the last label and the legend."""
@@ -122,13 +122,13 @@ def stacked(
     return figure, axes
 
 
-def heading(figure: Any, text: str) -> None:
+def draw_figure_title(figure: Any, text: str) -> None:
     """Write the title of a figure at its upper left."""
     height = figure.get_size_inches()[1]
     figure.text(0.1 / WIDTH, 1 - 0.08 / height, text, ha="left", va="top", fontsize=12.5, fontweight="bold")
 
 
-def legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> None:
+def draw_bottom_legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> None:
     """Add a legend at the bottom with the handles of ``axis`` (None for none) and ``extra`` handles."""
     handles = axis.get_legend_handles_labels()[0] if axis is not None else []
     figure.legend(handles=[*handles, *extra], loc="lower left", ncols=columns, columnspacing=1.4, handlelength=1.8)
@@ -139,60 +139,60 @@ def legend_height(entries: int, columns: int) -> float:
     return LEGEND_ROW * -(-entries // columns) + 0.06
 
 
-def write(drawing: Any, path: Path) -> PlotFile:
+def write_png_and_csv(drawing: Any, path: Path) -> PlotFile:
     """Write a drawing as <path>.png and <path>.csv."""
     picture, numbers = path.with_suffix(".png"), path.with_suffix(".csv")
-    save(drawing.figure, picture)
+    save_palette_png(drawing.figure, picture)
     with open(numbers, "w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream, lineterminator="\n")
         out.writerow(drawing.columns)
-        out.writerows([_cell(value) for value in row] for row in drawing.rows)
+        out.writerows([_format_csv_number(value) for value in row] for row in drawing.rows)
     return PlotFile(picture, drawing.title, drawing.alt, numbers)
 
 
-def _cell(value: Any) -> Any:
+def _format_csv_number(value: Any) -> Any:
     """Return a number with up to six decimals (microseconds), empty for an unknown value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def save(figure: Any, path: Path) -> None:
+def save_palette_png(figure: Any, path: Path) -> None:
     """Write a PNG with a palette of 128 colours: a third of the size without a visible difference."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    picture = Image.fromarray(_rgb(canvas))
+    picture = Image.fromarray(_canvas_rgb_pixels(canvas))
     few = picture.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.save(path, "PNG", compress_level=6)
 
 
-def _rgb(canvas: Any) -> Any:
+def _canvas_rgb_pixels(canvas: Any) -> Any:
     import numpy
 
     return numpy.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def titled(text: str, label: str) -> str:
+def title_with_label(text: str, label: str) -> str:
     """Return a title with its label, if there is one."""
     return f"{text} – {label}" if label else text
 
 
 def stage_title(stage: str, simulated: bool) -> str:
     """Return the display name of a stage, marked if it is simulated."""
-    return f"{formats.stage(stage)}{' – SIMULATED' if simulated else ''}"
+    return f"{formats.stage_display_name(stage)}{' – SIMULATED' if simulated else ''}"
 
 
-def scale(largest: float) -> tuple[float, str]:
+def duration_scale_and_unit(largest: float) -> tuple[float, str]:
     """Return factor and unit for durations of up to ``largest`` seconds."""
     if largest < 0.5:
         return 1e3, "ms"
     return (1.0, "s") if largest < 600 else (1 / 60, "min") if largest < 36_000 else (1 / 3600, "h")
 
 
-def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
+def axis_limits_for_labels(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[float, float]:
     """Return limits of an axis with room for each (place, text): to the right, for places < 0 to the left.
 
     left: inches before the axis. The limits always include 0.
@@ -207,7 +207,7 @@ def limits(labels: Sequence[tuple[float, str]], left: float = LEFT) -> tuple[flo
     return (low, high) if high > low else (0.0, 1.0)
 
 
-def whole(axis: Any) -> None:
+def format_axis_as_integers(axis: Any) -> None:
     """Format an axis with integers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -215,16 +215,16 @@ def whole(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{int(value):,}"))
 
 
-def durations(axis: Any) -> None:
+def format_axis_as_durations(axis: Any) -> None:
     """Format a logarithmic axis with durations: 10 ms, 1 s, 2 min."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(10, numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _place: formats.seconds(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: formats.format_duration(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def thinned(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
+def thin_ordered_values(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
     """Return values and ranks (1, 2, … unless given) of an ascending array, at most MOST_STEPS of them."""
     ranks = np.arange(1, len(ordered) + 1) if ranks is None else ranks
     if len(ordered) > MOST_STEPS:
@@ -233,7 +233,7 @@ def thinned(np: Any, ordered: Any, ranks: Any = None) -> tuple[Any, Any]:
     return ordered, ranks
 
 
-def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
+def shade_watch_gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
     """Shade the gaps of the watch."""
     for gap in data.table.header["gaps"]:
         for axis in axes:
@@ -242,7 +242,7 @@ def gaps(data: Any, axes: Sequence[Any], factor: float) -> None:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PlotDrawing:
     """A matplotlib figure, its title, alternative text, and data (names of columns, rows)."""
 
     figure: Any
@@ -272,7 +272,7 @@ def stage_colours(data: PointData) -> dict[str, str]:
     stages = plot_stages(data)
     colours = {stage: USUAL[stage] for stage in stages if stage in USUAL}
     others = [stage for stage in stages if stage not in colours]
-    free = (shade for shade in shades() if shade not in colours.values())
+    free = (shade for shade in generate_distinct_colours() if shade not in colours.values())
     colours.update(zip(others, free, strict=False))
     last = next((stage for stage in stages if stage in data.ends()), "")
     return {**colours, SENT: GREY, ENDED: colours.get(last, COLOURS[1])}
@@ -280,4 +280,4 @@ def stage_colours(data: PointData) -> dict[str, str]:
 
 def time_axis(stop: float) -> tuple[float, str]:
     """Return factor and unit of a time axis of ``stop`` seconds."""
-    return (1.0, "s") if stop < 600 else scale(stop)
+    return (1.0, "s") if stop < 600 else duration_scale_and_unit(stop)

@@ -10,9 +10,19 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.point_data import ENDED, INTENDED, SENT, PointData
-from ..kpi.timeline_functions import level
+from ..kpi.timeline_functions import workload_level_over_time
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, RUNNING, SCHEDULED, Drawing, plot_stages, stage_colours, stage_title, time_axis
+from .plot_canvas import (
+    COLOURS,
+    GREY,
+    RUNNING,
+    SCHEDULED,
+    PlotDrawing,
+    plot_stages,
+    stage_colours,
+    stage_title,
+    time_axis,
+)
 
 #: Maximum numbers of lines and columns, about one pixel of the file each.
 RASTER_LINES, RASTER_COLUMNS = 520, 860
@@ -27,9 +37,9 @@ BAD = {
 }
 
 
-def counts(data: PointData, label: str) -> Drawing | None:
+def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the cumulative number of workloads per stage, and the numbers open and running, over time."""
-    curves = _curves(data)
+    curves = _cumulative_stage_curves(data)
     if not curves:
         return None
     from matplotlib.patches import Patch
@@ -38,7 +48,7 @@ def counts(data: PointData, label: str) -> Drawing | None:
     stop = max(data.end - data.start, max(float(values[-1]) for _name, values, _simulated in curves))
     factor, unit = time_axis(stop)
     blind = bool(data.table.header["gaps"])
-    figure, (upper, lower) = plot_canvas.stacked(
+    figure, (upper, lower) = plot_canvas.create_stacked_axes(
         [2.9, 1.7], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(9, 3)
     )
     texts: list[str] = []
@@ -46,7 +56,7 @@ def counts(data: PointData, label: str) -> Drawing | None:
     due = data.span(INTENDED)[0]
     due = np.sort(due[~np.isnan(due)])
     for number, (name, values, simulated) in enumerate([("due", due, False), *curves] if len(due) else curves):
-        moments, ranks = plot_canvas.thinned(np, values)
+        moments, ranks = plot_canvas.thin_ordered_values(np, values)
         rows += [[name, moment, rank] for moment, rank in zip(moments, ranks, strict=True)]
         upper.step(
             np.concatenate([[min(0.0, float(values[0]))], moments, [stop]]) * factor,
@@ -60,29 +70,29 @@ def counts(data: PointData, label: str) -> Drawing | None:
         if name != "due":
             texts.append(
                 f"{stage_title(name, simulated)}: {len(values):,} of {data.of:,}, last after "
-                f"{formats.seconds(float(values[-1]))}."
+                f"{formats.format_duration(float(values[-1]))}."
             )
     upper.axhline(data.of, color=GREY, linewidth=0.8)
     upper.set_ylabel("workloads so far")
     upper.set_ylim(0, data.of * 1.06)
-    areas = _open(data, lower, factor, stop, texts, rows)
+    areas = _draw_open_workloads(data, lower, factor, stop, texts, rows)
     lower.set_ylabel("at that moment")
     lower.set_xlabel(f"time since the start of the load ({unit})")
     lower.set_ylim(bottom=0)
     for axis in (upper, lower):
-        plot_canvas.whole(axis.yaxis)
+        plot_canvas.format_axis_as_integers(axis.yaxis)
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
     upper.tick_params(labelbottom=False)
-    plot_canvas.gaps(data, (upper, lower), factor)
-    plot_canvas.legend(
+    plot_canvas.shade_watch_gaps(data, (upper, lower), factor)
+    plot_canvas.draw_bottom_legend(
         figure, upper, 3, [*areas, *([Patch(color="#BBBBBB", alpha=0.6, label="gap in the watch")] if blind else [])]
     )
-    title = plot_canvas.titled("Workloads over time", label)
-    plot_canvas.heading(figure, title)
-    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "workloads"], rows)
+    title = plot_canvas.title_with_label("Workloads over time", label)
+    plot_canvas.draw_figure_title(figure, title)
+    return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "workloads"], rows)
 
 
-def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
+def _cumulative_stage_curves(data: PointData) -> list[tuple[str, Any, bool]]:
     """Return (name, sorted times, simulated) of each curve, in the order of the stages."""
     np = data.np
     curves = []
@@ -96,14 +106,16 @@ def _curves(data: PointData) -> list[tuple[str, Any, bool]]:
     return curves
 
 
-def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[str], rows: list[list[Any]]) -> list[Any]:
+def _draw_open_workloads(
+    data: PointData, axis: Any, factor: float, stop: float, texts: list[str], rows: list[list[Any]]
+) -> list[Any]:
     """Draw the numbers of open (created, not ended) and running workloads; return the areas for the legend."""
     areas = []
     for name, begin in (("open now", data.pick("created")), ("running now", data.pick(RUNNING))):
         if begin is None:
             continue
         simulated = data.knows(ENDED) and data.simulated(ENDED, begin)
-        curve = _area(
+        curve = _draw_workload_area(
             data, axis, (begin, ENDED), (factor, stop), stage_colours(data).get(begin, COLOURS[0]), name, simulated
         )
         if curve is None:
@@ -115,7 +127,7 @@ def _open(data: PointData, axis: Any, factor: float, stop: float, texts: list[st
     return areas
 
 
-def _area(
+def _draw_workload_area(
     data: PointData,
     axis: Any,
     stages: tuple[str, str],
@@ -128,7 +140,7 @@ def _area(
     """Draw the number (or ``weight``) of workloads between two stages; return area, maximum and steps."""
     np = data.np
     until = data.middle(stages[1]) if data.knows(stages[1]) else np.full(data.of, np.nan)
-    moments, levels = level(data, data.middle(stages[0]), until, weight)
+    moments, levels = workload_level_over_time(data, data.middle(stages[0]), until, weight)
     if not len(moments):
         return None
     factor, stop = extent
@@ -148,7 +160,7 @@ def _area(
     return area, float(levels.max()), np.column_stack([x, y]).tolist()
 
 
-def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing | None:
+def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> PlotDrawing | None:
     """Draw the numbers of workloads waiting for a node and for running, and of GPUs held and in use, over time."""
     scheduled, running = data.pick(SCHEDULED), data.pick(RUNNING)
     if scheduled is None or running is None or not data.knows("created") or not data.knows(ENDED):
@@ -166,16 +178,18 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing |
             (1, "GPUs of running workloads", (running, ENDED), gpus, "#009E73"),
         ]
     panels = 1 + bool(gpus.any())
-    figure, axes = plot_canvas.stacked([2.0] * panels, top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(5, 2))
+    figure, axes = plot_canvas.create_stacked_axes(
+        [2.0] * panels, top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(5, 2)
+    )
     texts, rows, areas = [], [], []
     for panel, name, stages, weight, colour in wanted:
         simulated = data.simulated(stages[1], stages[0])
-        curve = _area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
+        curve = _draw_workload_area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
         if curve is not None:
             area, most, steps = curve
             areas.append(area)
             rows += [[name, *step] for step in steps]
-            texts.append(f"{stage_title(name, simulated)}: at most {formats.number(most)}.")
+            texts.append(f"{stage_title(name, simulated)}: at most {formats.format_number(most)}.")
     axes[0].set_ylabel("workloads")
     if panels == 2:
         axes[1].set_ylabel("GPUs")
@@ -187,21 +201,21 @@ def occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> Drawing |
             )
             texts.append(f"The cluster has {cluster_gpus:,.0f} GPUs.")
     for axis in axes:
-        plot_canvas.whole(axis.yaxis)
+        plot_canvas.format_axis_as_integers(axis.yaxis)
         axis.set_ylim(bottom=0)
         axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel(f"time since the start of the load ({unit})")
-    plot_canvas.gaps(data, axes, factor)
-    plot_canvas.legend(figure, None, 2, areas)
-    title = plot_canvas.titled("Queue and GPUs over time" if panels == 2 else "Queue over time", label)
-    plot_canvas.heading(figure, title)
-    return Drawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "number"], rows)
+    plot_canvas.shade_watch_gaps(data, axes, factor)
+    plot_canvas.draw_bottom_legend(figure, None, 2, areas)
+    title = plot_canvas.title_with_label("Queue and GPUs over time" if panels == 2 else "Queue over time", label)
+    plot_canvas.draw_figure_title(figure, title)
+    return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "number"], rows)
 
 
-def raster(data: PointData, label: str) -> Drawing | None:
+def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the stages of every workload over time."""
-    states = _states(data)
+    states = _workload_state_times(data)
     if not states or not data.of:
         return None
     from matplotlib.colors import to_rgb
@@ -212,21 +226,21 @@ def raster(data: PointData, label: str) -> Drawing | None:
     factor, unit = time_axis(stop)
     lines = min(RASTER_LINES, data.of)
     line_of = np.arange(data.of) * lines // data.of
-    most = _modal(data, [moments for _name, moments in states], line_of, lines, stop)
+    most = _most_frequent_states(data, [moments for _name, moments in states], line_of, lines, stop)
     colour_of = stage_colours(data)
     palette = np.array(
-        [(1.0, 1.0, 1.0), *(_tint(to_rgb(colour_of.get(name, plot_canvas.GREY))) for name, _moments in states)]
+        [(1.0, 1.0, 1.0), *(_lighten_black(to_rgb(colour_of.get(name, plot_canvas.GREY))) for name, _moments in states)]
     )
     ends = [place for place, (name, _moments) in enumerate(states, 1) if name in data.ends()]
     palette[ends] = 0.93  # ended workloads are drawn as background
-    figure, (axis,) = plot_canvas.stacked(
+    figure, (axis,) = plot_canvas.create_stacked_axes(
         [4.6], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(len(states) + 3, 2)
     )
     extent = (0, stop * factor, data.of - 0.5, -0.5)
     axis.imshow(palette[most], extent=extent, aspect="auto", interpolation="nearest")
     axis.grid(visible=False)
-    bad = _strip(data, figure, axis, line_of, lines)
-    plot_canvas.whole(axis.yaxis)
+    bad = _draw_bad_outcome_strip(data, figure, axis, line_of, lines)
+    plot_canvas.format_axis_as_integers(axis.yaxis)
     axis.set_ylabel("workload, in the order of submission")
     axis.set_xlabel(f"time since the start of the load ({unit})")
     simulated = {name: name != SENT and data.simulated(name) for name, _moments in states}
@@ -239,10 +253,10 @@ def raster(data: PointData, label: str) -> Drawing | None:
         for place, (name, _moments) in enumerate(states, 1)
     ]
     handles += [Patch(facecolor=BAD[name], label=f"at the right: {name}") for name in bad]
-    plot_canvas.legend(figure, None, 2, handles)
-    plot_canvas.gaps(data, [axis], factor)
-    title = plot_canvas.titled("Every workload over time", label)
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_bottom_legend(figure, None, 2, handles)
+    plot_canvas.shade_watch_gaps(data, [axis], factor)
+    title = plot_canvas.title_with_label("Every workload over time", label)
+    plot_canvas.draw_figure_title(figure, title)
     per = f" {lines} lines for {data.of:,} workloads, each with the stage of most of its about {data.of // lines}."
     shared = per if lines < data.of else ""
     outcomes = ", ".join(f"{data.table.outcome.count(name):,} {name}" for name in bad) or "all succeeded"
@@ -254,10 +268,12 @@ def raster(data: PointData, label: str) -> Drawing | None:
         *(f"{name}_median_s" for name, _colour in states),
         "worst_outcome",
     ]
-    return Drawing(figure, title, f"{alt} Outcomes: {outcomes}.", columns, _raster_rows(data, states, line_of, lines))
+    return PlotDrawing(
+        figure, title, f"{alt} Outcomes: {outcomes}.", columns, _raster_rows(data, states, line_of, lines)
+    )
 
 
-def _states(data: PointData) -> list[tuple[str, Any]]:
+def _workload_state_times(data: PointData) -> list[tuple[str, Any]]:
     """Return the states: name, and array (rows,) of when each workload entered it or a later one."""
     np = data.np
     names = [SENT, *plot_stages(data)]
@@ -274,7 +290,7 @@ def _states(data: PointData) -> list[tuple[str, Any]]:
     return states
 
 
-def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:
+def _most_frequent_states(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: float) -> Any:
     """Return an array (lines, COLUMNS) of the most frequent state; 0 is before all states."""
     np = data.np
     width = stop / RASTER_COLUMNS
@@ -292,12 +308,12 @@ def _modal(data: PointData, moments: list[Any], line_of: Any, lines: int, stop: 
     return inside.argmax(axis=0)
 
 
-def _tint(rgb: tuple[float, float, float]) -> tuple[float, ...]:
+def _lighten_black(rgb: tuple[float, float, float]) -> tuple[float, ...]:
     """Return black as dark grey, so that it does not look like a gap."""
     return tuple(0.25 + 0.75 * part for part in rgb) if sum(rgb) < 0.3 else rgb
 
 
-def _worst(data: PointData, line_of: Any, lines: int) -> Any:
+def _worst_outcome_per_line(data: PointData, line_of: Any, lines: int) -> Any:
     np = data.np
     rank = {name: place for place, name in enumerate(BAD, 1)}
     worst = np.zeros(lines, dtype=int)
@@ -305,9 +321,9 @@ def _worst(data: PointData, line_of: Any, lines: int) -> Any:
     return worst
 
 
-def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) -> list[str]:
+def _draw_bad_outcome_strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) -> list[str]:
     """Draw the strip of bad outcomes beside the raster; return those that occur."""
-    worst = _worst(data, line_of, lines)
+    worst = _worst_outcome_per_line(data, line_of, lines)
     there = set(data.table.outcome)
     if worst.any():
         from matplotlib.colors import to_rgb
@@ -323,17 +339,17 @@ def _strip(data: PointData, figure: Any, axis: Any, line_of: Any, lines: int) ->
 def _raster_rows(data: PointData, states: list[tuple[str, Any]], line_of: Any, lines: int) -> list[list[Any]]:
     """Return the rows of the CSV file, one per line of the plot; timeline.csv has every workload."""
     np = data.np
-    worst, names = _worst(data, line_of, lines), ["", *BAD]
+    worst, names = _worst_outcome_per_line(data, line_of, lines), ["", *BAD]
     edges = np.searchsorted(line_of, np.arange(lines + 1))
     rows = []
     for line in range(lines):
         part = slice(edges[line], edges[line + 1])
-        medians = [_median(np, moments[part]) for _name, moments in states]
+        medians = [_median_ignoring_nan(np, moments[part]) for _name, moments in states]
         first, last = data.table.index[part.start], data.table.index[part.stop - 1]
         rows.append([first, last, int(part.stop - part.start), *medians, names[worst[line]] or "succeeded"])
     return rows
 
 
-def _median(np: Any, values: Any) -> float | None:
+def _median_ignoring_nan(np: Any, values: Any) -> float | None:
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else None

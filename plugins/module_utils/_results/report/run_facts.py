@@ -33,7 +33,7 @@ _SOME = 5
 _DIGITS = 12
 
 
-def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, str]]:
+def non_default_settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, str]]:
     """Return name, value, source and replaced values of each setting that differs from its default."""
     rows = []
     for name, written in sorted(provenance.items()):
@@ -50,38 +50,38 @@ def settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict
                 "name": name,
                 "value": setting_text(last.get("value")),
                 "source": str(last.get("source") or ""),
-                "where": _short(str(last.get("where") or "")),
+                "where": _shorten_path(str(last.get("where") or "")),
                 "before": ", ".join(before),
             }
         )
     return rows
 
 
-def _short(where: str) -> str:
+def _shorten_path(where: str) -> str:
     """Return the last two parts of a path, since a report must not contain the paths of a machine."""
     return "/".join(where.split("/")[-2:])
 
 
-def _moment(text: Any) -> datetime | None:
+def _parse_timestamp(text: Any) -> datetime | None:
     try:
         return datetime.fromisoformat(str(text))
     except ValueError:
         return None
 
 
-def between(started: Any, ended: Any) -> str:
+def format_duration_between(started: Any, ended: Any) -> str:
     """Return the duration between two timestamps as text, empty if one is missing."""
-    first, last = _moment(started), _moment(ended)
-    return formats.seconds((last - first).total_seconds()) if first and last else ""
+    first, last = _parse_timestamp(started), _parse_timestamp(ended)
+    return formats.format_duration((last - first).total_seconds()) if first and last else ""
 
 
-def when(record: Mapping[str, Any]) -> str:
+def format_run_start(record: Mapping[str, Any]) -> str:
     """Return the start of the run as text, empty if it is unknown."""
-    moment = _moment(record.get("started"))
+    moment = _parse_timestamp(record.get("started"))
     return moment.strftime("%d %B %Y, %H:%M UTC").lstrip("0") if moment else ""
 
 
-def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
+def phase_duration_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one row per phase: status, duration in seconds and as text, share of the longest in percent."""
     rows = []
     for name, phase in (of.get("phases") or {}).items():
@@ -91,7 +91,7 @@ def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "name": name,
                 "status": phase.get("status") or "unknown",
                 "seconds": float(spent or 0),
-                "text": formats.seconds(spent) if spent is not None else "",
+                "text": formats.format_duration(spent) if spent is not None else "",
                 "error": phase.get("error") or "",
             }
         )
@@ -101,14 +101,14 @@ def phases(of: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def plain(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+def environment_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, text) pairs of the environment."""
     hidden = ("interpreter",)  # a path of this machine
     labels = {key: key.replace("_gib", " (GiB)").replace("cpus", "CPUs").replace("_", " ") for key in values}
     return [(labels[key], setting_text(value)) for key, value in values.items() if key not in hidden]
 
 
-def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def clusters_with_their_hosts(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return each distinct cluster with the inventory hosts that use it."""
     hosts: list[tuple[list[str], Mapping[str, Any]]] = []
     for host, cluster in clusters.items():
@@ -118,12 +118,12 @@ def clusters(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             hosts.append(([host], cluster))
     return [
-        {"host": formats.join_with_and(names) if len(hosts) > 1 else "", "facts": _cluster(cluster)}
+        {"host": formats.join_with_and(names) if len(hosts) > 1 else "", "facts": _cluster_property_rows(cluster)}
         for names, cluster in hosts
     ]
 
 
-def _cluster(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _cluster_property_rows(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = {
         "provider": "provider",
         "api_host": "API server",
@@ -143,7 +143,7 @@ def _cluster(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
     return items
 
 
-def record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def run_record_rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, text) pairs of the record of the run."""
     git = record.get("git") or {}
     revision = str(git.get("revision") or "")
@@ -177,9 +177,9 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
             except DataError as error:
                 notes.append(f"capture/{capture['folder']}/state.json: {error}")
     return {
-        "captures": [_row(capture) for capture in captures],
-        "facts": facts(states[-1]) if states else [],
-        "differences": differences(states[0], states[-1]) if len(states) > 1 else [],
+        "captures": [_cluster_capture_row(capture) for capture in captures],
+        "facts": cluster_state_rows(states[-1]) if states else [],
+        "differences": cluster_state_differences(states[0], states[-1]) if len(states) > 1 else [],
         "compared": len(states) > 1,
     }
 
@@ -209,7 +209,7 @@ def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     }
 
 
-def _row(capture: Mapping[str, Any]) -> dict[str, Any]:
+def _cluster_capture_row(capture: Mapping[str, Any]) -> dict[str, Any]:
     files = [entry["file"] for entry in capture["files"]]
     why = f"{capture['why']}, {capture['cluster']}" if "cluster" in capture else capture["why"]
     return {
@@ -221,14 +221,14 @@ def _row(capture: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def facts(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+def cluster_state_rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the cluster was: its versions, nodes, operators and the software under test."""
     nodes = state["nodes"]
     kinds = Counter((node["kubelet"], node["system"], node["gpus"]) for node in nodes.values())
-    pairs = [(formats.capitalized(name), version) for name, version in state["versions"].items()]
+    pairs = [(formats.capitalize_first_letter(name), version) for name, version in state["versions"].items()]
     for (kubelet, system, gpus), count in kinds.most_common(_SOME):
         parts = [part for part in (system, f"kubelet {kubelet}" if kubelet else "") if part]
-        pairs.append((formats.count(count, "node"), ", ".join([*parts, formats.count(gpus, "GPU")])))
+        pairs.append((formats.format_count(count, "node"), ", ".join([*parts, formats.format_count(gpus, "GPU")])))
     pairs += list(state["operators"].items())
     for name, component in state["stack"].items():
         if not name.startswith(("ClusterServiceVersion ", "ClusterOperator ")) or not component["ready"]:
@@ -238,21 +238,23 @@ def facts(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     return pairs
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def cluster_state_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each kind of difference between two states; empty if they are equal."""
     sentences = []
     for name in ("versions", "operators"):
-        sentences += _changed(name.removesuffix("s"), before[name], after[name])
+        sentences += _format_changed_values(name.removesuffix("s"), before[name], after[name])
     old, new = before["nodes"], after["nodes"]
-    sentences += _named("lost", "node", old.keys() - new.keys())
-    sentences += _named("new", "node", new.keys() - old.keys())
+    sentences += _format_counted_names("lost", "node", old.keys() - new.keys())
+    sentences += _format_counted_names("new", "node", new.keys() - old.keys())
     both = old.keys() & new.keys()
-    sentences += _named(
+    sentences += _format_counted_names(
         "not ready any more", "node", (node for node in both if old[node]["ready"] and not new[node]["ready"])
     )
-    sentences += _named("ready again", "node", (node for node in both if new[node]["ready"] and not old[node]["ready"]))
+    sentences += _format_counted_names(
+        "ready again", "node", (node for node in both if new[node]["ready"] and not old[node]["ready"])
+    )
     for what, how in _CHANGES.items():
-        sentences += _named(how, "node", (node for node in both if old[node][what] != new[node][what]))
+        sentences += _format_counted_names(how, "node", (node for node in both if old[node][what] != new[node][what]))
     restarts = {
         name: count - before["restarts"].get(name, 0)
         for name, count in after["restarts"].items()
@@ -261,24 +263,24 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     if restarts:
         most = sorted(restarts.items(), key=lambda pair: (-pair[1], pair[0]))
         names = formats.format_list((f"{name} ({count})" for name, count in most), _SOME)
-        sentences.append(f"{formats.count(sum(restarts.values()), 'restart')} of containers: {names}")
+        sentences.append(f"{formats.format_count(sum(restarts.values()), 'restart')} of containers: {names}")
     images = sorted(name for name, digest in after["images"].items() if before["images"].get(name, digest) != digest)
-    sentences += _named("with another digest", "image", images)
+    sentences += _format_counted_names("with another digest", "image", images)
     stack, later = before["stack"], after["stack"]
-    sentences += _named("gone", "stack object", stack.keys() - later.keys())
-    sentences += _named("new", "stack object", later.keys() - stack.keys())
+    sentences += _format_counted_names("gone", "stack object", stack.keys() - later.keys())
+    sentences += _format_counted_names("new", "stack object", later.keys() - stack.keys())
     for name in sorted(stack.keys() & later.keys()):
         if stack[name] != later[name]:
-            sentences.append(f"{name}: {_said(stack[name])} → {_said(later[name])}")
+            sentences.append(f"{name}: {_format_component_state(stack[name])} → {_format_component_state(later[name])}")
     return sentences
 
 
-def _said(component: Mapping[str, Any]) -> str:
+def _format_component_state(component: Mapping[str, Any]) -> str:
     ready = "" if component["ready"] else "not ready"
     return ", ".join(part for part in (component["state"], component["version"], ready) if part) or "ready"
 
 
-def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def _format_changed_values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [
         f"{what} of {name}: {before.get(name, 'none')} → {after.get(name, 'none')}"
         for name in sorted(before.keys() | after.keys())
@@ -286,10 +288,10 @@ def _changed(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
     ]
 
 
-def _named(how: str, what: str, names: Iterable[str]) -> list[str]:
+def _format_counted_names(how: str, what: str, names: Iterable[str]) -> list[str]:
     sorted_names = sorted(names)
     return (
-        [f"{formats.count(len(sorted_names), what)} {how}: {formats.format_list(sorted_names, _SOME)}"]
+        [f"{formats.format_count(len(sorted_names), what)} {how}: {formats.format_list(sorted_names, _SOME)}"]
         if sorted_names
         else []
     )
@@ -300,15 +302,18 @@ def prepared_rows(top: Path) -> list[tuple[str, str]]:
 
     Steps whose file is missing or broken are left out. Of a source that several points needed, the first one counts.
     """
-    images = {document["image"]: _image(document["nodes"]) for document in _documents(top, "image_pulls.json")}
+    images = {
+        document["image"]: _format_image_preload(document["nodes"])
+        for document in _read_phase_json_files(top, "image_pulls.json")
+    }
     sources: dict[str, str] = {}
-    for document in _documents(top, "downloads.json"):
+    for document in _read_phase_json_files(top, "downloads.json"):
         for download in document["downloads"]:
-            sources.setdefault(download["name"], _source(download))
+            sources.setdefault(download["name"], _format_source_download(download))
     return [*images.items(), *sources.items()]
 
 
-def _documents(top: Path, name: str) -> Iterator[Mapping[str, Any]]:
+def _read_phase_json_files(top: Path, name: str) -> Iterator[Mapping[str, Any]]:
     for path in sorted(top.glob(f"[0-9]*__*/{name}")):
         try:
             yield files.read_json(path)
@@ -316,16 +321,16 @@ def _documents(top: Path, name: str) -> Iterator[Mapping[str, Any]]:
             continue
 
 
-def _image(nodes: Sequence[Mapping[str, Any]]) -> str:
+def _format_image_preload(nodes: Sequence[Mapping[str, Any]]) -> str:
     measured = [node for node in nodes if not node["simulated"]]
     pulled = [node["seconds"] for node in measured if not node["there"] and node["seconds"] is not None]
     there = sum(1 for node in measured if node["there"])
-    parts = [f"pulled in up to {max(pulled):.1f} s on {formats.count(len(pulled), 'node')}"] if pulled else []
-    parts += [f"there already on {formats.count(there, 'node')}"] if there else []
+    parts = [f"pulled in up to {max(pulled):.1f} s on {formats.format_count(len(pulled), 'node')}"] if pulled else []
+    parts += [f"there already on {formats.format_count(there, 'node')}"] if there else []
     return ", ".join(parts) or "nothing was measured"
 
 
-def _source(download: Mapping[str, Any]) -> str:
+def _format_source_download(download: Mapping[str, Any]) -> str:
     how = f"in {download['seconds']:.2f} s" if download["downloaded"] else "there already"
     return (
         f"{download['bytes'] / 2**20:,.1f} MiB {how}, sha256 {str(download['sha256'])[:_DIGITS]}…, from"

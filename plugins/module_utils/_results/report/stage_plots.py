@@ -12,10 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi import latency_attribution
 from ..kpi.point_data import NEEDED, SENT, PointData
-from ..kpi.saturation_knee import by_step, kneedle
+from ..kpi.saturation_knee import find_knee_by_kneedle, latency_by_load_step
 from . import plot_canvas
 from .figure_texts import stage_name
-from .plot_canvas import COLOURS, GREY, SINGLE, Drawing, plot_stages, stage_colours, stage_title
+from .plot_canvas import COLOURS, GREY, SINGLE, PlotDrawing, plot_stages, stage_colours, stage_title
 
 GROUPS = 160
 ROOM = 74  # letters of 9.5 points that fit above a panel
@@ -27,7 +27,7 @@ QUANTILE = 0.95
 _COLUMNS = 2
 
 
-def durations(data: PointData, label: str) -> Drawing | None:
+def draw_stage_durations(data: PointData, label: str) -> PlotDrawing | None:
     """Draw one panel per stage with its duration for each workload, in submission order."""
     stages = plot_stages(data)
     if not stages:
@@ -36,16 +36,17 @@ def durations(data: PointData, label: str) -> Drawing | None:
     from matplotlib.patches import Patch
 
     single = data.of <= SINGLE
-    figure, axes = plot_canvas.stacked(
+    figure, axes = plot_canvas.create_stacked_axes(
         [0.88] * len(stages), top=0.66, gap=0.36, bottom=0.62 + plot_canvas.legend_height(1, 4)
     )
     rows: list[list[Any]] = []
     texts = [
-        _panel(data, axis, stage, stage_colours(data)[stage], rows) for axis, stage in zip(axes, stages, strict=True)
+        _draw_stage_duration_panel(data, axis, stage, stage_colours(data)[stage], rows)
+        for axis, stage in zip(axes, stages, strict=True)
     ]
     for axis in axes:
         axis.set_xlim(-0.5 - 0.01 * data.of, data.of - 0.5 + 0.01 * data.of)
-        plot_canvas.whole(axis.xaxis)
+        plot_canvas.format_axis_as_integers(axis.xaxis)
         axis.tick_params(labelbottom=axis is axes[-1])
     axes[-1].set_xlabel("workload, in the order of submission")
     if single:
@@ -57,15 +58,15 @@ def durations(data: PointData, label: str) -> Drawing | None:
             Patch(color=GREY, alpha=0.2, label="min to max"),
         ]
     handles.append(Line2D([], [], color="black", marker="x", linestyle="none", label="not seen to reach it"))
-    plot_canvas.legend(figure, None, 4, handles)
-    title = plot_canvas.titled("Stage durations over submission order", label)
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_bottom_legend(figure, None, 4, handles)
+    title = plot_canvas.title_with_label("Stage durations over submission order", label)
+    plot_canvas.draw_figure_title(figure, title)
     names = ["stage", "first_index", "last_index", "workloads", "min_s", "p5_s", "p50_s", "p95_s", "max_s"]
     names = ["stage", "index", "took_s", "at_least_s", "at_most_s"] if single else names
-    return Drawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
+    return PlotDrawing(figure, title, f"{title}, one panel per stage. {' '.join(texts)}", names, rows)
 
 
-def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
+def _draw_stage_duration_panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
     np = data.np
     first, last = data.span(stage)
     begin_first, begin_last = data.needed(stage)
@@ -74,7 +75,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     known = ~np.isnan(middle)
     simulated = data.simulated(stage, NEEDED)
     n = int(known.sum())
-    factor, unit = plot_canvas.scale(float(np.nanmax(np.abs(upper))) if n else 1.0)
+    factor, unit = plot_canvas.duration_scale_and_unit(float(np.nanmax(np.abs(upper))) if n else 1.0)
     order = np.arange(data.of)
     if data.of <= SINGLE:
         of = data.table.index
@@ -85,7 +86,7 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
             order[known], middle[known] * factor, s=size, color=colour, marker="D" if simulated else "o", linewidths=0
         )
     elif n:
-        rows += [[stage, *row] for row in _bands(data, axis, order, middle, factor, colour)]
+        rows += [[stage, *row] for row in _draw_percentile_bands(data, axis, order, middle, factor, colour)]
     if n < data.of:
         places = order[~known]
         edge = axis.get_xaxis_transform()
@@ -93,14 +94,14 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
             places, [0.95] * len(places), transform=edge, marker="x", s=20, color="black", linewidths=1.1, clip_on=False
         )
     after = formats.join_with_and(
-        [formats.stage(need) for need in data.needs.get(stage, ()) if data.knows(need)] or [SENT]
+        [formats.stage_display_name(need) for need in data.needs.get(stage, ()) if data.knows(need)] or [SENT]
     )
     axis.set_title(stage_title(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
     room = ROOM - 1.25 * len(stage_title(stage, simulated))  # in letters of the small title
     subtitles = (
-        f"after {after}; by {formats.writer(data.writers[stage])}",
+        f"after {after}; by {formats.writer_display_name(data.writers[stage])}",
         f"after {after}",
-        f"by {formats.writer(data.writers[stage])}",
+        f"by {formats.writer_display_name(data.writers[stage])}",
     )
     fitting = next((text for text in subtitles if len(text) <= room), "")
     axis.set_title(fitting, loc="right", fontsize=9.5, color=GREY, pad=4)
@@ -112,11 +113,13 @@ def _panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[
     if simulated:
         axis.set_facecolor(plot_canvas.SIMULATED_BACKGROUND)
     quantile = data.sample(stage, NEEDED).quantile(0.5)
-    median = f"median {formats.seconds(quantile.value)}" if quantile.value is not None else "median unknown"
+    median = f"median {formats.format_duration(quantile.value)}" if quantile.value is not None else "median unknown"
     return f"{stage_title(stage, simulated)}: {median}, {n:,} of {data.of:,}."
 
 
-def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str) -> list[list[Any]]:
+def _draw_percentile_bands(
+    data: PointData, axis: Any, order: Any, values: Any, factor: float, colour: str
+) -> list[list[Any]]:
     """Draw median, P5 to P95 and extremes of groups of neighbours, for many workloads."""
     np = data.np
     groups = [part for part in np.array_split(order, min(GROUPS, data.of)) if (~np.isnan(values[part])).any()]
@@ -130,7 +133,7 @@ def _bands(data: PointData, axis: Any, order: Any, values: Any, factor: float, c
     return [[of[part[0]], of[part[-1]], len(part), *row] for part, row in zip(groups, quantiles.tolist(), strict=True)]
 
 
-def distributions(data: PointData, label: str) -> Drawing | None:
+def draw_stage_distributions(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the cumulative distribution of each stage over all planned workloads, with 95 % bands and quantiles."""
     stages = plot_stages(data)
     if not stages:
@@ -140,7 +143,9 @@ def distributions(data: PointData, label: str) -> Drawing | None:
     # A name with "SIMULATED" and a count fills a whole row.
     columns = 1 if any(sample.n < sample.of and data.simulated(stage, NEEDED) for stage, sample in samples) else 2
     rows = len(stages) + len(QUANTILES)
-    figure, (axis,) = plot_canvas.stacked([3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns))
+    figure, (axis,) = plot_canvas.create_stacked_axes(
+        [3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns)
+    )
     positive = [float(sample.middle[sample.middle > 0][0]) for _stage, sample in samples if (sample.middle > 0).any()]
     left = max(min(positive, default=1e-3) / 2, 1e-4)  # durations of 0 are at the left edge
     colour_of = stage_colours(data)
@@ -148,7 +153,7 @@ def distributions(data: PointData, label: str) -> Drawing | None:
     rows_of: list[list[Any]] = []
     for stage, sample in samples:
         simulated = data.simulated(stage, NEEDED)
-        values, ranks = plot_canvas.thinned(np, np.maximum(sample.middle, left), sample.shares * sample.of)
+        values, ranks = plot_canvas.thin_ordered_values(np, np.maximum(sample.middle, left), sample.shares * sample.of)
         name = stage_title(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
         axis.step(
             np.concatenate([values[:1], values]),
@@ -159,7 +164,7 @@ def distributions(data: PointData, label: str) -> Drawing | None:
             linewidth=1.8,
             label=name,
         )
-        rows_of += _band(data, axis, stage, sample, left, colour_of[stage], values, ranks)
+        rows_of += _draw_confidence_band(data, axis, stage, sample, left, colour_of[stage], values, ranks)
         quantiles = []
         for q, marker in QUANTILES:
             quantile = sample.quantile(q).value
@@ -174,25 +179,25 @@ def distributions(data: PointData, label: str) -> Drawing | None:
                     clip_on=False,
                     zorder=5,
                 )
-                quantiles.append(f"P{q * 100:.0f} {formats.seconds(quantile)}")
+                quantiles.append(f"P{q * 100:.0f} {formats.format_duration(quantile)}")
         known = ", ".join(quantiles) or "no quantile known"
         texts.append(f"{stage_title(stage, simulated)}, {sample.n:,} of {sample.of:,}: {known}.")
     for q, marker in QUANTILES:
         axis.plot([], [], marker, color=GREY, label=f"P{q * 100:.0f}", markersize=7, linestyle="none")
     axis.set_xscale("log")
     axis.set_ylim(0, 103)
-    axis.set_ylabel(f"% of {formats.count(data.of, 'planned workload')}")
+    axis.set_ylabel(f"% of {formats.format_count(data.of, 'planned workload')}")
     axis.set_xlabel("took at most" + ("; bands: 95 % by block bootstrap" if data.resampling else ""))
-    plot_canvas.durations(axis.xaxis)
-    plot_canvas.legend(figure, axis, columns)
-    title = plot_canvas.titled("Distribution of stage durations", label)
-    plot_canvas.heading(figure, title)
+    plot_canvas.format_axis_as_durations(axis.xaxis)
+    plot_canvas.draw_bottom_legend(figure, axis, columns)
+    title = plot_canvas.title_with_label("Distribution of stage durations", label)
+    plot_canvas.draw_figure_title(figure, title)
     band = " Bands: 95 %, by block bootstrap." if data.resampling else ""
     names = ["stage", "took_s", "share_percent", "low_percent", "high_percent"]
-    return Drawing(figure, title, f"{title}, cumulative. {' '.join(texts)}{band}", names, rows_of)
+    return PlotDrawing(figure, title, f"{title}, cumulative. {' '.join(texts)}{band}", names, rows_of)
 
 
-def _band(
+def _draw_confidence_band(
     data: PointData, axis: Any, stage: str, sample: Any, left: float, colour: str, values: Any, ranks: Any
 ) -> list[list[Any]]:
     """Draw the confidence band of a curve; return the rows of the CSV file."""
@@ -208,15 +213,16 @@ def _band(
     return [[stage, *row] for row in np.column_stack([grid, at * 100, low * 100, high * 100]).tolist()]
 
 
-def saturation(data: PointData, label: str) -> Drawing | None:
+def draw_saturation_curves(data: PointData, label: str) -> PlotDrawing | None:
     """Draw P95 of each stage over the rate, both logarithmic, with a ring around each knee; None without steps."""
     curves = [
-        (stage, by_step(data, stage, NEEDED, QUANTILE)) for stage in (plot_stages(data) if data.extras.steps else [])
+        (stage, latency_by_load_step(data, stage, NEEDED, QUANTILE))
+        for stage in (plot_stages(data) if data.extras.steps else [])
     ]
     curves = [(stage, curve) for stage, curve in curves if len(curve) >= 2]
     if not curves:
         return None
-    figure, (axis,) = plot_canvas.stacked(
+    figure, (axis,) = plot_canvas.create_stacked_axes(
         [3.3], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(len(curves) + 1, _COLUMNS)
     )
     colour_of = stage_colours(data)
@@ -235,40 +241,43 @@ def saturation(data: PointData, label: str) -> Drawing | None:
             linewidth=1.8,
             label=stage_title(stage, simulated),
         )
-        place = kneedle(rates, took)
+        place = find_knee_by_kneedle(rates, took)
         if place is not None:
             axis.plot(rates[place], took[place], "o", markersize=11, fillstyle="none", color=colour_of[stage])
-        bend = "does not bend" if place is None else f"bends after {formats.number(rates[place])}/s"
-        ends = f"{formats.seconds(took[0])} at {formats.number(rates[0])}/s, {formats.seconds(took[-1])} at "
-        texts.append(f"{stage_title(stage, simulated)}: {ends}{formats.number(rates[-1])}/s, {bend}.")
+        bend = "does not bend" if place is None else f"bends after {formats.format_number(rates[place])}/s"
+        ends = (
+            f"{formats.format_duration(took[0])} at {formats.format_number(rates[0])}/s,"
+            f" {formats.format_duration(took[-1])} at "
+        )
+        texts.append(f"{stage_title(stage, simulated)}: {ends}{formats.format_number(rates[-1])}/s, {bend}.")
         rows += [[stage, rate, latency, count, place == at] for at, (rate, latency, count) in enumerate(curve)]
     axis.plot([], [], "o", markersize=11, fillstyle="none", color=GREY, label="knee", linestyle="none")
-    _axes(axis, sorted({row[1] for row in rows}))
-    plot_canvas.legend(figure, axis, _COLUMNS)
-    title = plot_canvas.titled("Saturation", label)
-    plot_canvas.heading(figure, title)
+    _set_logarithmic_axes(axis, sorted({row[1] for row in rows}))
+    plot_canvas.draw_bottom_legend(figure, axis, _COLUMNS)
+    title = plot_canvas.title_with_label("Saturation", label)
+    plot_canvas.draw_figure_title(figure, title)
     alt = f"{title}: P95 of the time that each stage took, at each rate of the load. {' '.join(texts)}"
-    return Drawing(figure, title, alt, ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"], rows)
+    return PlotDrawing(figure, title, alt, ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"], rows)
 
 
-def _axes(axis: Any, rates: list[float]) -> None:
+def _set_logarithmic_axes(axis: Any, rates: list[float]) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     axis.set_xscale("log")
     axis.set_yscale("log")
-    plot_canvas.durations(axis.yaxis)
+    plot_canvas.format_axis_as_durations(axis.yaxis)
     along = axis.xaxis
     along.set_major_locator(FixedLocator(rates))
     along.set_minor_locator(NullLocator())
-    along.set_major_formatter(FuncFormatter(lambda value, _place: formats.number(value)))
+    along.set_major_formatter(FuncFormatter(lambda value, _place: formats.format_number(value)))
     along.set_minor_formatter(NullFormatter())
     axis.set_xlabel("workloads due per second")
     axis.set_ylabel("stage took, P95")
 
 
-def waterfall(data: PointData, label: str) -> Drawing | None:
+def draw_point_latency_waterfall(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the latency attribution of a point."""
-    attribution = latency_attribution.document(data, "", "")
+    attribution = latency_attribution.attribution_document(data, "", "")
     if not attribution["stages"]:
         return None
     return draw_waterfall(
@@ -276,7 +285,7 @@ def waterfall(data: PointData, label: str) -> Drawing | None:
     )
 
 
-def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> Drawing:
+def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> PlotDrawing:
     """Draw parts as in schema attribution/1, each starting where the previous one ended. total: in seconds."""
     from matplotlib.patches import Patch
 
@@ -285,10 +294,10 @@ def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of:
     names = [stage_name(part["name"]) for part in parts]
     left = 0.25 + 0.083 * max(len(name) for name in names)
     height = 0.29 * (len(parts) + 1) + 0.1
-    figure, (axis,) = plot_canvas.stacked(
+    figure, (axis,) = plot_canvas.create_stacked_axes(
         [height], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(len(writers) + 1, 3), left=left
     )
-    factor, unit = plot_canvas.scale(total)
+    factor, unit = plot_canvas.duration_scale_and_unit(total)
     begin, furthest, texts, rows = 0.0, total * factor, [], []
     for place, part in enumerate(parts):
         mean = part["mean"] * factor
@@ -307,32 +316,34 @@ def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of:
         if low is not None and high is not None:
             axis.hlines(place, begin + low * factor, begin + high * factor, color="black", linewidth=1.3)
             edge = max(edge, begin + high * factor)
-        text = f"{formats.seconds(part['mean'])}, {100 * part['share']:.0f} %"
+        text = f"{formats.format_duration(part['mean'])}, {100 * part['share']:.0f} %"
         furthest = max(furthest, edge)
         _label_bar(axis, place, (begin, edge), total * factor, text)
-        texts.append(f"{stage_title(part['name'], part['simulated'])} by {formats.writer(part['writer'])}: {text}.")
+        texts.append(
+            f"{stage_title(part['name'], part['simulated'])} by {formats.writer_display_name(part['writer'])}: {text}."
+        )
         rows.append(
             [part["name"], part["writer"], part["simulated"], part["mean"], part["share"], low, high, part["slowest"]]
         )
         begin += mean
     axis.barh(len(parts), begin, height=0.72, facecolor="#DDDDDD", edgecolor=plot_canvas.GREY)
-    axis.text(begin, len(parts), f"{formats.seconds(total)}  ", va="center", ha="right", fontsize=9.5)
+    axis.text(begin, len(parts), f"{formats.format_duration(total)}  ", va="center", ha="right", fontsize=9.5)
     axis.set_yticks(range(len(parts) + 1), [*names, "total"], fontsize=10)
     axis.set_ylim(len(parts) + 0.5, -0.5)
     axis.set_xlim(0.0, furthest * 1.04 if furthest > 0 else 1.0)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"mean of the {n:,} of {of:,} that ended ({unit}); black: 95 %", loc="right")
     handles = [
-        Patch(facecolor=f"{colour[writer]}88", edgecolor=colour[writer], label=formats.writer(writer))
+        Patch(facecolor=f"{colour[writer]}88", edgecolor=colour[writer], label=formats.writer_display_name(writer))
         for writer in writers
     ]
     if any(part["simulated"] for part in parts):
         handles.append(Patch(facecolor="white", edgecolor=plot_canvas.GREY, hatch="///", label="SIMULATED"))
-    plot_canvas.legend(figure, None, 3, handles)
-    title = plot_canvas.titled("Where the time went", label)
-    plot_canvas.heading(figure, title)
+    plot_canvas.draw_bottom_legend(figure, None, 3, handles)
+    title = plot_canvas.title_with_label("Where the time went", label)
+    plot_canvas.draw_figure_title(figure, title)
     columns = ["stage", "writer", "simulated", "mean_s", "share", "low_s", "high_s", "mean_of_slowest_5_percent_s"]
-    return Drawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
+    return PlotDrawing(figure, title, f"{title}: mean time of a workload by stage. {' '.join(texts)}", columns, rows)
 
 
 def _label_bar(axis: Any, place: int, ends: tuple[float, float], whole: float, text: str) -> None:

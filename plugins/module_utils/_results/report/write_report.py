@@ -21,30 +21,39 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     schema_migration,
     timeline_views,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, digest_of, tables_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
+    Result,
+    read_timelines_by_point,
+    sha256_of_file,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..kpi import point_data
 from ..kpi.point_data import PointData
 from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
-from .measurement_plots import loss, metrics
-from .plot_canvas import Drawing, PlotFile
-from .progress_plots import counts, occupancy, raster
-from .stage_plots import distributions, durations, saturation, waterfall
+from .measurement_plots import draw_captured_metrics, draw_training_loss
+from .plot_canvas import PlotDrawing, PlotFile
+from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
+from .stage_plots import (
+    draw_point_latency_waterfall,
+    draw_saturation_curves,
+    draw_stage_distributions,
+    draw_stage_durations,
+)
 
 #: In the order of the page.
-POINT_PLOTS: dict[str, Callable[[PointData, str, float], Drawing | None]] = {
+POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = {
     # First, because it is the purpose of a load in steps; other loads have none.
-    "saturation": lambda data, label, gpus: saturation(data, label),
-    "counts": lambda data, label, gpus: counts(data, label),
-    "raster": lambda data, label, gpus: raster(data, label),
-    "waterfall": lambda data, label, gpus: waterfall(data, label),
-    "occupancy": occupancy,
-    "distributions": lambda data, label, gpus: distributions(data, label),
-    "durations": lambda data, label, gpus: durations(data, label),
-    "loss": lambda data, label, gpus: loss(data, label),
-    "metrics": lambda data, label, gpus: metrics(data, label),
+    "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
+    "counts": lambda data, label, gpus: draw_workload_counts(data, label),
+    "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
+    "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
+    "occupancy": draw_cluster_occupancy,
+    "distributions": lambda data, label, gpus: draw_stage_distributions(data, label),
+    "durations": lambda data, label, gpus: draw_stage_durations(data, label),
+    "loss": lambda data, label, gpus: draw_training_loss(data, label),
+    "metrics": lambda data, label, gpus: draw_captured_metrics(data, label),
 }
 #: The slowest first, so that all processors finish at about the same time.
 LONGEST_FIRST = (
@@ -72,9 +81,9 @@ def draw_point_plot(data: PointData, name: str, path: Path, label: str = "", gpu
 
     label: the point if there are several, and the selection. gpus: number of GPUs of the cluster.
     """
-    with plot_canvas.style():
+    with plot_canvas.plot_style_context():
         drawing = POINT_PLOTS[name](data, label, gpus)
-        return plot_canvas.write(drawing, path) if drawing is not None else None
+        return plot_canvas.write_png_and_csv(drawing, path) if drawing is not None else None
 
 
 def schedule_decisions(run: Run) -> list[dict[str, str]]:
@@ -135,7 +144,7 @@ def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any
 
 
 def render_report(
-    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, TimelineTable | None], template: Path
 ) -> tuple[Path, list[str]]:
     """Write report/plots/*.png and *.csv and report/index.html; return its path, and notes on plots that failed.
 
@@ -145,12 +154,12 @@ def render_report(
         raise InputError(f"report template {template} does not exist")
     folder = run.top / "report"
     (folder / "plots").mkdir(parents=True, exist_ok=True)
-    with alone(folder):
-        return _write(run, verdict, tables, template, folder)
+    with lock_report_folder(folder):
+        return _write_report_files(run, verdict, tables, template, folder)
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_report_folder(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder of a report, since a replot may write it at the same time as the run."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -160,28 +169,30 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(
-    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, Table | None], template: Path, folder: Path
+def _write_report_files(
+    run: Run, verdict: Mapping[str, Any], tables: Mapping[str, TimelineTable | None], template: Path, folder: Path
 ) -> tuple[Path, list[str]]:
     plots = folder / "plots"
     for old in [*plots.glob("*.png"), *plots.glob("*.csv")]:
         old.unlink()
     notes: list[str] = []
-    content = page_content.page(run, verdict, tables)
-    labels = {point["number"]: _label(point, tables.get(point["number"])) for point in content["points"]}
+    content = page_content.report_template_variables(run, verdict, tables)
+    labels = {point["number"]: _plot_label_of_point(point, tables.get(point["number"])) for point in content["points"]}
     drawn = _draw_all(run, tables, plots, labels, notes)
     for point in content["points"]:
-        point["plots"] = [embedded(drawn_plot) for drawn_plot in drawn.get(point["number"], [])]
-    content["across"] = [embedded(drawn_plot) for drawn_plot in _across(run, content, plots, notes)]
-    content["history"] = _history(verdict, content, plots, notes)
-    content |= _schedule(run, verdict, plots, notes)
+        point["plots"] = [embedded_plot_variables(drawn_plot) for drawn_plot in drawn.get(point["number"], [])]
+    content["across"] = [
+        embedded_plot_variables(drawn_plot) for drawn_plot in _draw_plots_across_points(run, content, plots, notes)
+    ]
+    content["history"] = _history_plots_with_sentences(verdict, content, plots, notes)
+    content |= _repetition_and_bisection_sections(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
     path = folder / "index.html"
     files.replace_text(path, render(template, content))
     return path, notes
 
 
-def _label(point: Mapping[str, Any], table: Table | None) -> str:
+def _plot_label_of_point(point: Mapping[str, Any], table: TimelineTable | None) -> str:
     """Return the second part of a plot's title: the point, and the selection of workloads."""
     selection = table.header.get("selection") if table is not None else None
     return ", ".join(
@@ -190,7 +201,7 @@ def _label(point: Mapping[str, Any], table: Table | None) -> str:
 
 
 def _draw_all(
-    run: Run, tables: Mapping[str, Table | None], folder: Path, labels: Mapping[str, str], notes: list[str]
+    run: Run, tables: Mapping[str, TimelineTable | None], folder: Path, labels: Mapping[str, str], notes: list[str]
 ) -> dict[str, list[PlotFile]]:
     """Return point number -> plots, drawn in parallel, since each takes some tenths of a second."""
     gpus = float((run.clusters.get("sutest") or {}).get("gpus") or 0)
@@ -201,8 +212,10 @@ def _draw_all(
             continue
         point = points[number]
         extras = point_data.extras_for_plots(run, point, table, notes)
-        for suffix, part in _parts(table):
-            _DRAWN_FROM[number + suffix] = PointData(part, point_data.of_part(extras, part), resample=BANDS)
+        for suffix, part in _real_and_simulated_tables(table):
+            _DRAWN_FROM[number + suffix] = PointData(
+                part, point_data.extras_of_workload_subset(extras, part), resample=BANDS
+            )
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(part for part in (labels.get(number, ""), nodes) if part)
             prefix = number + suffix.replace("-", "_")
@@ -229,7 +242,7 @@ def _draw_all(
     }
 
 
-def _parts(table: Table) -> list[tuple[str, Table]]:
+def _real_and_simulated_tables(table: TimelineTable) -> list[tuple[str, TimelineTable]]:
     """Return the tables of a point that are drawn: workloads on real and on simulated nodes are kept apart."""
     parts = timeline_views.split_real_simulated(table)
     return list(zip(SUFFIXES[1:], parts, strict=True)) if parts else [("", table)]
@@ -238,14 +251,14 @@ def _parts(table: Table) -> list[tuple[str, Table]]:
 def _on_all_processors(jobs: Sequence[Job]) -> list[tuple[PlotFile | None, str]]:
     processes = min(len(jobs), os.cpu_count() or 1)
     if processes <= 1:
-        return [_draw(job) for job in jobs]
+        return [_draw_plot_or_error(job) for job in jobs]
     with contextlib.suppress(ImportError):
-        plot_canvas.load()  # once here, not in each process
+        plot_canvas.import_drawing_libraries()  # once here, not in each process
     with ProcessPool(processes) as pool:
-        return list(pool.map(_draw, jobs))
+        return list(pool.map(_draw_plot_or_error, jobs))
 
 
-def _draw(job: Job) -> tuple[PlotFile | None, str]:
+def _draw_plot_or_error(job: Job) -> tuple[PlotFile | None, str]:
     """Return a plot, or why it failed: a failing plot must not make the report fail."""
     number, name, path, label, gpus = job
     try:
@@ -256,7 +269,7 @@ def _draw(job: Job) -> tuple[PlotFile | None, str]:
         return None, f"plot {name} of point {number} could not be drawn: {type(error).__name__}: {error}"
 
 
-def _across(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotFile]:
+def _draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotFile]:
     labels = [point["label"] for point in content["points"]]
     numbers = [point["number"] for point in content["points"]]
 
@@ -280,7 +293,7 @@ def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[st
         return []
 
 
-def _history(
+def _history_plots_with_sentences(
     verdict: Mapping[str, Any], content: Mapping[str, Any], folder: Path, notes: list[str]
 ) -> list[dict[str, Any]]:
     """Return the pictures that explain the verdict, each with its sentences."""
@@ -296,25 +309,31 @@ def _history(
             notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
         else:
             pictures.append(
-                {"plot": embedded(plot), "text": judged_plots.history_sentences(kpi), "reading": kpi["reading"]}
+                {
+                    "plot": embedded_plot_variables(plot),
+                    "text": judged_plots.history_sentences(kpi),
+                    "reading": kpi["reading"],
+                }
             )
     return pictures
 
 
-def _schedule(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+def _repetition_and_bisection_sections(
+    run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]
+) -> dict[str, Any]:
     """Return the sections on repeated points and on a bisection."""
     repeated = repeated_section(run, verdict, folder, notes)
     bisection = bisection_section(run, folder, notes)
     if bisection and bisection["plot"]:
-        bisection["plot"] = embedded(bisection["plot"])
+        bisection["plot"] = embedded_plot_variables(bisection["plot"])
     return {
-        "repeated": [{**section, "plot": embedded(section["plot"])} for section in repeated],
+        "repeated": [{**section, "plot": embedded_plot_variables(section["plot"])} for section in repeated],
         "bisection": bisection,
         "decisions": schedule_decisions(run),
     }
 
 
-def embedded(plot: PlotFile) -> dict[str, Any]:
+def embedded_plot_variables(plot: PlotFile) -> dict[str, Any]:
     """Return the variables of a plot in a template: embedded image, size, and relative paths of its files."""
     data = plot.path.read_bytes()
     # The PNG header contains the size in bytes 16 to 24, as two big-endian numbers.
@@ -347,24 +366,24 @@ def render(template: Path, content: Mapping[str, Any]) -> str:
 
 def write_report(run_dir: str, template: str) -> Result:
     """Write report/index.html and its plots."""
-    run = run_reader.read(Path(run_dir))
+    run = run_reader.read_run_directory(Path(run_dir))
     notes: list[str] = []
-    loaded = tables_of(run, notes)
+    loaded = read_timelines_by_point(run, notes)
     path = run.top / "verdict.json"
     verdict: dict[str, Any] = {}
     try:
-        verdict = schema_migration.upgraded(path, "verdict")
+        verdict = schema_migration.read_document_migrated(path, "verdict")
     except DataError as error:
         run.missing.append(f"verdict.json: {error}" if path.exists() else "verdict.json is missing")
     page = run.top / "report" / "index.html"
-    before = digest_of(page)
+    before = sha256_of_file(page)
     written, trouble = render_report(run, verdict, loaded, Path(template))
     plots = sorted(str(path) for path in (written.parent / "plots").glob("*.png"))
     return {
-        "changed": before != digest_of(page),
+        "changed": before != sha256_of_file(page),
         "path": str(written),
         "plots": plots,
         "warnings": trouble,
         "missing": [*run.missing, *notes, *trouble],
-        "summary": f"{written}, {formats.count(len(plots), 'plot')}",
+        "summary": f"{written}, {formats.format_count(len(plots), 'plot')}",
     }

@@ -16,7 +16,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
+    MOMENTS,
+    TimelineTable,
+    create_empty_column,
+)
 
 from . import scale_test_formats
 
@@ -37,39 +41,46 @@ END = "pods_scheduled"
 KIND = "Run:ai workload"
 
 
-def build(folder: Path, run: str, point: str) -> Table:
+def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
     """Return the timeline of these files. Raises DataError naming the file and the error."""
-    sent, seen = _rows(folder / scale_test_formats.SUBMITTED), _rows(folder / scale_test_formats.SAMPLED)
+    sent, seen = (
+        _read_json_rows(folder / scale_test_formats.SUBMITTED),
+        _read_json_rows(folder / scale_test_formats.SAMPLED),
+    )
     notes = [
         "read from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
         "workload ends when its first pod is scheduled"
     ]
-    by_name, twice = _by_name(seen)
+    by_name, twice = _index_rows_by_name(seen)
     if twice:
-        notes.append(f"{scale_test_formats.SAMPLED}: {formats.count(twice, 'row')} with a duplicate name left out")
-    table = Table({})
+        notes.append(
+            f"{scale_test_formats.SAMPLED}: {formats.format_count(twice, 'row')} with a duplicate name left out"
+        )
+    table = TimelineTable({})
     size = len(sent)
-    table.moments = {name: column(size) for name in MOMENTS}
-    table.earliest = {stage[0]: column(size) for stage in STAGES}
-    table.latest = {stage[0]: column(size) for stage in STAGES}
+    table.moments = {name: create_empty_column(size) for name in MOMENTS}
+    table.earliest = {stage[0]: create_empty_column(size) for stage in STAGES}
+    table.latest = {stage[0]: create_empty_column(size) for stage in STAGES}
     wrong = 0
     for row, entry in enumerate(sent):
         key = (entry.get("jobName", ""), entry.get("projectName", ""))
-        at = scale_test_formats.parse(entry.get(scale_test_formats.SUBMIT, ""))
+        at = scale_test_formats.parse_timestamp_bounds(entry.get(scale_test_formats.SUBMIT, ""))
         if at is None:
             wrong += 1
         else:
             table.moments["sent"][row] = at[0]
-        _take(table, row, key, by_name.pop(key, None))
+        _append_workload_row(table, row, key, by_name.pop(key, None))
     if wrong:
         notes.append(
-            f"{scale_test_formats.SUBMITTED}: {formats.count(wrong, 'row')} without a valid {scale_test_formats.SUBMIT}"
+            f"{scale_test_formats.SUBMITTED}: {formats.format_count(wrong, 'row')} without a valid"
+            f" {scale_test_formats.SUBMIT}"
         )
     if by_name:
         notes.append(
-            f"{scale_test_formats.SAMPLED}: {formats.count(len(by_name), 'row')} not submitted by this run left out"
+            f"{scale_test_formats.SAMPLED}: {formats.format_count(len(by_name), 'row')} not submitted by"
+            " this run left out"
         )
-    stages = _stages(table)
+    stages = _reached_stage_headers(table)
     table.earliest = {stage["name"]: table.earliest[stage["name"]] for stage in stages}
     table.latest = {stage["name"]: table.latest[stage["name"]] for stage in stages}
     moments = [value for value in table.moments["sent"] if not isnan(value)]
@@ -89,7 +100,7 @@ def build(folder: Path, run: str, point: str) -> Table:
     return table
 
 
-def _stages(table: Table) -> list[dict[str, Any]]:
+def _reached_stage_headers(table: TimelineTable) -> list[dict[str, Any]]:
     """Return the header of each stage that any workload reached."""
     names = {name for name, latest in table.latest.items() if not all(map(isnan, latest))}
     return [
@@ -106,7 +117,7 @@ def _stages(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def _take(table: Table, row: int, key: tuple[str, str], entry: dict[str, Any] | None) -> None:
+def _append_workload_row(table: TimelineTable, row: int, key: tuple[str, str], entry: dict[str, Any] | None) -> None:
     table.index.append(row)
     table.name.append(key[0])
     table.kind.append(KIND)
@@ -118,7 +129,7 @@ def _take(table: Table, row: int, key: tuple[str, str], entry: dict[str, Any] | 
     table.nodes.append(None)
     for name, stamp, _writer, _needs in STAGES if entry else ():
         value = str((entry or {}).get(stamp, ""))
-        span = scale_test_formats.parse(value)
+        span = scale_test_formats.parse_timestamp_bounds(value)
         if span is None or _is_sentinel(stamp, span, entry or {}):
             continue
         table.earliest[name][row], table.latest[name][row] = span
@@ -133,10 +144,10 @@ def _take(table: Table, row: int, key: tuple[str, str], entry: dict[str, Any] | 
 def _is_sentinel(stamp: str, span: tuple[float, float], entry: dict[str, Any]) -> bool:
     """Return whether a timestamp is the tool's sentinel for a missing one: the value of another timestamp."""
     other = scale_test_formats.SENTINELS.get(stamp)
-    return other is not None and scale_test_formats.parse(str(entry.get(other, ""))) == span
+    return other is not None and scale_test_formats.parse_timestamp_bounds(str(entry.get(other, ""))) == span
 
 
-def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
+def _index_rows_by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
     row_by_name: dict[tuple[str, str], dict[str, Any]] = {}
     twice = 0
     for row in rows:
@@ -146,7 +157,7 @@ def _by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str
     return row_by_name, twice
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _read_json_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:

@@ -23,7 +23,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table, timeline_views
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from . import scale_test_formats
 
@@ -56,7 +56,7 @@ KINDS = frozenset(("TrainingWorkload", "DistributedWorkload", "InteractiveWorklo
 
 
 @dataclass(frozen=True)
-class Stamps:
+class WorkloadTimes:
     """The times of a workload, in seconds. ``sentinels``: timestamps with the value of another one, as not measured."""
 
     moments: dict[str, float]
@@ -67,13 +67,13 @@ class Stamps:
         moments = self.moments
         seconds_by_event: dict[str, float | None] = {}
         for event, (key, reference) in scale_test_formats.EVENTS.items():
-            since = scale_test_formats.timestamp_of(reference)
+            since = scale_test_formats.event_timestamp(reference)
             known = key not in self.sentinels
             seconds_by_event[event] = round(max(moments[key] - moments[since], 0.0), 6) if known else None
         return seconds_by_event
 
 
-def stamps(table: Table, spans: timeline_views.Spans, row: int) -> Stamps | None:
+def workload_times(table: TimelineTable, spans: timeline_views.Spans, row: int) -> WorkloadTimes | None:
     """Return the times of a workload; None unless it has every object that the tool requires.
 
     Missing timestamps get the tool's sentinel. Without a job of the platform, the time of the workload is used, and
@@ -89,86 +89,92 @@ def stamps(table: Table, spans: timeline_views.Spans, row: int) -> Stamps | None
         return None
     replaced = {**scale_test_formats.FALLBACKS, **scale_test_formats.SENTINELS}
     missing = {key: moments[other] for key, other in replaced.items() if key not in moments}
-    return Stamps({**moments, **missing, scale_test_formats.SUBMIT: sent}, frozenset(missing))
+    return WorkloadTimes({**moments, **missing, scale_test_formats.SUBMIT: sent}, frozenset(missing))
 
 
-def _names(table: Table, row: int) -> dict[str, str]:
+def _workload_name_fields(table: TimelineTable, row: int) -> dict[str, str]:
     project = table.template[row] or "default"  # a template is named after its project
     name = scale_test_formats.job_name(table.index[row])
     return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
 
 
-def submission_order(table: Table) -> list[int]:
+def submission_order(table: TimelineTable) -> list[int]:
     """Return the rows of workloads that were sent, in submission order."""
     rows = [row for row in range(len(table)) if not isnan(table.moments["sent"][row])]
     return sorted(rows, key=lambda row: table.moments["sent"][row])
 
 
-def submitted(table: Table) -> list[dict[str, str]]:
+def submitted_json_rows(table: TimelineTable) -> list[dict[str, str]]:
     """Return the rows of submitted.json: created workloads in submission order, keys in the tool's order."""
     rows = [row for row in submission_order(table) if table.outcome[row] not in _NEVER_THERE]
     return [
-        {**_names(table, row), scale_test_formats.SUBMIT: scale_test_formats.iso(table.moments["sent"][row])}
+        {
+            **_workload_name_fields(table, row),
+            scale_test_formats.SUBMIT: scale_test_formats.format_iso_time(table.moments["sent"][row]),
+        }
         for row in rows
     ]
 
 
-def sampled(table: Table) -> list[dict[str, str]]:
+def sampled_json_rows(table: TimelineTable) -> list[dict[str, str]]:
     """Return the rows of sampled.json: workloads with every object, keys and time formats as the tool's."""
     entries, spans = [], timeline_views.narrowed_spans(table)
     for row in range(len(table)):
-        seen = stamps(table, spans, row)
+        seen = workload_times(table, spans, row)
         if seen is None:
             continue
-        names = _names(table, row)
+        names = _workload_name_fields(table, row)
         entry = {key: names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]}
         for key, (_stages, of_server) in scale_test_formats.STAMPS.items():
-            entry[key] = scale_test_formats.whole(seen.moments[key], of_server)  # sentinels included
+            entry[key] = scale_test_formats.format_whole_second(seen.moments[key], of_server)  # sentinels included
         entries.append(entry)
     return entries
 
 
-def measured(table: Table, skip_errors: bool = True) -> list[tuple[int, Stamps]]:
+def fully_measured_workloads(table: TimelineTable, skip_errors: bool = True) -> list[tuple[int, WorkloadTimes]]:
     """Return (row, times) of the workloads with every object, in submission order.
 
     skip_errors: leave out workloads whose times contradict each other.
     """
     spans = timeline_views.narrowed_spans(table)
     rows = [row for row in submission_order(table) if not (skip_errors and row in table.contradictions)]
-    return [(row, seen) for row in rows if (seen := stamps(table, spans, row)) is not None]
+    return [(row, seen) for row in rows if (seen := workload_times(table, spans, row)) is not None]
 
 
-def times(table: Table, of: Sequence[tuple[int, Stamps]]) -> Iterator[list[Any]]:
+def times_csv_rows(table: TimelineTable, of: Sequence[tuple[int, WorkloadTimes]]) -> Iterator[list[Any]]:
     """Yield the rows of times.csv: a header, then 26 values per workload, differences in seconds (0 of a sentinel)."""
     yield [*scale_test_formats.MOMENT_COLUMNS, *(f"{event} (s)" for event in scale_test_formats.EVENTS)]
     for row, seen in of:
-        names = _names(table, row)
+        names = _workload_name_fields(table, row)
         shown = [names[key] for key in scale_test_formats.SAMPLED_KEYS[:3]]
         keys = (*scale_test_formats.STAMPS, scale_test_formats.SUBMIT)
-        shown += [scale_test_formats.plain(seen.moments[key]) for key in keys]
+        shown += [scale_test_formats.format_csv_time(seen.moments[key]) for key in keys]
         yield [*shown, *(delta or 0.0 for delta in seen.deltas().values())]
 
 
-def _csv(rows: Iterable[list[Any]]) -> str:
+def _format_csv(rows: Iterable[list[Any]]) -> str:
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
-def write_runai_files(table: Table, folder: Path, skip_errors: bool = True) -> dict[str, int]:
+def write_runai_files(table: TimelineTable, folder: Path, skip_errors: bool = True) -> dict[str, int]:
     """Write the files of a point to ``folder``; return the number of workloads in each JSON file."""
     folder.mkdir(parents=True, exist_ok=True)
-    sent, seen = submitted(table), sampled(table)
+    sent, seen = submitted_json_rows(table), sampled_json_rows(table)
     # The tool's format: one array on one line, a space after each colon and comma, no newline at the end.
     files.replace_text(folder / scale_test_formats.SUBMITTED, json.dumps(sent))
     files.replace_text(folder / scale_test_formats.SAMPLED, json.dumps(seen))
-    files.replace_text(folder / scale_test_formats.TIMES, _csv(times(table, measured(table, skip_errors))))
+    files.replace_text(
+        folder / scale_test_formats.TIMES,
+        _format_csv(times_csv_rows(table, fully_measured_workloads(table, skip_errors))),
+    )
     names = ([scale_test_formats.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
-    files.replace_text(folder / scale_test_formats.NAMES, _csv([["jobName", "name"], *names]))
+    files.replace_text(folder / scale_test_formats.NAMES, _format_csv([["jobName", "name"], *names]))
     return {scale_test_formats.SUBMITTED: len(sent), scale_test_formats.SAMPLED: len(seen)}
 
 
-def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
+def plot_values_by_event(of: Sequence[WorkloadTimes], plot: str) -> dict[str, Panel]:
     """Return event -> its values in submission order, for the panels of a plot."""
     values_by_event: dict[str, Panel] = {event: [] for event in PANELS[plot]}
     for parameters in of:
@@ -180,7 +186,7 @@ def panels(of: Sequence[Stamps], plot: str) -> dict[str, Panel]:
     return {event: values for event, values in values_by_event.items() if values or event not in OPTIONAL}
 
 
-def simulated_events(table: Table) -> set[str]:
+def simulated_events(table: TimelineTable) -> set[str]:
     """Return the events whose time depends on a stage that is simulated."""
     simulated = {stage["name"] for stage in table.stages if stage.get("simulated")}
 
@@ -207,14 +213,14 @@ def time_of_day(moment: datetime, span: float) -> str:
     return moment.strftime("%H:%M:%S.%f")[:-5] if span < _TENTHS else moment.strftime("%H:%M:%S")
 
 
-def draw_plot(of: Sequence[Stamps], simulated: set[str], plot: str, path: Path) -> None:
+def draw_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str, path: Path) -> None:
     """Write a plot as PNG. ``of``: the workloads in submission order. Raises ImportError without matplotlib."""
     import matplotlib.dates
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    shown = panels(of, plot)
+    shown = plot_values_by_event(of, plot)
     columns, width, height = (
         (1, _GENERAL_WIDTH, _GENERAL_HEIGHT) if plot == GENERAL else (2, _DETAILED_WIDTH, _DETAILED_HEIGHT)
     )
@@ -259,24 +265,26 @@ def write_for_points(
         if number < 0:
             raise InputError(f"{name} is {number}, it must be 0 (all workloads) or more")
     points, warnings = {}, set()
-    for point in run_reader.read(run_dir).points:
+    for point in run_reader.read_run_directory(run_dir).points:
         timeline = point.folder / "timeline.jsonl"
         if not timeline.exists():  # a point that did not start has none
             continue
-        table = timeline_table.read(timeline)
+        table = timeline_table.read_timeline_jsonl(timeline)
         if not all_points and KINDS.isdisjoint(table.kind):
             continue
         folder = point.folder / "runai"
         points[point.number] = write_runai_files(table, folder, skip_errors)
         try:
-            _draw(table, folder, plots, skip_errors, head, tail)
+            _draw_plots(table, folder, plots, skip_errors, head, tail)
         except ImportError as error:
             warnings.add(f"no plots in {folder}: {error.name} is not installed")
     return {"changed": bool(points), "points": points, "warnings": sorted(warnings)}
 
 
-def _draw(table: Table, folder: Path, plots: Sequence[str], skip_errors: bool, head: int, tail: int) -> None:
-    seen = [stamps for _row, stamps in measured(table, skip_errors)]
+def _draw_plots(
+    table: TimelineTable, folder: Path, plots: Sequence[str], skip_errors: bool, head: int, tail: int
+) -> None:
+    seen = [stamps for _row, stamps in fully_measured_workloads(table, skip_errors)]
     shown = head_and_tail(seen, head, tail)
     simulated = simulated_events(table)
     for plot in PLOTS:

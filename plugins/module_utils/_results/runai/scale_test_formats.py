@@ -76,7 +76,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?$")
 
 
-def timestamp_of(event: str) -> str:
+def event_timestamp(event: str) -> str:
     """Return the timestamp of an event, or of the submission."""
     return SUBMIT if event == SUBMISSION else EVENTS[event][0]
 
@@ -86,28 +86,28 @@ def job_name(index: int) -> str:
     return f"j-{index % 16**6:06x}"
 
 
-def _moment(at: float) -> datetime:
+def _datetime_from_epoch(at: float) -> datetime:
     """Return a datetime from seconds since the epoch, rounded once to microseconds."""
     return _EPOCH + timedelta(microseconds=round(at * 1e6))
 
 
-def iso(at: float) -> str:
+def format_iso_time(at: float) -> str:
     """Return ``2026-11-21T00:06:23.423963+00:00``; without microseconds if they are 0."""
-    return _moment(at).isoformat()
+    return _datetime_from_epoch(at).isoformat()
 
 
-def whole(at: float, of_server: bool) -> str:
+def format_whole_second(at: float, of_server: bool) -> str:
     """Return the whole second of ``at`` in the format of an API server or of isoformat()."""
-    text = _moment(floor(at)).isoformat()
+    text = _datetime_from_epoch(floor(at)).isoformat()
     return text.replace("+00:00", "Z") if of_server else text
 
 
-def plain(at: float) -> str:
+def format_csv_time(at: float) -> str:
     """Return ``2026-11-21 00:06:23``, the format of times.csv."""
-    return _moment(floor(at)).strftime("%Y-%m-%d %H:%M:%S")
+    return _datetime_from_epoch(floor(at)).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def parse(text: str) -> tuple[float, float] | None:
+def parse_timestamp_bounds(text: str) -> tuple[float, float] | None:
     """Return [earliest, latest] of a timestamp in seconds since the epoch: its whole second, or its exact time.
 
     None for text that is not a time. Both formats, with any offset (default UTC) and up to nine decimals.

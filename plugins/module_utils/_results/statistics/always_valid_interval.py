@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, isnan, log, log1p, nan, sqrt
 
 from . import comparison_scale
-from .comparison_scale import Noise
+from .comparison_scale import RunToRunVariance
 from .group_comparison import GroupDifference
 
 #: Between-run standard deviations that differences of interest amount to: 10 % at a noise of 5 %.
@@ -38,7 +38,7 @@ class AnytimeDifference:
     p_value: float
 
 
-def anytime(comparison: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
+def interval_of_group_difference(comparison: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
     """Return the always-valid interval at 1 - ``alpha`` and p-value of a comparison of two groups of runs.
 
     It is exact for normally distributed runs. The first look should come after group_comparison.least_runs() new runs,
@@ -47,11 +47,13 @@ def anytime(comparison: GroupDifference, alpha: float, prior: float = PRIOR) -> 
     information = (
         1.0 / (1.0 / comparison.n_old + 1.0 / comparison.n_new) if comparison.n_old and comparison.n_new else 0.0
     )
-    return of_estimate(comparison.difference, comparison.standard_error, comparison.df, information, alpha, prior)
+    return interval_of_estimate(
+        comparison.difference, comparison.standard_error, comparison.df, information, alpha, prior
+    )
 
 
 def against_limit(
-    values: list[float], limit: float, noise: Noise | None, alpha: float, within: float = 0.0
+    values: list[float], limit: float, noise: RunToRunVariance | None, alpha: float, within: float = 0.0
 ) -> AnytimeDifference:
     """Return the always-valid interval of the mean of ``values`` minus ``limit``, on the scale of the comparison.
 
@@ -60,15 +62,15 @@ def against_limit(
     import numpy
 
     x = numpy.asarray(values, dtype=float)
-    own = comparison_scale.noise_of([x]).pooled_with(noise)
+    own = comparison_scale.pooled_variance_within_groups([x]).pooled_with(noise)
     if not len(x) or not own.df:
         return AnytimeDifference(float(x.mean()) - limit if len(x) else nan, -inf, inf, 1.0)
-    return of_estimate(
+    return interval_of_estimate(
         float(x.mean()) - limit, sqrt(max(own.variance, within) / len(x)), own.df, float(len(x)), alpha, LIMIT_PRIOR
     )
 
 
-def of_estimate(
+def interval_of_estimate(
     difference: float, error: float, df: float, information: float, alpha: float, prior: float = PRIOR
 ) -> AnytimeDifference:
     """Return interval and p-value of an estimate.
@@ -87,7 +89,7 @@ def of_estimate(
     k = 1.0 + information * prior * prior
     t = difference / error
     p = min(1.0, exp(-log_bayes_factor(t, df, k)))
-    reach = error * _critical(df, k, alpha)
+    reach = error * _critical_t_value(df, k, alpha)
     return AnytimeDifference(difference, difference - reach, difference + reach, p)
 
 
@@ -99,7 +101,7 @@ def log_bayes_factor(t: float, df: float, k: float) -> float:
     return -log(k) / 2 + (df + 1) / 2 * (log1p(square) - log1p(square / k))
 
 
-def _critical(df: float, k: float, alpha: float) -> float:
+def _critical_t_value(df: float, k: float, alpha: float) -> float:
     """Return the t at which the Bayes factor is 1/alpha; infinite while no t reaches it."""
     a = exp((log(k) - 2.0 * log(alpha)) / (df + 1.0))
     return sqrt(df * (a - 1.0) / (1.0 - a / k)) if a < k else inf

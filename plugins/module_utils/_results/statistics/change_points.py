@@ -54,11 +54,11 @@ def change_points(
         raise ValueError(f"level {level} is not between 0 and 1")
     if minimum_segment < 2:
         raise ValueError(f"minimum_segment {minimum_segment} is below 2: a single outlier would be a change")
-    array = comparison_scale.as_array(values)
-    places = numpy.flatnonzero(comparison_scale.usable(array))
+    array = comparison_scale.float_array(values)
+    places = numpy.flatnonzero(comparison_scale.mask_of_finite_values(array))
     clean = array[places]
-    x = comparison_scale.scaled(clean, comparison_scale.on_log_scale(clean))
-    if len(x) < 2 * minimum_segment or _constant(x):
+    x = comparison_scale.convert_to_scale(clean, comparison_scale.on_log_scale(clean))
+    if len(x) < 2 * minimum_segment or _is_constant_series(x):
         return []
     distances = numpy.abs(x[:, None] - x[None, :])
     generator = numpy.random.default_rng(seed)
@@ -78,20 +78,20 @@ def change_points(
     ]
 
 
-def _constant(x: Array) -> bool:
+def _is_constant_series(x: Array) -> bool:
     return float(x.max() - x.min()) <= comparison_scale.ROUNDING * float(abs(x).max())
 
 
 def _best_split(distances: Array, least: int, offset: int) -> tuple[float, int]:
     """Return the largest statistic of a part and where it splits; (-1, -1) for a part that is too short to be split."""
-    statistics = _statistics(distances, least)
+    statistics = _energy_statistics_of_splits(distances, least)
     if statistics is None:
         return -1.0, -1
     place = int(statistics[0].argmax())
     return float(statistics[0, place]), offset + least + place
 
 
-def _statistics(distances: Array, least: int) -> Array | None:
+def _energy_statistics_of_splits(distances: Array, least: int) -> Array | None:
     """Return an array [permutation, split] of the scaled energy distances of all splits; None when there is none.
 
     distances: [permutation, run, run]. Split ``s`` puts ``least + s`` runs on the left.
@@ -126,7 +126,7 @@ def _p_value(distances: Array, bounds: list[int], observed: float, least: int, l
         best = numpy.full(size, -1.0)
         for a, b in pairwise(bounds):
             order = generator.permuted(numpy.tile(numpy.arange(a, b), (size, 1)), axis=1)
-            statistics = _statistics(distances[order[:, :, None], order[:, None, :]], least)
+            statistics = _energy_statistics_of_splits(distances[order[:, :, None], order[:, None, :]], least)
             if statistics is not None:
                 best = numpy.maximum(best, statistics.max(axis=1))
         beyond, done = beyond + int((best >= observed * (1.0 - 1e-12)).sum()), done + size

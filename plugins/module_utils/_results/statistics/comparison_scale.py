@@ -19,27 +19,27 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class Noise:
+class RunToRunVariance:
     """Variation between runs of the same thing: variance on the scale of the comparison, and its degrees of freedom."""
 
     variance: float
     df: float
 
-    def pooled_with(self, other: Noise | None) -> Noise:
+    def pooled_with(self, other: RunToRunVariance | None) -> RunToRunVariance:
         """Return both estimates as one, weighted by their degrees of freedom."""
         if other is None or not other.df:
             return self
         df = self.df + other.df
-        return Noise((self.variance * self.df + other.variance * other.df) / df, df)
+        return RunToRunVariance((self.variance * self.df + other.variance * other.df) / df, df)
 
 
-def finite(values: Iterable[float | None]) -> Array:
+def finite_values(values: Iterable[float | None]) -> Array:
     """Return ``values`` as an array of floats, in their order, without what usable() leaves out."""
-    array = as_array(values)
-    return array[usable(array)]
+    array = float_array(values)
+    return array[mask_of_finite_values(array)]
 
 
-def as_array(values: Iterable[float | None]) -> Array:
+def float_array(values: Iterable[float | None]) -> Array:
     """Return ``values`` as an array of floats, NaN for None and 0 for what is smaller than 1/LARGEST."""
     import numpy
 
@@ -47,14 +47,14 @@ def as_array(values: Iterable[float | None]) -> Array:
     return numpy.where(numpy.abs(array) < 1.0 / LARGEST, 0.0, array)
 
 
-def usable(values: Array) -> Array:
+def mask_of_finite_values(values: Array) -> Array:
     """Return which of ``values`` can be used: those that are not NaN, not infinite, not beyond LARGEST."""
     import numpy
 
     return numpy.abs(values) < LARGEST
 
 
-def known(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """Return a number, None for NaN and infinities, which a document cannot state."""
     return value if isfinite(value) else None
 
@@ -68,28 +68,28 @@ def on_log_scale(*groups: Array) -> bool:
     return any(len(group) for group in groups) and all(bool((group > 0).all()) for group in groups)
 
 
-def scaled(values: Array, logarithmic: bool) -> Array:
+def convert_to_scale(values: Array, logarithmic: bool) -> Array:
     """Return ``values`` on the scale of the comparison."""
     import numpy
 
     return numpy.log(values) if logarithmic else values
 
 
-def noise_of(groups: Sequence[Array]) -> Noise:
+def pooled_variance_within_groups(groups: Sequence[Array]) -> RunToRunVariance:
     """Return the variance within groups of runs of the same thing, pooled; df 0 when no group has two runs.
 
     groups: arrays [run] on the scale of the comparison. A variance that is rounding only counts as 0.
     """
     df = sum(max(0, len(group) - 1) for group in groups)
     if not df:
-        return Noise(0.0, 0.0)
+        return RunToRunVariance(0.0, 0.0)
     total = sum(float(((group - group.mean()) ** 2).sum()) for group in groups if len(group))
     size = max((float(abs(group).max()) for group in groups if len(group)), default=0.0)
     variance = total / df
-    return Noise(0.0 if sqrt(variance) <= ROUNDING * size else variance, float(df))
+    return RunToRunVariance(0.0 if sqrt(variance) <= ROUNDING * size else variance, float(df))
 
 
-def relative(difference: float, logarithmic: bool, base: float) -> float:
+def difference_as_share(difference: float, logarithmic: bool, base: float) -> float:
     """Return a difference on the scale of the comparison as a share of ``base``; NaN when the base is 0.
 
     base: the figure that it differs from, needed on the plain scale only.
@@ -101,7 +101,7 @@ def relative(difference: float, logarithmic: bool, base: float) -> float:
     return difference / abs(base) if base else nan
 
 
-def to_scale(share: float, logarithmic: bool, base: float) -> float:
+def share_to_scale_difference(share: float, logarithmic: bool, base: float) -> float:
     """Return a share (0.05 for 5 %) as a difference on the scale of the comparison; infinite if it is undefined."""
     if logarithmic:
         return log(1.0 + share) if share > -1 else -inf

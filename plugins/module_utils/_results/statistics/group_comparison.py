@@ -23,7 +23,7 @@ from math import comb, inf, isfinite, nan, sqrt
 
 from . import comparison_scale, student_t
 from .comparison_scale import Array
-from .time_dependence import INDEPENDENT, Dependence
+from .time_dependence import INDEPENDENT, TimeDependence
 
 NO_RUNS = "no run with a value"
 #: Above this p-value of Student's t the permutation test changes no reading.
@@ -70,7 +70,7 @@ def compare_groups(
     old_errors: Sequence[float] = (),
     new_errors: Sequence[float] = (),
     earlier: Sequence[Iterable[float | None]] = (),
-    dependence: Dependence = INDEPENDENT,
+    dependence: TimeDependence = INDEPENDENT,
     level: float = 0.95,
 ) -> GroupDifference:
     """Compare the figure of new runs with that of old ones by Student's t-test, on the scale of on_log_scale().
@@ -80,27 +80,27 @@ def compare_groups(
     groups of still older runs, each of the same configuration, used only to estimate how much runs differ. dependence:
     of runs on their time, from time_dependence.of_suite(). level: of the interval.
     """
-    before, after, *past = [comparison_scale.finite(runs) for runs in (old, new, *earlier)]
+    before, after, *past = [comparison_scale.finite_values(runs) for runs in (old, new, *earlier)]
     logarithmic = comparison_scale.on_log_scale(before, after, *past)
     base = float(before.mean()) if len(before) else nan
     if not len(before) or not len(after):
-        return _unknown(len(before), len(after), logarithmic, base, NO_RUNS)
-    x, y, *rest = [comparison_scale.scaled(runs, logarithmic) for runs in (before, after, *past)]
+        return _undetermined_difference(len(before), len(after), logarithmic, base, NO_RUNS)
+    x, y, *rest = [comparison_scale.convert_to_scale(runs, logarithmic) for runs in (before, after, *past)]
     difference = float(y.mean() - x.mean())
     if abs(difference) <= comparison_scale.ROUNDING * max(abs(float(x.mean())), abs(float(y.mean()))):
         difference = 0.0
-    own = comparison_scale.noise_of([x, y, *rest])
+    own = comparison_scale.pooled_variance_within_groups([x, y, *rest])
     if not own.df:
-        return _unknown(len(x), len(y), logarithmic, base, NO_NOISE, difference)
+        return _undetermined_difference(len(x), len(y), logarithmic, base, NO_NOISE, difference)
     variance = max(own.variance, within_runs((*old_errors, *new_errors), base if logarithmic else 1.0))
     error = sqrt(variance * dependence.variance_of_difference(len(x), len(y)))
     df = dependence.effective(own.df)
-    low, high = interval(difference, error, df, level)
+    low, high = confidence_interval(difference, error, df, level)
     greater, less = p_values(x, y, difference, error, df)
     return GroupDifference(difference, error, df, low, high, greater, less, len(x), len(y), logarithmic, base)
 
 
-def unbalanced(n_old: int, n_new: int) -> bool:
+def needs_permutation_test(n_old: int, n_new: int) -> bool:
     """Return whether Student's t needs the permutation test beside it.
 
     In groups of similar size the tails of a skewed figure cancel out; those of a few runs beside many do not.
@@ -108,11 +108,11 @@ def unbalanced(n_old: int, n_new: int) -> bool:
     return 2 * max(n_old, n_new) > 3 * min(n_old, n_new)
 
 
-def interval(difference: float, error: float, df: float, level: float) -> tuple[float, float]:
+def confidence_interval(difference: float, error: float, df: float, level: float) -> tuple[float, float]:
     """Return the two-sided interval of a difference with a standard error of ``df`` degrees of freedom."""
     if not isfinite(difference) or not isfinite(error):
         return -inf, inf
-    reach = student_t.quantile((1.0 - level) / 2, df) * error if error else 0.0
+    reach = student_t.upper_tail_quantile((1.0 - level) / 2, df) * error if error else 0.0
     return difference - reach, difference + reach
 
 
@@ -126,12 +126,12 @@ def p_values(old: Array, new: Array, difference: float, error: float, df: float)
     if not error:
         return permutation_p_values(old, new)
     greater, less = student_t.upper_tail(difference / error, df), student_t.upper_tail(-difference / error, df)
-    return at_least_permuted(old, new, greater, less)
+    return raise_by_permutation_test(old, new, greater, less)
 
 
-def at_least_permuted(old: Array, new: Array, greater: float, less: float) -> tuple[float, float]:
+def raise_by_permutation_test(old: Array, new: Array, greater: float, less: float) -> tuple[float, float]:
     """Return the p-values, raised to those of the permutation test where groups of unequal size need it."""
-    if not unbalanced(len(old), len(new)) or min(greater, less) > WORTH_PERMUTING:
+    if not needs_permutation_test(len(old), len(new)) or min(greater, less) > WORTH_PERMUTING:
         return greater, less
     permuted = permutation_p_values(old, new)
     return max(greater, permuted[0]), max(less, permuted[1])
@@ -201,18 +201,18 @@ def further_runs(
 
     def enough(added: int) -> bool:
         n = n_new + added
-        if unbalanced(n_old, n) and n < least_runs(n_old, level):
+        if needs_permutation_test(n_old, n) and n < least_runs(n_old, level):
             return False
         df = max(0, n_old - 1) + max(0, n - 1) + noise_df
         if n < 1 or df < 1:
             return False
         shift = least / (noise * sqrt(1.0 / n_old + 1.0 / n))
-        return student_t.power(level, df, shift) >= power
+        return student_t.power_of_t_test(level, df, shift) >= power
 
     return next((added for added in range(MOST_RUNS + 1) if enough(added)), None)
 
 
-def _unknown(
+def _undetermined_difference(
     n_old: int, n_new: int, logarithmic: bool, base: float, reason: str, difference: float = nan
 ) -> GroupDifference:
     return GroupDifference(difference, nan, 0.0, -inf, inf, nan, nan, n_old, n_new, logarithmic, base, reason)

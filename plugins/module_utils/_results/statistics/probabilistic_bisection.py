@@ -21,7 +21,7 @@ from .comparison_scale import Array
 
 
 @dataclass(frozen=True)
-class Bisection:
+class BisectionState:
     """probabilities: of a step between value i and i + 1. step: the likeliest i. next: the value to measure."""
 
     probabilities: tuple[float, ...]
@@ -34,7 +34,7 @@ class Bisection:
         return self.probabilities[self.step]
 
 
-def bisect(measured: Mapping[int, Sequence[float]], values: int) -> Bisection:
+def locate_step(measured: Mapping[int, Sequence[float]], values: int) -> BisectionState:
     """Return the probabilities of the step's place, and what to measure next.
 
     measured: index of a value -> the figures measured at it; NaN and None are left out. values: how many there are,
@@ -46,18 +46,18 @@ def bisect(measured: Mapping[int, Sequence[float]], values: int) -> Bisection:
     outside = [index for index in measured if not 0 <= index < values]
     if outside:
         raise ValueError(f"value {outside[0]} was measured, but there are only {values}")
-    cells = [comparison_scale.finite(measured.get(index, ())) for index in range(values)]
+    cells = [comparison_scale.finite_values(measured.get(index, ())) for index in range(values)]
     logarithmic = comparison_scale.on_log_scale(*cells)
-    cells = [comparison_scale.scaled(cell, logarithmic) for cell in cells]
+    cells = [comparison_scale.convert_to_scale(cell, logarithmic) for cell in cells]
     even = tuple(1.0 / (values - 1) for _gap in range(values - 1))
     for end in (0, values - 1):
         if len(cells[end]) < 2:
-            return Bisection(even, (values - 2) // 2, end)
+            return BisectionState(even, (values - 2) // 2, end)
     logs = [_log_evidence(cells, step) for step in range(values - 1)]
     weights = [exp(evidence - max(logs)) for evidence in logs]
     posterior = tuple(weight / sum(weights) for weight in weights)
     step = max(range(values - 1), key=lambda gap: posterior[gap])
-    return Bisection(posterior, step, _next(posterior, step, cells))
+    return BisectionState(posterior, step, _next_value_to_measure(posterior, step, cells))
 
 
 def _log_evidence(cells: Sequence[Array], step: int) -> float:
@@ -75,7 +75,7 @@ def _log_evidence(cells: Sequence[Array], step: int) -> float:
     return -(log(len(left)) + log(len(right))) / 2 - (n - 2) / 2 * log(rest) + lgamma((n - 2) / 2)
 
 
-def _next(posterior: Sequence[float], step: int, cells: Sequence[Array]) -> int:
+def _next_value_to_measure(posterior: Sequence[float], step: int, cells: Sequence[Array]) -> int:
     """Return the value that halves the posterior; when it is one beside the likeliest step, the one measured less."""
     total = 0.0
     middle = step

@@ -28,7 +28,7 @@ LEAST_HISTORY = 2
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FigureEvidence:
     """What a method found for one figure; differences are positive when the figure is higher now.
 
     low, high: interval of the difference. p_greater, p_less: one-sided p-values; NaN when the method could not judge.
@@ -63,7 +63,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FigureReading:
     """``result``: one of the constants above. p_worse, p_better: corrected for the suite."""
 
     result: str
@@ -71,12 +71,12 @@ class Reading:
     p_better: float
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
     """Return adjusted p-values: those up to the level are alarms at a chance of ``level`` for any false one.
 
     NaN (not judged) stays NaN and is not counted.
     """
-    order = _ascending(p_values)
+    order = _indices_by_p_value(p_values)
     adjusted = [nan] * len(p_values)
     highest = 0.0
     for place, index in enumerate(order):
@@ -87,7 +87,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Return adjusted p-values: of those up to the level a share of ``level`` is false, in the mean. NaN stays NaN."""
-    order = _ascending(p_values)
+    order = _indices_by_p_value(p_values)
     adjusted = [nan] * len(p_values)
     lowest = 1.0
     for place, index in reversed(list(enumerate(order, start=1))):
@@ -96,21 +96,21 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _ascending(p_values: Sequence[float]) -> list[int]:
+def _indices_by_p_value(p_values: Sequence[float]) -> list[int]:
     known = [index for index, p in enumerate(p_values) if not isnan(p)]
     return sorted(known, key=lambda index: p_values[index])
 
 
-def uncorrected(p_values: Sequence[float]) -> list[float]:
+def leave_p_values_uncorrected(p_values: Sequence[float]) -> list[float]:
     """Return the p-values as they are: no correction for the number of figures."""
     return list(p_values)
 
 
 def read_suite(
-    suite: Sequence[Evidence],
+    suite: Sequence[FigureEvidence],
     level: float,
-    correct: Callable[[Sequence[float]], list[float]] = holm,
-) -> list[Reading]:
+    correct: Callable[[Sequence[float]], list[float]] = adjust_by_holm,
+) -> list[FigureReading]:
     """Return a reading for each figure of a suite.
 
     level: chance of a false regression in the whole suite, and likewise of a false improvement.
@@ -118,12 +118,12 @@ def read_suite(
     worse = correct([evidence.p_worse for evidence in suite])
     better = correct([evidence.p_better for evidence in suite])
     return [
-        Reading(_read(evidence, p_worse, p_better, level), p_worse, p_better)
+        FigureReading(_classify_figure(evidence, p_worse, p_better, level), p_worse, p_better)
         for evidence, p_worse, p_better in zip(suite, worse, better, strict=True)
     ]
 
 
-def _read(evidence: Evidence, p_worse: float, p_better: float, level: float) -> str:
+def _classify_figure(evidence: FigureEvidence, p_worse: float, p_better: float, level: float) -> str:
     difference, _low, high = evidence.worse
     if isnan(p_worse) or isnan(difference):
         return NO_HISTORY
@@ -151,7 +151,7 @@ def read_limit(low: float | None, high: float | None, least: float | None, most:
     return WITHIN if floor <= bottom and top <= ceiling else ACROSS
 
 
-def verdict_of(readings: Sequence[str]) -> str:
+def worst_reading(readings: Sequence[str]) -> str:
     """Return the verdict from the readings of all judged figures: the gravest of them.
 
     A figure without enough history, or one that is not judged, changes nothing.

@@ -62,12 +62,12 @@ def robust_score(
     """
     import numpy
 
-    before, after = comparison_scale.finite(old), comparison_scale.finite(new)
+    before, after = comparison_scale.finite_values(old), comparison_scale.finite_values(new)
     logarithmic = comparison_scale.on_log_scale(before, after)
     if len(before) < LEAST_RUNS or not len(after):
         reason = f"not enough history: {len(before)} past runs, {LEAST_RUNS} are needed" if len(after) else "no value"
         return RobustScore(nan, nan, -inf, inf, nan, nan, len(before), len(after), logarithmic, nan, reason)
-    x, y = comparison_scale.scaled(before, logarithmic), comparison_scale.scaled(after, logarithmic)
+    x, y = comparison_scale.convert_to_scale(before, logarithmic), comparison_scale.convert_to_scale(after, logarithmic)
     centre = float(numpy.median(x))
     difference = float(numpy.median(y)) - centre
     if abs(difference) <= comparison_scale.ROUNDING * abs(centre):
@@ -81,20 +81,22 @@ def robust_score(
         reach = 0.0
     else:
         z = difference / spread
-        null = _null(len(x), len(y), seed)
-        greater, less = group_comparison.at_least_permuted(x, y, _tail(null, z), _tail(null, -z))
+        null = _null_distribution_scores(len(x), len(y), seed)
+        greater, less = group_comparison.raise_by_permutation_test(
+            x, y, _upper_tail_p_value(null, z), _upper_tail_p_value(null, -z)
+        )
         reach = spread * float(null[min(len(null) - 1, ceil((1.0 + level) / 2 * len(null)))])
     low, high = difference - reach, difference + reach
     return RobustScore(z, difference, low, high, greater, less, len(x), len(y), logarithmic, base)
 
 
-def _tail(null: Array, z: float) -> float:
+def _upper_tail_p_value(null: Array, z: float) -> float:
     beyond = len(null) - int(null.searchsorted(z, side="left"))
     return (1 + beyond) / (1 + len(null))
 
 
 @lru_cache(maxsize=64)
-def _null(n_old: int, n_new: int, seed: int) -> Array:
+def _null_distribution_scores(n_old: int, n_new: int, seed: int) -> Array:
     """Return the scores of runs that do not differ, ascending; both signs of each draw, as they are equally likely."""
     import numpy
 

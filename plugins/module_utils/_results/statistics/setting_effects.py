@@ -47,25 +47,27 @@ class SettingEffect:
     observations: int
 
 
-def effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[SettingEffect]:
+def estimate_setting_effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[SettingEffect]:
     """Return the effects of all settings that vary, in the order of the points. level: of each interval."""
-    known = [point for point in points if len(comparison_scale.finite(point.observations))]
+    known = [point for point in points if len(comparison_scale.finite_values(point.observations))]
     names = dict.fromkeys(name for point in known for name in point.values)
-    relative = comparison_scale.on_log_scale(*(comparison_scale.finite(point.observations) for point in known))
+    relative = comparison_scale.on_log_scale(*(comparison_scale.finite_values(point.observations) for point in known))
     results = []
     for name in names:
         values = list(dict.fromkeys(point.values[name] for point in known if name in point.values))
         for value in values[1:]:
-            pairs = _pairs(known, name, values[0], value)
+            pairs = _pairs_differing_in_setting(known, name, values[0], value)
             if pairs:
-                results.append(_effect(name, values[0], value, pairs, relative, level))
+                results.append(_estimate_effect(name, values[0], value, pairs, relative, level))
     return results
 
 
 Pair = tuple[ObservedPoint, ObservedPoint]
 
 
-def _pairs(points: Sequence[ObservedPoint], name: str, base: Hashable, value: Hashable) -> list[Pair]:
+def _pairs_differing_in_setting(
+    points: Sequence[ObservedPoint], name: str, base: Hashable, value: Hashable
+) -> list[Pair]:
     def rest(point: ObservedPoint) -> frozenset[tuple[str, Hashable]]:
         return frozenset((key, setting) for key, setting in point.values.items() if key != name)
 
@@ -74,9 +76,14 @@ def _pairs(points: Sequence[ObservedPoint], name: str, base: Hashable, value: Ha
     return [(point, others[rest(point)]) for point in first if rest(point) in others]
 
 
-def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: bool, level: float) -> SettingEffect:
+def _estimate_effect(
+    name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: bool, level: float
+) -> SettingEffect:
     scaled = [
-        tuple(comparison_scale.scaled(comparison_scale.finite(point.observations), relative) for point in pair)
+        tuple(
+            comparison_scale.convert_to_scale(comparison_scale.finite_values(point.observations), relative)
+            for point in pair
+        )
         for pair in pairs
     ]
     differences = [float(new.mean() - old.mean()) for old, new in scaled]
@@ -84,7 +91,7 @@ def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: b
     low = high = nan
     if len(pairs) > 1:
         variance = sum((difference - mean) ** 2 for difference in differences) / (len(pairs) - 1)
-        low, high = group_comparison.interval(mean, sqrt(variance / len(pairs)), len(pairs) - 1, level)
+        low, high = group_comparison.confidence_interval(mean, sqrt(variance / len(pairs)), len(pairs) - 1, level)
     else:
         # The scale of all points is that of this pair, unless only other points have zero or negative observations.
         old, new = pairs[0]
@@ -92,6 +99,6 @@ def _effect(name: str, base: Any, value: Any, pairs: Sequence[Pair], relative: b
         if alone.logarithmic == relative and isfinite(alone.low) and isfinite(alone.high):
             low, high = alone.low, alone.high
     if relative:
-        mean, low, high = (comparison_scale.relative(value, True, 0.0) for value in (mean, low, high))
+        mean, low, high = (comparison_scale.difference_as_share(value, True, 0.0) for value in (mean, low, high))
     number = sum(len(observations) for pair in scaled for observations in pair)
     return SettingEffect(name, base, value, mean, low, high, relative, len(pairs), number)

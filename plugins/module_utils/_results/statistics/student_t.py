@@ -31,14 +31,14 @@ def upper_tail(t: float, df: float) -> float:
     if not isfinite(t):
         return 0.0 if t > 0 else 1.0
     if t * t < min(df, 1.0):  # near the centre the complement is the exact one
-        half = _beta(t * t / (df + t * t), 0.5, df / 2) / 2
+        half = _regularised_incomplete_beta(t * t / (df + t * t), 0.5, df / 2) / 2
         return 0.5 - half if t > 0 else 0.5 + half
-    both = _beta(df / (df + t * t), df / 2, 0.5) if abs(t) < 1e150 else 0.0
+    both = _regularised_incomplete_beta(df / (df + t * t), df / 2, 0.5) if abs(t) < 1e150 else 0.0
     return both / 2 if t > 0 else 1.0 - both / 2
 
 
 @lru_cache(maxsize=4096)
-def quantile(probability: float, df: float) -> float:
+def upper_tail_quantile(probability: float, df: float) -> float:
     """Return the value that Student's t exceeds with ``probability``, which lies between 0 and 1.
 
     Raises ValueError for a probability outside, or df ≤ 0.
@@ -46,7 +46,7 @@ def quantile(probability: float, df: float) -> float:
     if not 0.0 < probability < 1.0 or isnan(df) or df <= 0:
         raise ValueError(f"no quantile of Student's t for probability {probability} and {df} degrees of freedom")
     if probability > 0.5:
-        return -quantile(1.0 - probability, df)
+        return -upper_tail_quantile(1.0 - probability, df)
     low, high = 0.0, 1.0
     while upper_tail(high, df) > probability and high < 1e150:
         low, high = high, high * 2
@@ -58,7 +58,7 @@ def quantile(probability: float, df: float) -> float:
     return (low + high) / 2
 
 
-def power(level: float, df: float, shift: float, least: float = -inf) -> float:
+def power_of_t_test(level: float, df: float, shift: float, least: float = -inf) -> float:
     """Return the probability that a one-sided t-test at ``level`` rejects, and its estimate is at least ``least``.
 
     shift: the true difference divided by its true standard error (the noncentrality). least: the smallest estimate that
@@ -66,7 +66,7 @@ def power(level: float, df: float, shift: float, least: float = -inf) -> float:
     """
     import numpy
 
-    critical = quantile(level, df)
+    critical = upper_tail_quantile(level, df)
     if not isfinite(df):
         return NORMAL.cdf(shift - max(critical, least))
     # s: the estimated standard error divided by the true one; s² df has a chi-square distribution.
@@ -88,31 +88,31 @@ def _normal_cdf(z: object) -> object:
     return (1.0 + error) / 2
 
 
-def _beta(x: float, a: float, b: float) -> float:
+def _regularised_incomplete_beta(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b) for 0 ≤ x ≤ 1."""
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
     if x < (a + 1.0) / (a + b + 2.0):
-        return front * _fraction(x, a, b) / a
-    return 1.0 - front * _fraction(1.0 - x, b, a) / b
+        return front * _incomplete_beta_continued_fraction(x, a, b) / a
+    return 1.0 - front * _incomplete_beta_continued_fraction(1.0 - x, b, a) / b
 
 
-def _fraction(x: float, a: float, b: float) -> float:
+def _incomplete_beta_continued_fraction(x: float, a: float, b: float) -> float:
     """Return the continued fraction of the incomplete beta function, by the method of Lentz."""
-    c, d = 1.0, 1.0 / _nonzero(1.0 - (a + b) * x / (a + 1.0))
+    c, d = 1.0, 1.0 / _replace_zero_by_tiny(1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, _MOST_TERMS):
         step = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d, c = 1.0 / _nonzero(1.0 + step * d), _nonzero(1.0 + step / c)
+        d, c = 1.0 / _replace_zero_by_tiny(1.0 + step * d), _replace_zero_by_tiny(1.0 + step / c)
         value *= d * c
         step = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d, c = 1.0 / _nonzero(1.0 + step * d), _nonzero(1.0 + step / c)
+        d, c = 1.0 / _replace_zero_by_tiny(1.0 + step * d), _replace_zero_by_tiny(1.0 + step / c)
         value *= d * c
         if abs(d * c - 1.0) < 1e-15:
             break
     return value
 
 
-def _nonzero(value: float) -> float:
+def _replace_zero_by_tiny(value: float) -> float:
     return value if abs(value) > _TINY else _TINY

@@ -28,7 +28,7 @@ LEAST_RUNS, _GRID = 4, tuple(step / 50 for step in range(46))
 
 
 @dataclass(frozen=True)
-class Dependence:
+class TimeDependence:
     """phi: correlation of neighbouring runs. drift: standard deviation of slopes per run, in that between runs."""
 
     phi: float = 0.0
@@ -36,7 +36,11 @@ class Dependence:
 
     def variance_of_difference(self, n_old: int, n_new: int) -> float:
         """Return the variance of the difference of two means, new runs after old ones, in units of ``seen()``."""
-        own = _of_mean(n_old, self.phi) + _of_mean(n_new, self.phi) + (self.drift * (n_old + n_new) / 2) ** 2
+        own = (
+            _variance_factor_of_mean(n_old, self.phi)
+            + _variance_factor_of_mean(n_new, self.phi)
+            + (self.drift * (n_old + n_new) / 2) ** 2
+        )
         return own / self.seen(n_old, n_new)
 
     def seen(self, *sizes: int) -> float:
@@ -44,31 +48,31 @@ class Dependence:
         df = sum(max(0, n - 1) for n in sizes)
         if not self.phi or not df:
             return 1.0
-        return sum(n - n * _of_mean(n, self.phi) for n in sizes) / df
+        return sum(n - n * _variance_factor_of_mean(n, self.phi) for n in sizes) / df
 
     def effective(self, df: float) -> float:
         """Return the degrees of freedom that are left of ``df``."""
         return df * (1.0 - self.phi) / (1.0 + self.phi)
 
 
-INDEPENDENT = Dependence()
+INDEPENDENT = TimeDependence()
 
 
-def of_suite(suite: Sequence[Sequence[Array]]) -> Dependence:
+def estimate_suite_dependence(suite: Sequence[Sequence[Array]]) -> TimeDependence:
     """Return how the runs of a suite depend on their time.
 
     suite: of each figure its groups of runs, arrays [run] in the order of the runs on the scale of the comparison.
     Groups of fewer than 4 runs are left out; with fewer than 100 values in all, runs count as independent.
     """
     chosen = [[group for group in groups if len(group) >= LEAST_RUNS] for groups in suite]
-    chosen = [groups for groups in chosen if groups and comparison_scale.noise_of(groups).variance]
+    chosen = [groups for groups in chosen if groups and comparison_scale.pooled_variance_within_groups(groups).variance]
     if sum(len(group) for groups in chosen for group in groups) < LEAST_VALUES:
         return INDEPENDENT
-    phi = _autocorrelation(chosen)
-    return Dependence(phi, _drift(chosen, phi))
+    phi = _estimate_autocorrelation(chosen)
+    return TimeDependence(phi, _estimate_drift(chosen, phi))
 
 
-def _autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
+def _estimate_autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
     import numpy
 
     observed = expected = variance = 0.0
@@ -79,10 +83,12 @@ def _autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
         if not squares:
             continue
         observed += sum(float(rest[1:] @ rest[:-1]) for rest in rests) / squares
-        products, totals = (sum(_expectations(len(group), False)[row] for group in groups) for row in (0, 1))
+        products, totals = (
+            sum(_expected_sums_by_autocorrelation(len(group), False)[row] for group in groups) for row in (0, 1)
+        )
         curves += products / totals
         df = sum(len(group) - 1 for group in groups)
-        trace, square = (sum(_moments(len(group))[row] for group in groups) for row in (0, 1))
+        trace, square = (sum(_traces_of_neighbour_products(len(group))[row] for group in groups) for row in (0, 1))
         variance += 2.0 * (df * square - trace**2) / (df**2 * (df + 2))
     expected = curves[0]
     if observed - expected <= LEAST_ERRORS * sqrt(variance):
@@ -90,17 +96,23 @@ def _autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
     return float(_GRID[min(int(numpy.searchsorted(curves, observed)), len(_GRID) - 1)])
 
 
-def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
+def _estimate_drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
     """Return the standard deviation of slopes beyond what noise makes, in deviations between runs."""
     excess = []
     for groups in suite:
-        times = [_times(len(group)) for group in groups]
+        times = [_centred_run_times(len(group)) for group in groups]
         total = sum(float(t @ t) for t in times)
         slope = sum(float(t @ group) for t, group in zip(times, groups, strict=True)) / total
-        rest = sum(float(((_projection(len(group)) @ group) ** 2).sum()) for group in groups)
+        rest = sum(float(((_detrending_matrix(len(group)) @ group) ** 2).sum()) for group in groups)
         df = sum(len(group) - 2 for group in groups)
-        seen = sum(float(_expectations(len(group), True)[1][_place(phi)]) for group in groups) / df
-        of_slope = sum(float(t @ _correlations(len(t), phi) @ t) for t in times) / total**2
+        seen = (
+            sum(
+                float(_expected_sums_by_autocorrelation(len(group), True)[1][_nearest_grid_index(phi)])
+                for group in groups
+            )
+            / df
+        )
+        of_slope = sum(float(t @ _autocorrelation_matrix(len(t), phi) @ t) for t in times) / total**2
         if rest and df > 4:
             # The mean of 1/χ² is larger than 1/mean: without (df - 2)/df every slope would look too large.
             # The variance is that of the F distribution with 1 and df degrees of freedom, over its squared mean.
@@ -113,33 +125,33 @@ def _drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
     return sqrt(mean) if mean > LEAST_ERRORS * error else 0.0
 
 
-def _of_mean(n: int, phi: float) -> float:
+def _variance_factor_of_mean(n: int, phi: float) -> float:
     """Return the variance of a mean of ``n`` runs, over that of one run."""
     if not n:
         return 0.0
     return (1.0 + 2.0 * sum((1.0 - k / n) * phi**k for k in range(1, n))) / n if phi else 1.0 / n
 
 
-def _place(phi: float) -> int:
+def _nearest_grid_index(phi: float) -> int:
     return min(range(len(_GRID)), key=lambda index: abs(_GRID[index] - phi))
 
 
-def _times(n: int) -> Array:
+def _centred_run_times(n: int) -> Array:
     import numpy
 
     return numpy.arange(n) - (n - 1) / 2
 
 
 @lru_cache(maxsize=256)
-def _projection(n: int) -> Any:
+def _detrending_matrix(n: int) -> Any:
     """Return the matrix that takes mean and slope out of ``n`` runs."""
     import numpy
 
-    t = _times(n)
+    t = _centred_run_times(n)
     return numpy.eye(n) - 1.0 / n - numpy.outer(t, t) / (t @ t)
 
 
-def _correlations(n: int, phi: float) -> Array:
+def _autocorrelation_matrix(n: int, phi: float) -> Array:
     import numpy
 
     steps = numpy.abs(numpy.arange(n)[:, None] - numpy.arange(n)[None, :])
@@ -147,7 +159,7 @@ def _correlations(n: int, phi: float) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _moments(n: int) -> tuple[float, float]:
+def _traces_of_neighbour_products(n: int) -> tuple[float, float]:
     """Return trace, and trace of the square, of the form that sums the products of neighbours of independent runs.
 
     For a ratio of this form to the sum of squares the variance is exact: both depend on directions only.
@@ -160,14 +172,14 @@ def _moments(n: int) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=64)
-def _expectations(n: int, lines: bool) -> tuple[Array, Array]:
+def _expected_sums_by_autocorrelation(n: int, lines: bool) -> tuple[Array, Array]:
     """Return for each autocorrelation of the grid the expected sums of products of neighbours, and of squares.
 
     lines: after the slope is subtracted too, not only the mean.
     """
     import numpy
 
-    rest = _projection(n) if lines else numpy.eye(n) - 1.0 / n
-    covariances = [rest @ _correlations(n, phi) @ rest for phi in _GRID]
+    rest = _detrending_matrix(n) if lines else numpy.eye(n) - 1.0 / n
+    covariances = [rest @ _autocorrelation_matrix(n, phi) @ rest for phi in _GRID]
     products = numpy.array([float(numpy.trace(covariance, offset=1)) for covariance in covariances])
     return products, numpy.array([float(numpy.trace(covariance)) for covariance in covariances])

@@ -42,29 +42,29 @@ class AuditLog:
         return max(earliest, min(span[0] for span in overlapping)), min(latest, max(span[1] for span in overlapping))
 
 
-def resource_of(kind: str) -> str:
+def plural_resource_name(kind: str) -> str:
     """Return the plural resource name of a kind, by the rule that all measured kinds follow."""
     low = kind.lower()
     return f"{low[:-1]}ies" if low.endswith("y") else f"{low}s"
 
 
-def read(paths: Iterable[Path], run: str) -> AuditLog:
+def read_audit_log(paths: Iterable[Path], run: str) -> AuditLog:
     """Read the writes to objects whose names contain the id of a run. Truncated and other lines are skipped."""
     log = AuditLog()
-    for record in _records(paths, run.encode()):
+    for record in _read_matching_records(paths, run.encode()):
         ref = record.get("objectRef") or {}
         code = (record.get("responseStatus") or {}).get("code") or 0
         if record.get("verb") not in _VERBS or not 200 <= code < 300 or "dryRun=" in record.get("requestURI", ""):
             continue
         key = (ref.get("resource", ""), ref.get("namespace", ""), ref.get("name", ""))
-        received = _seconds(record["requestReceivedTimestamp"])
-        log.writes.setdefault(key, []).append((received, _seconds(record["stageTimestamp"])))
+        received = _epoch_seconds(record["requestReceivedTimestamp"])
+        log.writes.setdefault(key, []).append((received, _epoch_seconds(record["stageTimestamp"])))
         if record["verb"] == "create" and not ref.get("subresource"):
             log.creates[key] = received
     return log
 
 
-def _records(paths: Iterable[Path], needle: bytes) -> Iterator[dict[str, Any]]:
+def _read_matching_records(paths: Iterable[Path], needle: bytes) -> Iterator[dict[str, Any]]:
     for path in paths:
         with open(path, "rb") as stream:
             for raw in stream:
@@ -77,7 +77,7 @@ def _records(paths: Iterable[Path], needle: bytes) -> Iterator[dict[str, Any]]:
                         yield record
 
 
-def _seconds(text: str) -> float:
+def _epoch_seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -94,7 +94,7 @@ def own_clock(log: AuditLog, sent: Iterable[tuple[Key, float, float]]) -> ClockO
     return offset if known and not offset.widened and not offset.contradictory else None
 
 
-def shifted(log: AuditLog, ours: ClockOffset) -> AuditLog:
+def convert_to_client_clock(log: AuditLog, ours: ClockOffset) -> AuditLog:
     """Return the log on our clock; each write's interval is widened by what is not known of the clocks."""
     writes = {key: [(ours.earliest(begin), ours.latest(end)) for begin, end in of] for key, of in log.writes.items()}
     return AuditLog(writes, log.creates)
@@ -112,7 +112,7 @@ class IntervalNarrower:
         Only watch events are narrowed, because each of them is one write. With generateName the audit entry of the
         create lacks the name, so the first event of such an object keeps its interval.
         """
-        key = (resource_of(event["kind"]), event["namespace"], event["name"])
+        key = (plural_resource_name(event["kind"]), event["namespace"], event["name"])
         known = key in self._log.writes and (event["event"] == "MODIFIED" or key in self._log.creates)
         if not known or event["how"] != "watch":
             return earliest, latest, ""
@@ -123,7 +123,7 @@ class IntervalNarrower:
         return *interval, ""
 
 
-def narrower(
+def create_interval_narrower(
     path: Path,
     run: str,
     inputs: point_reader.PointInputs,
@@ -136,7 +136,7 @@ def narrower(
         notes.append(f"the audit log {path.name} was not used: others submitted the load, without names of ours")
         return None
     try:
-        log = read([path], run)
+        log = read_audit_log([path], run)
     except OSError as error:
         notes.append(f"the audit log {path.name} cannot be read: {error.strerror}")
         return None
@@ -150,9 +150,9 @@ def narrower(
         submission = inputs.sent.get(row.index)
         create = clocks.own_create(submission) if submission is not None else None
         if create is not None:
-            sent.append(((resource_of(kind), namespace, row.name), *create))
+            sent.append(((plural_resource_name(kind), namespace, row.name), *create))
     ours = own_clock(log, sent)
     if ours is None:
         notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")
         return None
-    return IntervalNarrower(shifted(log, ours))
+    return IntervalNarrower(convert_to_client_clock(log, ours))

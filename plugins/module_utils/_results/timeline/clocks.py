@@ -38,17 +38,17 @@ ClockPoint = tuple[float, float]
 Statement = tuple[str, float, float]
 
 
-def version(text: str | None) -> int | None:
+def parse_resource_version(text: str | None) -> int | None:
     """Return a resourceVersion as a number; None if it is missing or not one of etcd's."""
     if not text or not text.isdecimal() or text == "0":
         return None
     return int(text)
 
 
-def numbered(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
+def probes_with_resource_version(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
     """Yield the probes with a resourceVersion of etcd's, as a number."""
     for text, sent, answered in probes:
-        at = version(text)
+        at = parse_resource_version(text)
         if at is not None:
             yield at, sent, answered
 
@@ -83,10 +83,13 @@ class RevisionClock:
         row = numpy.dtype([("at", "i8"), ("sent", "f8"), ("answered", "f8")])
         own, read = numpy.fromiter(writes, row), numpy.fromiter(probes, row)
         # Each smaller revision is a lower bound, so the latest of their moments is the tightest. Likewise above.
-        at, moment = _ascending(numpy, (own["at"], read["at"] + 1), (own["sent"], read["sent"]))
-        self._lower, self._sent = _column("q", at), _column("d", numpy.maximum.accumulate(moment))
-        at, moment = _ascending(numpy, (own["at"], read["at"]), (own["answered"], read["answered"]))
-        self._upper, self._answered = _column("q", at), _column("d", numpy.minimum.accumulate(moment[::-1])[::-1])
+        at, moment = _sort_versions_with_moments(numpy, (own["at"], read["at"] + 1), (own["sent"], read["sent"]))
+        self._lower, self._sent = _fast_number_array("q", at), _fast_number_array("d", numpy.maximum.accumulate(moment))
+        at, moment = _sort_versions_with_moments(numpy, (own["at"], read["at"]), (own["answered"], read["answered"]))
+        self._upper, self._answered = (
+            _fast_number_array("q", at),
+            _fast_number_array("d", numpy.minimum.accumulate(moment[::-1])[::-1]),
+        )
         self._own = len(own)
 
     def __len__(self) -> int:
@@ -108,14 +111,14 @@ class RevisionClock:
         return self._answered[place] if place < len(self._answered) else inf
 
 
-def _ascending(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
+def _sort_versions_with_moments(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return the versions of both arrays in ascending order, and their moments."""
     at = numpy.concatenate(versions)
     order = numpy.argsort(at, kind="stable")
     return at[order], numpy.concatenate(moments)[order]
 
 
-def _column(code: str, values: Any) -> array[Any]:
+def _fast_number_array(code: str, values: Any) -> array[Any]:
     """Return an array of eight bytes per number, of which single numbers are read faster than of numpy's."""
     column: array[Any] = array(code)
     column.frombytes(values.tobytes())
@@ -207,7 +210,7 @@ class ServerClock:
         floors: dict[float, float] = {}
         ceilings: dict[float, float] = {}
         for text, before, after in statements:
-            second = _seconds(text)
+            second = _epoch_seconds(text)
             floors[second + 1] = max(floors.get(second + 1, -inf), before)
             ceilings[second] = min(ceilings.get(second, inf), after)
         self._ours = ClockOffset(floors.items(), ceilings.items())
@@ -215,13 +218,13 @@ class ServerClock:
 
     def span(self, text: str) -> tuple[float, float] | None:
         """Return [earliest, latest] of a stated second on our clock; None if that is unknown or contradictory."""
-        second = _seconds(text)
+        second = _epoch_seconds(text)
         earliest, latest = self._ours.earliest(second), self._ours.latest(second + 1)
         known = not self.contradictory and -inf < earliest <= latest < inf
         return (earliest, latest) if known else None
 
 
-def _seconds(text: str) -> float:
+def _epoch_seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -237,11 +240,18 @@ class ClientClocks:
         kept = {key: clock for key, clock in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
         self.several = ONE not in kept
         self._clocks = {
-            key: RevisionClock(numbered(clock.writes), numbered(clock.revision_probes)) for key, clock in kept.items()
+            key: RevisionClock(
+                probes_with_resource_version(clock.writes), probes_with_resource_version(clock.revision_probes)
+            )
+            for key, clock in kept.items()
         }
-        self.reference = max(kept, key=lambda key: (self._clocks[key].span, -_client(kept[key])))
+        self.reference = max(kept, key=lambda key: (self._clocks[key].span, -_client_number(kept[key])))
         self._offsets = {key: self._offset(clock) for key, clock in kept.items() if key != self.reference}
-        self.notes = [_note(kept[key], offset) for key, offset in self._offsets.items() if _note(kept[key], offset)]
+        self.notes = [
+            _clock_problem_note(kept[key], offset)
+            for key, offset in self._offsets.items()
+            if _clock_problem_note(kept[key], offset)
+        ]
         self.started = self._first(kept, "started")
         self.watched_from = self._first(kept, "watched_from")
         #: Nothing was sent before this: each client starts its watches before it sends.
@@ -316,10 +326,10 @@ class ClientClocks:
         """Compare a clock with the reference, by every write and probe of its client."""
         reference = self._clocks[self.reference]
         floors, ceilings = [], []
-        for at, sent, answered in numbered(clock.writes):
+        for at, sent, answered in probes_with_resource_version(clock.writes):
             floors.append((answered, reference.after(at)))
             ceilings.append((sent, reference.before(at)))
-        for at, sent, answered in numbered(clock.revision_probes):
+        for at, sent, answered in probes_with_resource_version(clock.revision_probes):
             # The revision was current in between: it was committed before, the next one after.
             floors.append((answered, reference.after(at)))
             ceilings.append((sent, reference.before(at + 1)))
@@ -336,11 +346,11 @@ class ClientClocks:
         return float(min([own, *before]))
 
 
-def _client(clock: ClientClock) -> int:
+def _client_number(clock: ClientClock) -> int:
     return clock.client or 0
 
 
-def _note(clock: ClientClock, offset: ClockOffset) -> str:
+def _clock_problem_note(clock: ClientClock, offset: ClockOffset) -> str:
     if offset.contradictory:
         return f"the clock of client {clock.client} contradicts the others: it has jumped, and its times are wrong"
     if offset.widened:

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import poi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import WorkloadNodes
 
-from .clocks import version
+from .clocks import parse_resource_version
 from .interval_assignment import IntervalAssignment, SeenObject
 
 POD = "Pod"
@@ -94,7 +94,7 @@ class EventReader:
 
     def read(self, last: float) -> float:
         """Take all events; return the time of the last one, or ``last`` if that is later."""
-        for received, clock, event in point_reader.events(self.inputs):
+        for received, clock, event in point_reader.read_events(self.inputs):
             self._take(received, clock, event)
             last = max(last, self.intervals.clocks.middle(clock, received))
         return last
@@ -108,7 +108,7 @@ class EventReader:
         own = kind in self._own_kinds and self.table.uid[row] == uid
         if self._nodes is not None and "node" in event:
             self._nodes.see(row, event["node"])
-        at = version(event["resource_version"])
+        at = parse_resource_version(event["resource_version"])
         intervals = self.intervals
         if self._witness is not None:
             bounds = intervals.bounds_of(received, event, at, known.version, row, clock)
@@ -140,7 +140,7 @@ class EventReader:
             if row is None:
                 return None
         if self.table.uid[row] == uid:
-            uid, name = self.table.uid[row], _same(self.table.name[row], name)  # kept once
+            uid, name = self.table.uid[row], _reuse_equal_text(self.table.name[row], name)  # kept once
         place = (kind, event["namespace"])
         of_name = self._of_name.setdefault(place, {})
         known = of_name.get(name)
@@ -190,6 +190,6 @@ class EventReader:
             self.table.gpus[row] += float(event.get("gpus") or 0)
 
 
-def _same(held: str, text: str) -> str:
+def _reuse_equal_text(held: str, text: str) -> str:
     """Return ``held`` if it is equal to ``text``, so that equal texts are stored once."""
     return held if held == text else text

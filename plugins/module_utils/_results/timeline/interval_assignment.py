@@ -14,12 +14,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     PointInputs,
     WorkloadRow,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from .audit_log import IntervalNarrower
-from .clocks import ClientClocks, version
+from .clocks import ClientClocks, parse_resource_version
 from .foreign_times import ForeignLoad, SeparateEtcd
-from .timeline_stages import OWN, Stage, StageReducer
+from .timeline_stages import OWN, StageReducer, TimelineStage
 
 
 @dataclass(slots=True, eq=False)
@@ -44,8 +44,8 @@ class IntervalAssignment:
     def __init__(
         self,
         inputs: PointInputs,
-        table: Table,
-        stages: list[Stage],
+        table: TimelineTable,
+        stages: list[TimelineStage],
         clocks: ClientClocks,
         audit: IntervalNarrower | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class IntervalAssignment:
                     table.moments[name][number] = value + shift
             if root and sent.created:
                 resource_version, began, answered = sent.created
-                at = version(resource_version)
+                at = parse_resource_version(resource_version)
                 clock = clocks.own(sent.answered_clock)
                 after, before = (clock.after(at), clock.before(at)) if at is not None else (began, answered)
                 bounds = max(after, began), min(before, answered)
@@ -214,7 +214,7 @@ class IntervalAssignment:
     ) -> None:
         """As reach(), for a load that others submitted: creations wait for settle()."""
         row = known.row
-        source = foreign.source(event, version(event["resource_version"]), known.version)
+        source = foreign.source(event, parse_resource_version(event["resource_version"]), known.version)
         for bit, reducers in fresh:
             known.stages |= bit
             for reducer in reducers:

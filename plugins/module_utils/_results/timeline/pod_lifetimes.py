@@ -51,7 +51,7 @@ class PodLifetimes:
     plan: dict[str, Any] = field(default_factory=dict)
 
 
-class _Witness:
+class _PodEventCollector:
     """Collects the events of a point with the bounds of their moments."""
 
     def __init__(self) -> None:
@@ -79,11 +79,11 @@ class _Witness:
             life.end, life.ended = "deleted", span
 
 
-def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
+def read_pod_lifetimes(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None) -> PodLifetimes:
     """Read the pod lifetimes of the point in ``folder``, limited to the workload indices ``chosen`` if given."""
-    inputs = point_reader.read(folder)
-    witness = _Witness()
-    start = float(timeline_builder.build_from(inputs, run, point, witness=witness.see).header["start"])
+    inputs = point_reader.read_point_inputs(folder)
+    witness = _PodEventCollector()
+    start = float(timeline_builder.build_timeline_from_inputs(inputs, run, point, witness=witness.see).header["start"])
     wanted = set(chosen) if chosen is not None else None
 
     def shown(span: Span) -> Span:
@@ -93,7 +93,7 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
     lifetimes = PodLifetimes(
         [
             PodLifetime(life.index, shown(scheduled), shown(running), shown(ended), life.end)
-            for life, (scheduled, running, ended) in _in_order(pods)
+            for life, (scheduled, running, ended) in _narrow_phases_by_order(pods)
         ],
         plan=inputs.plan,
     )
@@ -103,7 +103,7 @@ def read(folder: Path, run: str, point: str, chosen: Iterable[int] | None = None
     return lifetimes
 
 
-def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]]]:
+def _narrow_phases_by_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]]]:
     """Yield each pod with the intervals of scheduled, running and ended, narrowed by that order."""
     import numpy
 
@@ -117,7 +117,7 @@ def _in_order(pods: list[PodLifetime]) -> Iterator[tuple[PodLifetime, list[Span]
         yield life, [tuple(span) for span in spans]
 
 
-def middle(span: Span, missing: float = nan) -> float:
+def midpoint_of_span(span: Span, missing: float = nan) -> float:
     """Return the midpoint of a span, ``missing`` for one that was never reached."""
     value = (span[0] + span[1]) / 2
     return missing if isnan(value) else value
@@ -125,8 +125,8 @@ def middle(span: Span, missing: float = nan) -> float:
 
 def whole_since(lives: list[PodLifetime], size: int) -> float:
     """Return the first moment at which ``size`` of these pods ran at once, by midpoints; infinite if never."""
-    steps = [(middle(life.running), 1) for life in lives if not isnan(life.running[1])]
-    steps += [(middle(life.ended), -1) for life in lives if not isnan(life.running[1]) and life.end]
+    steps = [(midpoint_of_span(life.running), 1) for life in lives if not isnan(life.running[1])]
+    steps += [(midpoint_of_span(life.ended), -1) for life in lives if not isnan(life.running[1]) and life.end]
     count = 0
     for moment, step in sorted(steps, key=lambda pair: (pair[0], pair[1])):
         count += step

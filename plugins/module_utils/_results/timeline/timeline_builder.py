@@ -20,7 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     SentWorkload,
     WorkloadRow,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
+    MOMENTS,
+    TimelineTable,
+    create_empty_column,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import (
     NODE,
     REAL,
@@ -33,12 +37,12 @@ from .clocks import ClientClocks
 from .event_assignment import POD, EventReader, Witness
 from .foreign_times import ForeignLoad
 from .interval_assignment import IntervalAssignment
-from .timeline_stages import ALL, OWN, Stage, from_definitions
+from .timeline_stages import ALL, OWN, TimelineStage, stages_from_definitions
 
 #: (Latest moments, outcome) of each stage that ends a workload.
 Endings = Sequence[tuple[Sequence[float], str]]
 #: Without definitions (no observations) a workload still has the stage that the answer to our create shows.
-CREATED = Stage("created", "", "created", OWN, "API server", False)
+CREATED = TimelineStage("created", "", "created", OWN, "API server", False)
 #: The stage of a workload that waited for its release, from our request to its answer.
 RELEASED = "released"
 #: The stage of a workload that was deleted at the end of its lifetime, from our request to its answer.
@@ -47,7 +51,7 @@ STOPPED = "stopped"
 _NAMED = 10
 
 
-def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
+def complete_table(reader: EventReader, intervals: IntervalAssignment) -> None:
     """Complete the table: gangs, outcome and contradictions of each row."""
     table = intervals.table
     endings = [(table.latest[stage.name], stage.ends) for stage in intervals.stages if stage.ends]
@@ -59,8 +63,8 @@ def finish(reader: EventReader, intervals: IntervalAssignment) -> None:
             reducer.only_whole_gangs(reader.members.get(reducer.stage.kind, none))
     for row in range(len(table)):
         sent = intervals.inputs.sent.get(table.index[row])
-        result = outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
-        if result == "unsent" and _in_lost_part(intervals, table.index[row]):
+        result = workload_outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
+        if result == "unsent" and _belongs_to_lost_client(intervals, table.index[row]):
             result = "lost"
         table.outcome.append(result)
         table.censored.append(result in ("unfinished", "deleted", "lost"))
@@ -86,7 +90,7 @@ def _discard_replaced(reader: EventReader, intervals: IntervalAssignment, ending
                     reducer.count[row] -= replaced
 
 
-def outcome(row: int, endings: Endings, deleted: bool, seen: bool, sent: SentWorkload | None) -> str:
+def workload_outcome(row: int, endings: Endings, deleted: bool, seen: bool, sent: SentWorkload | None) -> str:
     """Return the outcome of a workload: that of its first ending, else deleted, unfinished, unsent, refused or lost."""
     reached = [(latest[row], name) for latest, name in endings if not isnan(latest[row])]
     if reached:
@@ -100,12 +104,12 @@ def outcome(row: int, endings: Endings, deleted: bool, seen: bool, sent: SentWor
     return "refused" if sent.outcome == "refused" else "lost"
 
 
-def _in_lost_part(intervals: IntervalAssignment, index: int) -> bool:
+def _belongs_to_lost_client(intervals: IntervalAssignment, index: int) -> bool:
     """Return whether the client that had to send a workload was lost."""
     return any(index % client["clients"] == client["client"] for client in intervals.inputs.lost)
 
 
-def contradict_order(table: Table, stages: list[Stage]) -> None:
+def contradict_order(table: TimelineTable, stages: list[TimelineStage]) -> None:
     """Note in the table what cannot be: reversed bounds, and stages that ended before one that they wait for began."""
     earliest, latest, start = table.earliest, table.latest, table.header["start"]
     columns = []
@@ -125,23 +129,25 @@ def contradict_order(table: Table, stages: list[Stage]) -> None:
                     table.contradict(row, f"{name} ended {before[row] - last:.6f} s before {need} began")
 
 
-def build(
+def build_timeline(
     folder: Path,
     run: str,
     point: str,
     simulated_writers: Iterable[str] = (),
     audit_log: Path | None = None,
     real_nodes: Collection[str] = (),
-) -> Table:
+) -> TimelineTable:
     """Return the timeline of the point in ``folder``. The notes in its header list missing and damaged records.
 
     simulated_writers: those of the cluster, used when the observations do not name them.
     audit_log: of the API server, to narrow the intervals. real_nodes: of a cluster that also has simulated ones.
     """
-    return build_from(point_reader.read(folder), run, point, simulated_writers, audit_log, real_nodes=real_nodes)
+    return build_timeline_from_inputs(
+        point_reader.read_point_inputs(folder), run, point, simulated_writers, audit_log, real_nodes=real_nodes
+    )
 
 
-def build_from(
+def build_timeline_from_inputs(
     inputs: PointInputs,
     run: str,
     point: str,
@@ -149,18 +155,22 @@ def build_from(
     audit_log: Path | None = None,
     witness: Witness | None = None,
     real_nodes: Collection[str] = (),
-) -> Table:
+) -> TimelineTable:
     """Return the timeline of a point whose files were read already, as build() does.
 
     witness: called with every event of a workload: its index, the event, and the bounds of its moment.
     """
-    rows = point_reader.rows(inputs)
+    rows = point_reader.planned_workloads_with_kind(inputs)
     own_kinds = {row.kind for row in rows if row.kind} or set(list(inputs.kinds)[:1])
     simulated = set(inputs.simulated_writers if inputs.simulated_writers is not None else simulated_writers)
-    stages = _stages(inputs, own_kinds, simulated)
+    stages = _applicable_stages(inputs, own_kinds, simulated)
     clocks = ClientClocks(inputs)
     table = _empty_table(inputs, clocks, rows, stages, run, point)
-    audit = audit_logs.narrower(audit_log, run, inputs, clocks, rows, table.header["notes"]) if audit_log else None
+    audit = (
+        audit_logs.create_interval_narrower(audit_log, run, inputs, clocks, rows, table.header["notes"])
+        if audit_log
+        else None
+    )
     intervals = IntervalAssignment(inputs, table, stages, clocks, audit)
     intervals.take_ledger(rows)
     nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
@@ -170,7 +180,7 @@ def build_from(
         table.header["end"] = last
     _take_releases(table, inputs, clocks)
     _take_stops(table, inputs, clocks)
-    finish(reader, intervals)
+    complete_table(reader, intervals)
     intervals.date_found()
     if intervals.foreign is not None:
         _describe_foreign(table, intervals.foreign)
@@ -178,21 +188,21 @@ def build_from(
         table.nodes = nodes.kinds()
         table.header["simulated_writers"] = sorted(simulated)
         if inputs.kinds and node_kinds_of(table) == REAL:
-            stages = _stages(inputs, own_kinds, set(simulated) - {NODE})
+            stages = _applicable_stages(inputs, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table
 
 
-def _stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[Stage]:
+def _applicable_stages(inputs: PointInputs, own_kinds: set[str], simulated: set[str]) -> list[TimelineStage]:
     """Return the defined stages, and that of the end of a lifetime if the ledger shows one."""
-    stages = from_definitions(_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
+    stages = stages_from_definitions(_definitions_with_release(inputs, own_kinds), own_kinds, simulated) or [CREATED]
     if inputs.stops and all(stage.name != STOPPED for stage in stages):
         complete = tuple(stage.name for stage in stages if stage.ends == "succeeded")
-        stages.append(Stage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
+        stages.append(TimelineStage(STOPPED, min(own_kinds, default=""), STOPPED, OWN, "client", False, None, complete))
     return stages
 
 
-def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
+def _take_stops(table: TimelineTable, inputs: PointInputs, clocks: ClientClocks) -> None:
     """Fill the stage of the end of a lifetime. The stages before it are filled."""
     complete = next(
         (stage["needs"] for stage in table.stages if stage["name"] == STOPPED and stage["writer"] == "client"), None
@@ -203,11 +213,11 @@ def _take_stops(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None
         if index in inputs.stops:
             began, answered, clock = inputs.stops[index]
             first, last = clocks.request(clock, began, answered)
-            table.earliest[STOPPED][row] = _before(table, row, complete) if first is None else first
+            table.earliest[STOPPED][row] = _request_lower_bound(table, row, complete) if first is None else first
             table.latest[STOPPED][row] = last
 
 
-def _before(table: Table, row: int, stages: Collection[str]) -> float:
+def _request_lower_bound(table: TimelineTable, row: int, stages: Collection[str]) -> float:
     """Return the lower bound of a request of which the first may not be recorded: one of ``stages`` was seen before.
 
     If none of them is dated, any stage is taken, else the start.
@@ -217,7 +227,7 @@ def _before(table: Table, row: int, stages: Collection[str]) -> float:
     return min(known, default=table.header["start"])
 
 
-def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
+def _notes_on_lost_clients(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
     """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
     notes = []
     for client in inputs.lost:
@@ -226,12 +236,12 @@ def _of_lost(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
         named = ", ".join(str(index) for index in unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
         notes.append(
             f"client {client['client']} of {client['clients']} was lost ({client['reason']}): nothing is known of "
-            f"{formats.count(len(unknown), 'workload')} ({named})"
+            f"{formats.format_count(len(unknown), 'workload')} ({named})"
         )
     return notes
 
 
-def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
+def _definitions_with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
     """Return the definitions of stages, and in those of the workloads that of their release, if there was one.
 
     It stands before the first stage that waits for it.
@@ -247,7 +257,7 @@ def _with_release(inputs: PointInputs, own_kinds: set[str]) -> dict[str, Any]:
     return kinds
 
 
-def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> None:
+def _take_releases(table: TimelineTable, inputs: PointInputs, clocks: ClientClocks) -> None:
     """Fill the stage of the release: the write that first covered the index. The stages before it are filled."""
     if RELEASED not in table.earliest:
         return
@@ -256,12 +266,12 @@ def _take_releases(table: Table, inputs: PointInputs, clocks: ClientClocks) -> N
             if index < until:
                 first, last = clocks.request(clock, began, answered)
                 # Not all have to be ready, but all were created.
-                table.earliest[RELEASED][row] = _before(table, row, ()) if first is None else first
+                table.earliest[RELEASED][row] = _request_lower_bound(table, row, ()) if first is None else first
                 table.latest[RELEASED][row] = last
                 break
 
 
-def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
+def _describe_foreign(table: TimelineTable, foreign: ForeignLoad) -> None:
     """Complete the header of a load that others submitted: it starts with the first creation."""
     sent_is = next(
         (stage["name"] for stage in table.stages if foreign.shows_creation(stage["kind"], stage["name"])), ""
@@ -274,8 +284,13 @@ def _describe_foreign(table: Table, foreign: ForeignLoad) -> None:
 
 
 def _empty_table(
-    inputs: PointInputs, clocks: ClientClocks, rows: list[WorkloadRow], stages: list[Stage], run: str, point: str
-) -> Table:
+    inputs: PointInputs,
+    clocks: ClientClocks,
+    rows: list[WorkloadRow],
+    stages: list[TimelineStage],
+    run: str,
+    point: str,
+) -> TimelineTable:
     size = len(rows)
     times = clocks.header()
     header: dict[str, Any] = {
@@ -287,14 +302,14 @@ def _empty_table(
         "planned": size,
         "stages": [stage.header() for stage in stages],
         "gaps": times.pop("gaps"),
-        "notes": [*inputs.notes, *clocks.notes, *_of_lost(inputs, rows)],
+        "notes": [*inputs.notes, *clocks.notes, *_notes_on_lost_clients(inputs, rows)],
         **times,
     }
-    table = Table(header)
+    table = TimelineTable(header)
     for name in ("index", "name", "kind", "template"):
         setattr(table, name, [getattr(row, name) for row in rows])
     table.pods, table.gpus, table.nodes = [0] * size, [0.0] * size, [None] * size
-    table.moments = {name: column(size) for name in MOMENTS}
-    table.earliest = {stage.name: column(size) for stage in stages}
-    table.latest = {stage.name: column(size) for stage in stages}
+    table.moments = {name: create_empty_column(size) for name in MOMENTS}
+    table.earliest = {stage.name: create_empty_column(size) for stage in stages}
+    table.latest = {stage.name: create_empty_column(size) for stage in stages}
     return table

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 #: How a workload's stage is derived from those of its objects.
 OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
 
 
 @dataclass(frozen=True)
-class Stage:
+class TimelineStage:
     """One stage in a timeline.
 
     name: in the timeline. kind, defined: the object's kind and the name that its definition uses. which: own, first,
@@ -61,7 +61,9 @@ def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> st
     return f"{name}_{which}" if which in (FIRST, LAST) else name
 
 
-def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_writers: Iterable[str]) -> list[Stage]:
+def stages_from_definitions(
+    kinds: Mapping[str, Any], own: Iterable[str], simulated_writers: Iterable[str]
+) -> list[TimelineStage]:
     """Return the stages of workloads of the kinds ``own`` in the order in which a workload reaches them.
 
     kinds: kind -> {"stages": [{name, writer, depends_on, ends}]}. ``depends_on`` names stages of the same kind,
@@ -70,24 +72,26 @@ def from_definitions(kinds: Mapping[str, Any], own: Iterable[str], simulated_wri
     sending. A final stage of the own object decides the outcome; that of a pod does not, unless pods are the workload.
     """
     owned, simulating = set(own), set(simulated_writers)
-    stages: dict[str, Stage] = {}
+    stages: dict[str, TimelineStage] = {}
     free: set[str] = set()
     for kind, body in kinds.items():
         for definition in body.get("stages") or []:
             ends = definition.get("ends") if kind in owned else None
-            for which in _reductions(kind, definition, owned):
+            for which in _stage_reductions(kind, definition, owned):
                 name = timeline_name(kind, definition["name"], which, owned)
                 writer = str(definition.get("writer") or "")
-                needs = _needs(kind, definition, kinds, owned, which)
+                needs = _prerequisite_stages(kind, definition, kinds, owned, which)
                 simulated = not simulating.isdisjoint((writer, *needs))
-                stages.setdefault(name, Stage(name, kind, definition["name"], which, writer, simulated, ends, needs))
+                stages.setdefault(
+                    name, TimelineStage(name, kind, definition["name"], which, writer, simulated, ends, needs)
+                )
                 if definition.get("depends_on") == []:
                     free.add(name)
-    rooted = {name: stage if name in free else _rooted(stage, stages, owned) for name, stage in stages.items()}
-    return in_order(_direct(stage, rooted) for stage in rooted.values())
+    rooted = {name: stage if name in free else _normalize_needs(stage, stages, owned) for name, stage in stages.items()}
+    return sort_stages_topologically(_drop_implied_needs(stage, rooted) for stage in rooted.values())
 
 
-def _reductions(kind: str, definition: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
+def _stage_reductions(kind: str, definition: Mapping[str, Any], own: set[str]) -> tuple[str, ...]:
     """Return the reductions of a stage: first and all for pods, first for failures, unless ``gang`` overrides them.
 
     ``last`` is the last object that reached the stage; ``all`` has no value until the whole gang reached it.
@@ -99,7 +103,7 @@ def _reductions(kind: str, definition: Mapping[str, Any], own: set[str]) -> tupl
     return tuple(which for which in (FIRST, LAST, ALL) if which in asked)
 
 
-def _needs(
+def _prerequisite_stages(
     kind: str, definition: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str
 ) -> tuple[str, ...]:
     """Return the needed stages by timeline name. The first pod waits for the first pod of the stage before."""
@@ -120,7 +124,7 @@ def _needs(
     return tuple(names)
 
 
-def _rooted(stage: Stage, stages: Mapping[str, Stage], own: set[str]) -> Stage:
+def _normalize_needs(stage: TimelineStage, stages: Mapping[str, TimelineStage], own: set[str]) -> TimelineStage:
     """Drop undefined needs; let the stages of a workload's children wait at least for the workload."""
     writers = {other.writer for other in stages.values()}
     needs = tuple(name for name in stage.needs if (name in stages and name != stage.name) or name in writers)
@@ -130,10 +134,10 @@ def _rooted(stage: Stage, stages: Mapping[str, Stage], own: set[str]) -> Stage:
     return replace(stage, needs=needs)
 
 
-def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
+def _drop_implied_needs(stage: TimelineStage, of: Mapping[str, TimelineStage]) -> TimelineStage:
     """Drop needs that another need implies. Writers stay: they may act even after the last of these stages."""
     needs = {name: other.needs for name, other in of.items()}
-    behind = {name: ancestors(name, needs) for name in stage.needs if name in of}
+    behind = {name: stage_with_ancestors(name, needs) for name in stage.needs if name in of}
 
     def covered(name: str) -> bool:
         return any(
@@ -143,10 +147,10 @@ def _direct(stage: Stage, of: Mapping[str, Stage]) -> Stage:
     return replace(stage, needs=tuple(name for name in stage.needs if not covered(name)))
 
 
-def in_order(stages: Iterable[Stage]) -> list[Stage]:
+def sort_stages_topologically(stages: Iterable[TimelineStage]) -> list[TimelineStage]:
     """Return the stages in topological order of their needs, with final stages as late as possible."""
     left = sorted(stages, key=lambda stage: stage.ends is not None)  # stable: else as defined
-    placed: list[Stage] = []
+    placed: list[TimelineStage] = []
     names: set[str] = set()
     present = {stage.name for stage in left}
     while left:
@@ -159,7 +163,7 @@ def in_order(stages: Iterable[Stage]) -> list[Stage]:
     return placed
 
 
-def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
+def stage_with_ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
     """Return ``name`` and all stages that it waits for, directly or indirectly, without writers."""
     seen: set[str] = set()
     open_ = [name]
@@ -171,19 +175,19 @@ def ancestors(name: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
     return seen
 
 
-def between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
+def stages_between(start: str, end: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
     """Return the stages and writers that determine the time from ``start`` to ``end``.
 
     ``start`` may be something before all stages. needs: stage -> stages and writers that it waits for.
     """
-    stages = ancestors(end, needs) - (ancestors(start, needs) if start in needs else set())
+    stages = stage_with_ancestors(end, needs) - (stage_with_ancestors(start, needs) if start in needs else set())
     return stages | {other for stage in stages for other in needs.get(stage, ()) if other not in needs}
 
 
 class StageReducer:
     """The two columns of a stage, and the rule by which the times of single objects are combined in them."""
 
-    def __init__(self, stage: Stage, table: Table) -> None:
+    def __init__(self, stage: TimelineStage, table: TimelineTable) -> None:
         self.stage = stage
         self.first, self.last = table.earliest[stage.name], table.latest[stage.name]
         self.count = [0] * len(table) if stage.which == ALL else None

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..runai import read_scale_test_files
 from . import timeline_builder
@@ -45,7 +45,7 @@ class WorkloadSelection:
         return not (self.head or self.tail or self.skip_errors)
 
 
-def select(table: Table, selection: WorkloadSelection) -> Table:
+def select_rows(table: TimelineTable, selection: WorkloadSelection) -> TimelineTable:
     """Return the table with the selected rows; its header describes the selection."""
     if selection.everything:
         return table
@@ -64,12 +64,12 @@ def select(table: Table, selection: WorkloadSelection) -> Table:
         "skip_errors": selection.skip_errors,
         "of": size,
         "left_out": dict(left_out),
-        "text": describe(selection, size, len(rows), sum(left_out.values())),
+        "text": describe_selection(selection, size, len(rows), sum(left_out.values())),
     }
     return table.taken(rows, header)
 
 
-def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) -> str:
+def describe_selection(selection: WorkloadSelection, size: int, kept: int, errors: int) -> str:
     """Return the selection as text: "first 100 of 1,000 workloads, 3 with errors left out"."""
     parts = []
     if selection.head:
@@ -77,7 +77,7 @@ def describe(selection: WorkloadSelection, size: int, kept: int, errors: int) ->
     if selection.tail:
         parts.append(f"last {min(selection.tail, selection.head or size, size):,}{' of these' if parts else ''}")
     part = ", ".join(parts) or "all"
-    text = f"{part} of {formats.count(size, 'workload')}"
+    text = f"{part} of {formats.format_count(size, 'workload')}"
     return f"{text}, {errors:,} with errors left out: {kept:,} shown" if selection.skip_errors else text
 
 
@@ -88,18 +88,18 @@ def write_timeline(
 
     An audit log of the API server narrows the intervals.
     """
-    run = run_reader.read(Path(run_dir))
+    run = run_reader.read_run_directory(Path(run_dir))
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
         if point.foreign:
-            table = read_scale_test_files.build(point.folder, run.id, point.number)
+            table = read_scale_test_files.build_timeline(point.folder, run.id, point.number)
         else:
-            table = timeline_builder.build(
+            table = timeline_builder.build_timeline(
                 point.folder, run.id, point.number, run.simulated_writers, audit_path, run.real_nodes
             )
-        table = select(table, selection or WorkloadSelection())
-        timeline_table.write(table, point.folder)
+        table = select_rows(table, selection or WorkloadSelection())
+        timeline_table.write_jsonl_and_csv(table, point.folder)
         warnings += [f"point {point.number}: {note}" for note in table.header["notes"]]
         return {
             "point": point.number,
@@ -116,6 +116,7 @@ def write_timeline(
         outcomes.update(row["outcomes"])
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common()) or "none"
     result["summary"] = (
-        f"{formats.count(planned, 'workload')} in {formats.count(len(result['points']), 'point')}: {counts}"
+        f"{formats.format_count(planned, 'workload')} in"
+        f" {formats.format_count(len(result['points']), 'point')}: {counts}"
     )
     return result

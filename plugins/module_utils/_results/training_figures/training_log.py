@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 Record = Mapping[str, float]
 
@@ -68,7 +68,7 @@ class StepFigure:
     def over(self, steps: Sequence[Record]) -> float | None:
         """Return the figure, None if no step has it."""
         chosen = steps[1:] or steps if self.without_first else steps
-        values = [value for step in chosen if (value := first_of(self.of, step)) is not None]
+        values = [value for step in chosen if (value := first_computable_formula_value(self.of, step)) is not None]
         try:
             result = STATISTICS[self.statistic](values) if values else math.nan
         except (ZeroDivisionError, OverflowError):
@@ -103,13 +103,14 @@ class LogFormat:
     def of(cls, description: Mapping[str, Any]) -> LogFormat:
         """Return the format that ``log_format`` describes. Raises InputError for a wrong description."""
         _check_keys(description, ("records", "summary", "steps", "loss", "lines", "derived", "expected"), "log_format")
-        summary, steps, loss = (_part(description, name, keys) for name, keys in _PARTS.items())
+        summary, steps, loss = (_read_format_section(description, name, keys) for name, keys in _PARTS.items())
         if not summary and not steps:
             raise InputError("log_format describes neither a summary nor steps")
         for record in description.get("records", ()):
             if record not in RECORDS:
                 raise InputError(
-                    f"log_format.records: '{record}' is none of {', '.join(RECORDS)}{nearest(record, RECORDS)}"
+                    f"log_format.records: '{record}' is none of"
+                    f" {', '.join(RECORDS)}{suggest_similar_name(record, RECORDS)}"
                 )
         return cls(
             tuple(description.get("records", cls.records)),
@@ -117,13 +118,13 @@ class LogFormat:
             dict(summary.get("names", {})),
             tuple(summary.get("per_process", ())),
             tuple(steps.get("has", ())),
-            {name: _figure(name, figure) for name, figure in steps.get("figures", {}).items()},
+            {name: _read_step_figure(name, figure) for name, figure in steps.get("figures", {}).items()},
             tuple(loss.get("of", ())),
             tuple(loss.get("over", ())),
-            {name: _pattern(name, pattern) for name, pattern in description.get("lines", {}).items()},
+            {name: _compile_line_pattern(name, pattern) for name, pattern in description.get("lines", {}).items()},
             *(
                 {
-                    name: _formulas(f"log_format.{part}.{name}", formulas)
+                    name: _check_formulas(f"log_format.{part}.{name}", formulas)
                     for name, formulas in description.get(part, {}).items()
                 }
                 for part in ("derived", "expected")
@@ -132,19 +133,19 @@ class LogFormat:
 
     def expected_of(self, settings: Record) -> dict[str, float]:
         """Return what figures must be, of those whose formula has all its names in ``settings``."""
-        return _values(self.expected, settings)
+        return _evaluate_formulas(self.expected, settings)
 
     def derived_of(self, figures: Record) -> dict[str, float]:
         """Return the derived figures whose formula has all its names in ``figures``."""
-        return _values(self.derived, figures)
+        return _evaluate_formulas(self.derived, figures)
 
 
-def _values(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str, float]:
-    values = {name: first_of(alternatives, record) for name, alternatives in formulas.items()}
+def _evaluate_formulas(formulas: Mapping[str, tuple[str, ...]], record: Record) -> dict[str, float]:
+    values = {name: first_computable_formula_value(alternatives, record) for name, alternatives in formulas.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def first_of(formulas: Sequence[str], record: Record) -> float | None:
+def first_computable_formula_value(formulas: Sequence[str], record: Record) -> float | None:
     """Return the value of the first formula whose names are all in the record; None without one, or beyond numbers."""
     for formula in formulas:
         terms = formula.split(" ")
@@ -160,7 +161,7 @@ def first_of(formulas: Sequence[str], record: Record) -> float | None:
     return None
 
 
-def _part(description: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+def _read_format_section(description: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
     part = description.get(name) or {}
     _check_keys(part, keys, f"log_format.{name}")
     for key in keys if part else ():
@@ -169,20 +170,21 @@ def _part(description: Mapping[str, Any], name: str, keys: Sequence[str]) -> Map
     return part
 
 
-def _figure(name: str, description: Mapping[str, Any]) -> StepFigure:
+def _read_step_figure(name: str, description: Mapping[str, Any]) -> StepFigure:
     where = f"log_format.steps.figures.{name}"
     _check_keys(description, ("of", "statistic", "without_first"), where)
-    formulas, statistic = _formulas(where, description.get("of", ())), description.get("statistic", "")
+    formulas, statistic = _check_formulas(where, description.get("of", ())), description.get("statistic", "")
     if statistic not in STATISTICS:
         raise InputError(
-            f"{where}: statistic '{statistic}' is none of {', '.join(STATISTICS)}{nearest(statistic, STATISTICS)}"
+            f"{where}: statistic '{statistic}' is none of"
+            f" {', '.join(STATISTICS)}{suggest_similar_name(statistic, STATISTICS)}"
         )
     if not formulas:
         raise InputError(f"{where}: 'of' is missing")
     return StepFigure(formulas, statistic, bool(description.get("without_first", False)))
 
 
-def _formulas(where: str, formulas: Sequence[str]) -> tuple[str, ...]:
+def _check_formulas(where: str, formulas: Sequence[str]) -> tuple[str, ...]:
     for formula in formulas:
         if not _FORMULA.fullmatch(formula):
             raise InputError(
@@ -191,7 +193,7 @@ def _formulas(where: str, formulas: Sequence[str]) -> tuple[str, ...]:
     return tuple(formulas)
 
 
-def _pattern(name: str, text: str) -> re.Pattern[str]:
+def _compile_line_pattern(name: str, text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
@@ -206,7 +208,9 @@ def _check_keys(description: Any, known: Sequence[str], where: str) -> None:
         raise InputError(f"{where} is a {type(description).__name__}, and it must be a dictionary")
     for key in description:
         if key not in known:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}; known: {', '.join(known)}")
+            raise InputError(
+                f"{where}: unknown key '{key}'{suggest_similar_name(key, known)}; known: {', '.join(known)}"
+            )
 
 
 @dataclass
@@ -222,7 +226,7 @@ class LogFigures:
     over: str = ""
 
 
-def parse(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
+def parse_log_figures(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
     """Return the figures of one log. Of several summaries, the last one counts; without a summary, the steps.
 
     Never raises for the content of a log: a log without figures has an ``error``.
@@ -231,9 +235,11 @@ def parse(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
     steps: list[dict[str, float]] = []
     losses: dict[str, list[tuple[float, float]]] = {}
     printed: dict[str, float] = {}
-    trouble = _Trouble()
-    for record in _records(_noting(lines, log_format, printed), log_format.records, trouble):
-        figures = numbers(record)
+    trouble = _MissingFiguresDiagnosis()
+    for record in _parse_log_records(
+        _collect_standalone_figures(lines, log_format, printed), log_format.records, trouble
+    ):
+        figures = finite_numbers_by_name(record)
         named = {log_format.names.get(name, name): value for name, value in figures.items()}
         if any(name in named for name in log_format.summary):
             summary = named
@@ -241,7 +247,7 @@ def parse(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
         if any(name in figures for name in log_format.steps):
             steps.append(figures)
         over = next((position for position in log_format.over if position in figures), None)
-        loss = first_of(log_format.loss, figures)
+        loss = first_computable_formula_value(log_format.loss, figures)
         if over and loss is not None:
             losses.setdefault(over, []).append((figures[over], loss))
     over, curve = max(losses.items(), key=lambda entry: len(entry[1]), default=("", []))
@@ -249,21 +255,23 @@ def parse(lines: Iterable[str], log_format: LogFormat) -> LogFigures:
         values = summary or {
             name: value for name, figure in log_format.figures.items() if (value := figure.over(steps)) is not None
         }
-        return LogFigures({**printed, **values}, loss=_thinned(curve), over=over)
+        return LogFigures({**printed, **values}, loss=_thin_out_curve(curve), over=over)
     return LogFigures(error=trouble.text())
 
 
-def _noting(lines: Iterable[str], log_format: LogFormat, printed: dict[str, float]) -> Iterator[str]:
+def _collect_standalone_figures(
+    lines: Iterable[str], log_format: LogFormat, printed: dict[str, float]
+) -> Iterator[str]:
     """Yield the lines; put figures that stand alone in one into ``printed``."""
     for raw in lines:
         for name, pattern in log_format.lines.items():
             if match := pattern.search(raw):
-                printed.update(numbers({name: match[1].replace(",", "")}))
+                printed.update(finite_numbers_by_name({name: match[1].replace(",", "")}))
         yield raw
 
 
 @dataclass
-class _Trouble:
+class _MissingFiguresDiagnosis:
     """Why a log has no figures, as far as its lines show."""
 
     line: str = ""
@@ -280,27 +288,29 @@ class _Trouble:
         return f"the log reports: {self.line[:200]}" if self.line else "no line with training figures"
 
 
-def _thinned(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thin_out_curve(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
     stride = math.ceil(len(curve) / CURVE_POINTS)
     return curve[:: stride or 1] + (curve[-1:] if stride > 1 and (len(curve) - 1) % stride else [])
 
 
-def plain(line: str) -> str:
+def clean_log_line(line: str) -> str:
     """Return a log line without colours and end of line; of a progress bar, only its last state."""
     text = _CONTROL.sub("", line.rstrip("\r\n"))
     text = text.rsplit("\r", 1)[-1].strip()
     return "" if len(text) > _LONGEST else text
 
 
-def _records(lines: Iterable[str], kinds: tuple[str, ...], trouble: _Trouble) -> Iterator[dict[Any, Any]]:
+def _parse_log_records(
+    lines: Iterable[str], kinds: tuple[str, ...], trouble: _MissingFiguresDiagnosis
+) -> Iterator[dict[Any, Any]]:
     table: dict[str, str] = {}
     for raw in lines:
-        text = plain(raw)
+        text = clean_log_line(raw)
         if not text:
             continue
         trouble.see(text)
         if "dictionary" in kinds and "{" in text:
-            yield from _dictionaries(text)
+            yield from _parse_dictionaries_in_line(text)
         if "table" in kinds:
             if row := _TABLE_LINE.search(text):
                 table[row["name"]] = row["value"]
@@ -309,11 +319,11 @@ def _records(lines: Iterable[str], kinds: tuple[str, ...], trouble: _Trouble) ->
                 table = {}
 
 
-def _dictionaries(text: str) -> Iterator[dict[Any, Any]]:
+def _parse_dictionaries_in_line(text: str) -> Iterator[dict[Any, Any]]:
     """Yield the dictionaries (Python or JSON) in a line."""
     for match in _DICTIONARY.finditer(text):
         body = match.group()
-        for read in (json.loads, _literal):
+        for read in (json.loads, _parse_python_literal):
             try:
                 record = read(body)
             except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -323,11 +333,11 @@ def _dictionaries(text: str) -> Iterator[dict[Any, Any]]:
             break
 
 
-def _literal(body: str) -> Any:
+def _parse_python_literal(body: str) -> Any:
     return ast.literal_eval(_NOT_FINITE.sub("None", body))
 
 
-def numbers(record: dict[Any, Any]) -> dict[str, float]:
+def finite_numbers_by_name(record: dict[Any, Any]) -> dict[str, float]:
     """Return the finite numbers of a record by name, including numbers as text."""
     number_by_name: dict[str, float] = {}
     for name, value in record.items():

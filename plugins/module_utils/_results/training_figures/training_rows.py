@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from .training_log import LogFigures, LogFormat, parse
+from .training_log import LogFigures, LogFormat, parse_log_figures
 
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 
@@ -45,7 +45,7 @@ class TrainingLog:
     node: str = ""
 
 
-def logs_in(folder: str | Path) -> list[TrainingLog]:
+def find_logs_in_folder(folder: str | Path) -> list[TrainingLog]:
     """Return the logs <pod>.log in ``folder``; index and workload follow from the name of the pod."""
     logs: list[TrainingLog] = []
     for path in sorted(Path(folder).glob("*.log")):
@@ -56,7 +56,7 @@ def logs_in(folder: str | Path) -> list[TrainingLog]:
     return logs
 
 
-def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
+def logs_from_pod_logs(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[TrainingLog]:
     """Return the logs of ``pods``, a result of module pod_logs."""
     logs: list[TrainingLog] = []
     for pod in collected:
@@ -66,7 +66,7 @@ def logs_of(collected: Iterable[dict[str, Any]], folder: str | Path) -> list[Tra
     return logs
 
 
-def rows(
+def build_training_rows(
     logs: Iterable[TrainingLog],
     log_format: LogFormat,
     simulated: bool,
@@ -79,10 +79,13 @@ def rows(
     log_format: of the program. simulated: whether logs are simulated, except those of pods on ``real_nodes``.
     settings: the hyper-parameters that are numbers, and ``processes``, those of a training in all its pods.
     """
-    return [_row(log, log_format, simulated and log.node not in real_nodes, Path(root), settings) for log in logs]
+    return [
+        _build_training_row(log, log_format, simulated and log.node not in real_nodes, Path(root), settings)
+        for log in logs
+    ]
 
 
-def _row(
+def _build_training_row(
     log: TrainingLog, log_format: LogFormat, simulated: bool, root: Path, settings: Mapping[str, float]
 ) -> dict[str, Any]:
     processes = settings.get("processes", 1.0)
@@ -90,7 +93,7 @@ def _row(
     if not log.error:
         try:
             with open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream:
-                figures = parse(stream, SIMULATED if simulated else log_format)
+                figures = parse_log_figures(stream, SIMULATED if simulated else log_format)
         except OSError as error:
             figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
     if not simulated:
@@ -110,14 +113,16 @@ def _row(
         path = Path(log.path)
         row["log"] = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
     several = processes > 1 and not simulated and not figures.error
-    if several and (why := _unchecked(figures.values, log_format, settings)):
+    if several and (why := _reason_cooperation_unchecked(figures.values, log_format, settings)):
         row["unchecked"] = why
     if figures.loss:
         row["loss"] = {"over": figures.over, "points": [list(point) for point in figures.loss]}
     return row
 
 
-def _unchecked(figures: Mapping[str, float], log_format: LogFormat, settings: Mapping[str, float]) -> str:
+def _reason_cooperation_unchecked(
+    figures: Mapping[str, float], log_format: LogFormat, settings: Mapping[str, float]
+) -> str:
     """Return why it is unknown whether the processes of a training worked together, an empty string if it is known."""
     expected = log_format.expected_of(settings)
     if not log_format.expected:
@@ -129,7 +134,7 @@ def _unchecked(figures: Mapping[str, float], log_format: LogFormat, settings: Ma
     return ""
 
 
-def write(
+def write_training_rows(
     point_dir: str | Path,
     logs: list[TrainingLog],
     log_format: LogFormat,
@@ -145,16 +150,17 @@ def write(
     if not folder.is_dir():
         raise InputError(f"point directory {folder} does not exist")
     target = folder / "training.jsonl"
-    written = rows(logs, log_format, simulated, folder, real_nodes, settings)
+    written = build_training_rows(logs, log_format, simulated, folder, real_nodes, settings)
     before = target.read_bytes() if target.exists() else None
     files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written
 
 
-def unexpected(written: list[dict[str, Any]], expected: Mapping[str, float]) -> list[str]:
+def unexpected_figures(written: list[dict[str, Any]], expected: Mapping[str, float]) -> list[str]:
     """Return the figures of logs, except simulated ones, that are not as expected."""
     return [
-        f"{name} is {_shown(row['figures'][name])} in the log of {row['pod']}, and the settings give {_shown(value)}"
+        f"{name} is {_format_number(row['figures'][name])} in the log of {row['pod']}, and the settings"
+        f" give {_format_number(value)}"
         for row in written
         if not row["simulated"]
         for name, value in expected.items()
@@ -162,16 +168,16 @@ def unexpected(written: list[dict[str, Any]], expected: Mapping[str, float]) -> 
     ]
 
 
-def unchecked(written: list[dict[str, Any]]) -> str:
+def describe_unchecked_trainings(written: list[dict[str, Any]]) -> str:
     """Return how many trainings were not checked for working together, and why; an empty string if all were."""
     reasons = [row["unchecked"] for row in written if "unchecked" in row]
     if not reasons:
         return ""
-    which = "" if len(reasons) == len(written) else f" of {len(reasons)} of {formats.count(len(written), 'job')}"
+    which = "" if len(reasons) == len(written) else f" of {len(reasons)} of {formats.format_count(len(written), 'job')}"
     return f"whether the processes{which} trained together was not checked: {reasons[0]}"
 
 
-def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
+def summarize_figures(written: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the number of logs, of logs with figures, and the median of each figure."""
     good = [row for row in written if not row["error"]]
     names = sorted({name for row in good for name in row["figures"]})
@@ -181,26 +187,26 @@ def summary(written: list[dict[str, Any]]) -> dict[str, Any]:
     return {"logs": len(written), "with_figures": len(good), "medians": medians}
 
 
-def text(written: list[dict[str, Any]]) -> str:
+def format_summary_sentence(written: list[dict[str, Any]]) -> str:
     """Return the summary in one sentence, the headline figure first."""
-    overview = summary(written)
+    overview = summarize_figures(written)
     medians = overview["medians"]
     shown = ("train_samples_per_second", "train_tokens_per_second", "train_runtime", "train_loss")
     units = {"train_runtime": " s", "train_loss": ""}
-    figures = [f"{name} {_shown(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
+    figures = [f"{name} {_format_number(medians[name])}{units.get(name, '/s')}" for name in shown if name in medians]
     simulated = [row["simulated"] for row in written]
     words = "simulated, not measured" if all(simulated) else "partly simulated"
     remark = f" ({words})" if any(simulated) and figures else ""
     tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
-    missing = f" ({formats.count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
-    doubt = unchecked(written)
+    missing = f" ({formats.format_count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
+    doubt = describe_unchecked_trainings(written)
     doubt = f"; {doubt}" if doubt else ""
     return (
         f"training figures in {overview['with_figures']} of"
-        f" {formats.count(overview['logs'], 'log')}{tail}{missing}{doubt}"
+        f" {formats.format_count(overview['logs'], 'log')}{tail}{missing}{doubt}"
     )
 
 
-def _shown(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
 GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.
@@ -26,7 +26,7 @@ NO_RUN = "none"
 _PAUSE = 0.2
 
 
-def labels_of(gpus: int, product: str, memory_mib: int) -> dict[str, str]:
+def gpu_node_labels(gpus: int, product: str, memory_mib: int) -> dict[str, str]:
     """Return the labels that the GPU operator would give a node with these GPUs."""
     return {
         f"{GPU}.present": "true",
@@ -51,17 +51,17 @@ def present(
     for node in nodes:
         check_node(node, run_id, "fake_gpu_node_selector")
     count = labels[f"{GPU}.count"]
-    wanted = [node for node in nodes if not offers(node, labels)]
+    wanted = [node for node in nodes if not has_labels_and_gpus(node, labels)]
     names = [node["metadata"]["name"] for node in wanted]
     if check or not names:
         return names
-    say(f"adding {formats.count(int(count), 'GPU')} to the status of {formats.count(len(names), 'node')}")
+    say(f"adding {formats.format_count(int(count), 'GPU')} to the status of {formats.format_count(len(names), 'node')}")
     for name in names:
         # The label first: a node with our GPUs is always found.
         marks = {run_labels.FAKE_GPUS: run_id or NO_RUN, **labels}
         client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
-        _patch(client, name, count)
-    _await(client, selector, labels, timeout)
+        _patch_gpu_capacity(client, name, count)
+    _wait_for_gpus(client, selector, labels, timeout)
     return names
 
 
@@ -74,13 +74,13 @@ def absent(client: Client, run_id: str, check: bool = False, others: Iterable[st
     nodes = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
     for node in nodes if not check else ():
         name = node["metadata"]["name"]
-        _patch(client, name, None)
-        marks = dict.fromkeys((run_labels.FAKE_GPUS, *labels_of(0, "", 0), *others))
+        _patch_gpu_capacity(client, name, None)
+        marks = dict.fromkeys((run_labels.FAKE_GPUS, *gpu_node_labels(0, "", 0), *others))
         client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
     return [node["metadata"]["name"] for node in nodes]
 
 
-def _patch(client: Client, name: str, count: str | None) -> None:
+def _patch_gpu_capacity(client: Client, name: str, count: str | None) -> None:
     path = client.kind("v1", "Node").path("", name, "status")
     # Kubelet would repeat the capacity in what is allocatable with its next report.
     client.request(
@@ -88,20 +88,20 @@ def _patch(client: Client, name: str, count: str | None) -> None:
     )
 
 
-def offers(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def has_labels_and_gpus(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether a node has these labels, and the GPUs that they state in its status."""
     status = node.get("status") or {}
     there = [parse_kube_quantity((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
     return (
-        all(label(node, name) == value for name, value in labels.items())
+        all(label_value(node, name) == value for name, value in labels.items())
         and there == [float(labels[f"{GPU}.count"])] * 2
     )
 
 
 def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
     """Raise InputError for a simulated node, OwnershipError for a node with GPUs that this run did not add."""
-    name, owner = node["metadata"]["name"], label(node, run_labels.FAKE_GPUS)
-    if label(node, run_labels.SIMULATED):
+    name, owner = node["metadata"]["name"], label_value(node, run_labels.FAKE_GPUS)
+    if label_value(node, run_labels.SIMULATED):
         raise InputError(f"{setting}: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
     if owner and owner != (run_id or NO_RUN):
         whose = "no run" if owner == NO_RUN else f"run {owner}"
@@ -112,11 +112,11 @@ def check_node(node: Mapping[str, Any], run_id: str, setting: str) -> None:
         raise OwnershipError(f"node {name} has GPUs or labels of GPUs ({GPU}: {there:g}): simulated ones are not added")
 
 
-def _await(client: Client, selector: str, labels: Mapping[str, str], timeout: float) -> None:
+def _wait_for_gpus(client: Client, selector: str, labels: Mapping[str, str], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while True:
         nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
-        lacking = [node["metadata"]["name"] for node in nodes if not offers(node, labels)]
+        lacking = [node["metadata"]["name"] for node in nodes if not has_labels_and_gpus(node, labels)]
         if not lacking:
             return
         if time.monotonic() > deadline:

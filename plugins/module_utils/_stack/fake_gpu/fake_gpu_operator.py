@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
 from . import added_gpus
 
@@ -52,7 +52,7 @@ class NodePool:
     def labels(self) -> dict[str, str]:
         """Return the labels of its nodes. The product of a GPU without a device must not name a real one."""
         return {
-            **added_gpus.labels_of(self.gpus, f"{run_labels.SIMULATED_PRODUCT}{self.product}", self.memory_mib),
+            **added_gpus.gpu_node_labels(self.gpus, f"{run_labels.SIMULATED_PRODUCT}{self.product}", self.memory_mib),
             POOL: self.name,
         }
 
@@ -87,7 +87,7 @@ class OperatorSpec:
         return f"{self.registry.rstrip('/')}/{part}:{self.version}"
 
 
-def objects(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
+def operator_manifests(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
     """Return the objects of the operator, in order of their creation."""
     labels = {run_labels.RUN: run_id} if run_id else {}
     enforce = {"pod-security.kubernetes.io/enforce": "privileged"}  # the device plugin uses folders of the node
@@ -104,15 +104,15 @@ def objects(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
     config = {"topology.yml": json.dumps(topology)}  # JSON is YAML
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": meta},
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(_TOPOLOGY, labels), "data": config},
-        *_account(UPDATER, labels, _UPDATER_RULES),
-        *_account(PLUGIN, labels, _PLUGIN_RULES),
-        _workload("Deployment", UPDATER, labels, _updater(spec), {"replicas": 1}),
-        _workload("DaemonSet", PLUGIN, labels, _plugin(spec), {}),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _object_metadata(_TOPOLOGY, labels), "data": config},
+        *_service_account_manifests(UPDATER, labels, _UPDATER_RULES),
+        *_service_account_manifests(PLUGIN, labels, _PLUGIN_RULES),
+        _workload_manifest("Deployment", UPDATER, labels, _status_updater_pod_spec(spec), {"replicas": 1}),
+        _workload_manifest("DaemonSet", PLUGIN, labels, _device_plugin_pod_spec(spec), {}),
     ]
 
 
-def _meta(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def _object_metadata(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     return {"name": name, "namespace": NAME, "labels": dict(labels)}
 
 
@@ -137,10 +137,12 @@ _PLUGIN_RULES = [
 ]
 
 
-def _account(name: str, labels: Mapping[str, str], rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _service_account_manifests(
+    name: str, labels: Mapping[str, str], rules: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     group, cluster_wide = "rbac.authorization.k8s.io", {"name": name, "labels": dict(labels)}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, labels)},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _object_metadata(name, labels)},
         {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": cluster_wide, "rules": rules},
         {
             "apiVersion": f"{group}/v1",
@@ -152,14 +154,14 @@ def _account(name: str, labels: Mapping[str, str], rules: list[dict[str, Any]]) 
     ]
 
 
-def _workload(
+def _workload_manifest(
     kind: str, name: str, labels: Mapping[str, str], pod: dict[str, Any], more: dict[str, Any]
 ) -> dict[str, Any]:
     selected = {"app": name}
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
-        "metadata": _meta(name, labels),
+        "metadata": _object_metadata(name, labels),
         "spec": {
             **more,
             "selector": {"matchLabels": selected},
@@ -172,17 +174,17 @@ def _workload(
 _ENVIRONMENT = {"TOPOLOGY_CM_NAME": _TOPOLOGY, "TOPOLOGY_CM_NAMESPACE": NAME}
 
 
-def _environment(more: Mapping[str, str]) -> list[dict[str, Any]]:
+def _container_environment(more: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in {**_ENVIRONMENT, **more}.items()]
 
 
-def _updater(spec: OperatorSpec) -> dict[str, Any]:
-    environment = _environment({"FAKE_GPU_OPERATOR_NAMESPACE": NAME})
+def _status_updater_pod_spec(spec: OperatorSpec) -> dict[str, Any]:
+    environment = _container_environment({"FAKE_GPU_OPERATOR_NAMESPACE": NAME})
     container = {"name": "status-updater", "image": spec.image("status-updater"), "env": environment}
-    return {"containers": [{**container, "resources": _resources("200m", "200Mi")}]}
+    return {"containers": [{**container, "resources": _resource_requests("200m", "200Mi")}]}
 
 
-def _plugin(spec: OperatorSpec) -> dict[str, Any]:
+def _device_plugin_pod_spec(spec: OperatorSpec) -> dict[str, Any]:
     node_name = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     folders = {
         "device-plugins": ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/device-plugins"),
@@ -192,9 +194,9 @@ def _plugin(spec: OperatorSpec) -> dict[str, Any]:
     container = {
         "name": "device-plugin",
         "image": spec.image("device-plugin"),
-        "env": [node_name, *_environment({})],
+        "env": [node_name, *_container_environment({})],
         "securityContext": {"privileged": True},
-        "resources": _resources("100m", "100Mi"),
+        "resources": _resource_requests("100m", "100Mi"),
         "volumeMounts": [{"name": name, "mountPath": inside} for name, (_host, inside) in folders.items()],
     }
     volumes = [
@@ -209,7 +211,7 @@ def _plugin(spec: OperatorSpec) -> dict[str, Any]:
     }
 
 
-def _resources(cpu: str, memory: str) -> dict[str, Any]:
+def _resource_requests(cpu: str, memory: str) -> dict[str, Any]:
     return {"requests": {"cpu": cpu, "memory": memory}}
 
 
@@ -225,17 +227,17 @@ def present(
     a GPU operator or an installation of another run, WaitTimeout.
     """
     spec.check()
-    nodes = _nodes_of(client, spec, run_id)
+    nodes = _pool_nodes_by_name(client, spec, run_id)
     _refuse_real_gpus(client, nodes)
-    wanted = objects(spec, run_id)
-    missing = _missing(client, wanted, run_id)
-    fresh = [name for name, (node, pool) in nodes.items() if not added_gpus.offers(node, pool.labels())]
+    wanted = operator_manifests(spec, run_id)
+    missing = _find_missing_objects(client, wanted, run_id)
+    fresh = [name for name, (node, pool) in nodes.items() if not added_gpus.has_labels_and_gpus(node, pool.labels())]
     if check:
         return fresh
     for manifest in missing:
         client.create(manifest, {"fieldValidation": "Strict"})
     if missing:
-        say(f"created {formats.count(len(missing), 'object')} of the fake-gpu-operator {spec.version}")
+        say(f"created {formats.format_count(len(missing), 'object')} of the fake-gpu-operator {spec.version}")
     kind = client.kind("v1", "Node")
     for name in fresh:
         marks = {run_labels.FAKE_GPUS: run_id or added_gpus.NO_RUN, **nodes[name][1].labels()}
@@ -251,10 +253,10 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     """
     deleted = []
     namespaces = client.kind("v1", "Namespace")
-    for manifest in reversed(objects(OperatorSpec(), run_id)):
+    for manifest in reversed(operator_manifests(OperatorSpec(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or label(obj, run_labels.RUN) != run_id:
+        if obj is None or label_value(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check:
@@ -266,7 +268,7 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     return deleted
 
 
-def _nodes_of(client: Client, spec: OperatorSpec, run_id: str) -> dict[str, tuple[dict[str, Any], NodePool]]:
+def _pool_nodes_by_name(client: Client, spec: OperatorSpec, run_id: str) -> dict[str, tuple[dict[str, Any], NodePool]]:
     """Return name -> (node, its pool)."""
     node_by_name: dict[str, tuple[dict[str, Any], NodePool]] = {}
     for pool in spec.pools:
@@ -291,7 +293,7 @@ def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
     for node in client.list(client.kind("v1", "Node"))[0]:
         name = node["metadata"]["name"]
         there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(added_gpus.GPU, "0"))
-        simulated = label(node, run_labels.SIMULATED) == "true" or label(node, run_labels.FAKE_GPUS)
+        simulated = label_value(node, run_labels.SIMULATED) == "true" or label_value(node, run_labels.FAKE_GPUS)
         if there and name not in ours and not simulated:
             raise OwnershipError(
                 f"{client.access.server} has real GPUs, {there:g} on node {name}: the fake-gpu-operator is not"
@@ -308,7 +310,7 @@ def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
         )
 
 
-def _missing(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> list[dict[str, Any]]:
+def _find_missing_objects(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> list[dict[str, Any]]:
     """Return the objects that do not exist. Raises OwnershipError for those of another run or of somebody else."""
     missing = []
     for manifest in wanted:
@@ -316,7 +318,7 @@ def _missing(client: Client, wanted: Sequence[dict[str, Any]], run_id: str) -> l
         obj = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
         if obj is None:
             missing.append(manifest)
-        elif label(obj, run_labels.RUN) != run_id:
+        elif label_value(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: another run has installed"
                 " the fake-gpu-operator. Nothing was changed"
@@ -335,7 +337,7 @@ def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePo
         lacking = [
             name
             for name, (_node, pool) in nodes.items()
-            if name not in node_by_name or not added_gpus.offers(node_by_name[name], pool.labels())
+            if name not in node_by_name or not added_gpus.has_labels_and_gpus(node_by_name[name], pool.labels())
         ]
         return (None if lacking else True), formats.format_list(lacking, 3)
 
@@ -345,8 +347,8 @@ def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePo
             f" see the pods of namespace {NAME}"
         )
 
-    waiting.wait_until(look, timeout, _quiet, late, _PAUSE)
+    waiting.wait_until(look, timeout, _discard_message, late, _PAUSE)
 
 
-def _quiet(_text: str) -> None:
+def _discard_message(_text: str) -> None:
     """Report nothing: the module has its own lines."""

@@ -25,13 +25,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import Watch, watch_events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
 from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
 from .fake_gpu_operator import NODE_LABELS, OperatorSpec
-from .kwok_on_real_cluster import Permission
+from .kwok_on_real_cluster import FakeNodePermission
 
 #: KWOK manages nodes with this annotation.
 KWOK_NODE = "kwok.x-k8s.io/node"
@@ -64,7 +64,7 @@ class NodePoolSpec:
     pool: str = "fake-gpu"
     run_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    permission: Permission = Permission()
+    permission: FakeNodePermission = FakeNodePermission()
     #: Label selector of existing nodes, to which GPUs of this shape are added.
     add_to: str = ""
     #: Existing nodes, to which the fake-gpu-operator gives GPUs.
@@ -80,12 +80,12 @@ class NodePoolSpec:
                 raise InputError(f"{name} is {value}, at least {least[name]} is required")
 
 
-def name_of(spec: NodePoolSpec, index: int) -> str:
+def format_node_name(spec: NodePoolSpec, index: int) -> str:
     """Return the name of a node, the same in every call, so that a second call finds the nodes of the first."""
     return f"{spec.pool}-{index:04d}"
 
 
-def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
+def node_manifest(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     """Return the manifest of one node."""
     shape = spec.shape
     labels = {
@@ -104,7 +104,7 @@ def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
-        labels |= added_gpus.labels_of(shape.gpus, shape.product, shape.gpu_memory_mib)
+        labels |= added_gpus.gpu_node_labels(shape.gpus, shape.product, shape.gpu_memory_mib)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -114,7 +114,7 @@ def node(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     }
 
 
-def same(wanted: dict[str, Any], fake_node: dict[str, Any]) -> bool:
+def matches_manifest(wanted: dict[str, Any], fake_node: dict[str, Any]) -> bool:
     """Return whether a node in the cluster has the shape and the labels of a manifest (it may have more labels)."""
     labels = fake_node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in wanted["metadata"]["labels"].items() if key != run_labels.RUN):
@@ -140,15 +140,19 @@ class NodePoolChanges:
     remove: list[str]
 
 
-def compare(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> NodePoolChanges:
+def compute_pool_changes(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> NodePoolChanges:
     """Return the changes that give a pool the requested nodes. Nodes of other runs neither count nor change.
 
     Raises OwnershipError if a node of no run would have to be removed or replaced for a run.
     """
-    wanted = {name: node(spec, name) for name in names(spec, nodes)}
-    have = {fake_node["metadata"]["name"]: fake_node for fake_node in nodes if not of_another(spec, fake_node)}
-    remove = [name for name, fake_node in have.items() if name not in wanted or not same(wanted[name], fake_node)]
-    foreign = [name for name in remove if owner_of(have[name]) != spec.run_id]
+    wanted = {name: node_manifest(spec, name) for name in requested_node_names(spec, nodes)}
+    have = {
+        fake_node["metadata"]["name"]: fake_node for fake_node in nodes if not belongs_to_another_run(spec, fake_node)
+    }
+    remove = [
+        name for name, fake_node in have.items() if name not in wanted or not matches_manifest(wanted[name], fake_node)
+    ]
+    foreign = [name for name in remove if owner_run_id(have[name]) != spec.run_id]
     if foreign:
         raise OwnershipError(
             f"pool {spec.pool}: {len(foreign)} nodes of no run are in the way"
@@ -160,27 +164,27 @@ def compare(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> NodePoolChanges:
     )
 
 
-def names(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> list[str]:
+def requested_node_names(spec: NodePoolSpec, nodes: list[dict[str, Any]]) -> list[str]:
     """Return the names of the requested nodes: those of no run, then the run's, then the lowest unused ones."""
-    owners = {fake_node["metadata"]["name"]: owner_of(fake_node) for fake_node in nodes}
+    owners = {fake_node["metadata"]["name"]: owner_run_id(fake_node) for fake_node in nodes}
     usable = [[name for name in sorted(owners) if owners[name] == owner] for owner in dict.fromkeys(("", spec.run_id))]
-    fresh = (name for index in itertools.count() if (name := name_of(spec, index)) not in owners)
+    fresh = (name for index in itertools.count() if (name := format_node_name(spec, index)) not in owners)
     return list(itertools.islice(itertools.chain(*usable, fresh), spec.count))
 
 
-def of_another(spec: NodePoolSpec, fake_node: dict[str, Any]) -> bool:
+def belongs_to_another_run(spec: NodePoolSpec, fake_node: dict[str, Any]) -> bool:
     """Return whether a node belongs to another run. Nodes of no run, such as those started by hand, are shared."""
-    return owner_of(fake_node) not in ("", spec.run_id)
+    return owner_run_id(fake_node) not in ("", spec.run_id)
 
 
-def owner_of(fake_node: dict[str, Any]) -> str:
+def owner_run_id(fake_node: dict[str, Any]) -> str:
     """Return the run that a node belongs to, "" for none."""
-    return label(fake_node, run_labels.RUN)
+    return label_value(fake_node, run_labels.RUN)
 
 
 def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
     """Return the nodes of one pool that carry our labels."""
-    return client.list(client.kind("v1", "Node"), label_selector=_selector(name))[0]
+    return client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
 
 
 def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
@@ -193,7 +197,7 @@ def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
     return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
 
 
-def _selector(name: str) -> str:
+def _pool_label_selector(name: str) -> str:
     return f"{run_labels.SIMULATED}=true,{run_labels.POOL}={name}"
 
 
@@ -203,38 +207,38 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     timeout: seconds. Raises InputError, OwnershipError, ApiError, WaitTimeout.
     """
     spec.check()
-    kwok_on_real_cluster.check(client, spec.permission, spec.run_id)
+    kwok_on_real_cluster.check_fake_nodes_allowed(client, spec.permission, spec.run_id)
     added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
     if spec.operator.pools:
         added += fake_gpu_operator.present(client, spec.operator, spec.run_id, timeout, say, check)
     pool_nodes = list_pool(client, spec.pool)
-    changes, wanted = compare(spec, pool_nodes), names(spec, pool_nodes)
+    changes, wanted = compute_pool_changes(spec, pool_nodes), requested_node_names(spec, pool_nodes)
     result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
     result["gpus"] = spec.count * spec.shape.gpus
     result["gpus_added_to"] = added
     result["changed"] = bool(changes.create or changes.remove or added)
-    result["diff"] = _diff(
+    result["diff"] = _format_node_diff(
         [fake_node for fake_node in pool_nodes if fake_node["metadata"]["name"] in changes.remove], changes.create
     )
     if check:
         return result
     began = time.monotonic()
     if changes.remove:
-        _remove(client, changes.remove, timeout)
+        _delete_nodes_and_wait(client, changes.remove, timeout)
     if spec.permission.kwok_image:
         installed = kwok_on_real_cluster.install_kwok(client, spec.permission, spec.run_id)
         if installed:
             result["changed"] = True
             say(f"created {', '.join(installed)}: KWOK simulates the nodes")
     if changes.create:
-        nodes, gpus = formats.count(len(changes.create), "node"), formats.count(spec.shape.gpus, "GPU")
+        nodes, gpus = formats.format_count(len(changes.create), "node"), formats.format_count(spec.shape.gpus, "GPU")
         say(f"creating {nodes} with {gpus} each")
         kind = client.kind("v1", "Node")
         _send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
     await_ready(client, spec, wanted, timeout, say)
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"] and spec.count:
-        nodes, gpus = formats.count(spec.count, "node"), formats.count(result["gpus"], "GPU")
+        nodes, gpus = formats.format_count(spec.count, "node"), formats.format_count(result["gpus"], "GPU")
         say(f"ready after {result['seconds']:.1f} s: {nodes} with {gpus} (simulated)")
     return result
 
@@ -244,7 +248,7 @@ def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, chec
         raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
     # The product of a machine's GPUs must not name what is not there.
     product = run_labels.SIMULATED_PRODUCT + spec.shape.product
-    labels = added_gpus.labels_of(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
+    labels = added_gpus.gpu_node_labels(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
     return added_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
 
 
@@ -254,7 +258,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
     One list, then a watch: listing a thousand nodes repeatedly costs the API server more time than creating them.
     """
     deadline = time.monotonic() + timeout
-    kind, selector = client.kind("v1", "Node"), _selector(spec.pool)
+    kind, selector = client.kind("v1", "Node"), _pool_label_selector(spec.pool)
     reported = time.monotonic()
     while True:
         nodes, version = client.list(kind, label_selector=selector)
@@ -268,7 +272,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
             )
         if not waiting:
             return
-        watch = Watch(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
+        watch = WatchConnection(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
         try:
             for event in watch_events(watch):
                 if event["type"] != "BOOKMARK" and is_ready(event["object"]):
@@ -278,7 +282,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
                 if time.monotonic() - reported > 5:
                     say(f"{spec.count - len(waiting)} of {spec.count} nodes are ready")
                     reported = time.monotonic()
-        except (ApiError, Broken):
+        except (ApiError, ConnectionBrokenError):
             time.sleep(0.2)  # the server ended the watch, or it fell behind: list again
         finally:
             watch.close()
@@ -290,28 +294,28 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
     operator = fake_gpu_operator.absent(client, spec.run_id, timeout, say, check)
     freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
     if freed:
-        say(f"removing simulated GPUs from {formats.count(len(freed), 'node')}")
-    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_of(fake_node) == spec.run_id]
+        say(f"removing simulated GPUs from {formats.format_count(len(freed), 'node')}")
+    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]
     mine = [fake_node["metadata"]["name"] for fake_node in nodes]
     if mine and not check:
-        say(f"removing {formats.count(len(mine), 'node')}")
-        _remove(client, mine, timeout)
+        say(f"removing {formats.format_count(len(mine), 'node')}")
+        _delete_nodes_and_wait(client, mine, timeout)
     deleted = (
         []
         if list_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
     result: dict[str, Any] = {"changed": bool(mine or deleted or freed or operator), "created": 0, "removed": len(mine)}
-    return {**result, "nodes": 0, "gpus": 0, "gpus_added_to": [], "diff": _diff(nodes, [])}
+    return {**result, "nodes": 0, "gpus": 0, "gpus_added_to": [], "diff": _format_node_diff(nodes, [])}
 
 
-def _diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _format_node_diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the nodes that are removed and those that are created, with their capacity, one on each line."""
 
     def lines(nodes: Sequence[Mapping[str, Any]]) -> str:
         shown = [
             f"{fake_node['metadata']['name']}:"
-            f" {', '.join(f'{name} {size}' for name, size in sorted(_capacity(fake_node).items()))}"
+            f" {', '.join(f'{name} {size}' for name, size in sorted(_node_capacity(fake_node).items()))}"
             for fake_node in nodes
         ]
         return "".join(f"{line}\n" for line in sorted(shown))
@@ -319,11 +323,11 @@ def _diff(removed: Sequence[Mapping[str, Any]], created: Sequence[Mapping[str, A
     return {"before": lines(removed), "after": lines(created)}
 
 
-def _capacity(node: Mapping[str, Any]) -> Mapping[str, Any]:
+def _node_capacity(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return (node.get("status") or {}).get("capacity") or {}
 
 
-def _remove(client: Client, names: list[str], timeout: float) -> None:
+def _delete_nodes_and_wait(client: Client, names: list[str], timeout: float) -> None:
     """Delete nodes and wait until the API server has removed them. Raises ApiError, WaitTimeout."""
     kind = client.kind("v1", "Node")
     _send_all(lambda name: client.delete(kind, name), names)

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": run_labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
@@ -39,7 +39,7 @@ options:
 
 
 @dataclass(frozen=True)
-class Permission:
+class FakeNodePermission:
     """What is permitted on a real cluster.
 
     allowed: create fake nodes at all. beside_workloads: also where GPUs are in use. kwok_image: image of KWOK to run in
@@ -52,12 +52,12 @@ class Permission:
     stages: str = ""
 
 
-def check(client: Client, permission: Permission, run_id: str) -> None:
+def check_fake_nodes_allowed(client: Client, permission: FakeNodePermission, run_id: str) -> None:
     """Raise OwnershipError where no fake nodes may be created."""
     if not permission.allowed:
         namespace, name = MARKER
         marker = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-        if marker is None or label(marker, run_labels.SIMULATED) != "true":
+        if marker is None or label_value(marker, run_labels.SIMULATED) != "true":
             raise OwnershipError(
                 f"{client.access.server} is not a rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake"
                 " nodes would be mixed with real ones. Nothing was changed. real_cluster (setting"
@@ -84,7 +84,7 @@ def gpu_pods(client: Client, run_id: str = "") -> list[str]:
         for pod in pods
         if wants_gpu(pod)
         and pod["spec"].get("nodeName") not in fake
-        and not (run_id and label(pod, run_labels.RUN) == run_id)
+        and not (run_id and label_value(pod, run_labels.RUN) == run_id)
     )
 
 
@@ -99,7 +99,7 @@ def wants_gpu(pod: dict[str, Any]) -> bool:
     )
 
 
-def kwok(permission: Permission, run_id: str) -> list[dict[str, Any]]:
+def kwok_manifests(permission: FakeNodePermission, run_id: str) -> list[dict[str, Any]]:
     """Return the objects that run KWOK in the cluster, in order of their creation."""
     labels = {run_labels.RUN: run_id} if run_id else {}
     meta = {"name": KWOK, "labels": labels}
@@ -131,13 +131,18 @@ def kwok(permission: Permission, run_id: str) -> list[dict[str, Any]]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": inside,
-            "data": {"kwok.yml": f"{_OPTIONS}{component_manifests.as_documents(permission.stages)}"},
+            "data": {"kwok.yml": f"{_OPTIONS}{component_manifests.yaml_list_to_documents(permission.stages)}"},
         },
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": inside, "spec": _deployment(permission.kwok_image)},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": inside,
+            "spec": _kwok_deployment_manifest(permission.kwok_image),
+        },
     ]
 
 
-def _deployment(image: str) -> dict[str, Any]:
+def _kwok_deployment_manifest(image: str) -> dict[str, Any]:
     container = {
         "name": "kwok",
         "image": image,
@@ -170,19 +175,19 @@ def _deployment(image: str) -> dict[str, Any]:
     }
 
 
-def install_kwok(client: Client, permission: Permission, run_id: str) -> list[str]:
+def install_kwok(client: Client, permission: FakeNodePermission, run_id: str) -> list[str]:
     """Install KWOK in the cluster unless this run has; return what was created.
 
     Raises OwnershipError if a KWOK of another run, or of none, is there.
     """
     created = []
-    for manifest in kwok(permission, run_id):
+    for manifest in kwok_manifests(permission, run_id):
         meta = manifest["metadata"]
         obj = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
         if obj is None:
             client.create(manifest)
             created.append(f"{manifest['kind']} {meta['name']}")
-        elif label(obj, run_labels.RUN) != run_id:
+        elif label_value(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: KWOK of another run"
                 " simulates nodes on this cluster. Leave fake_gpu_kwok_image empty to use it for these too"
@@ -193,10 +198,10 @@ def install_kwok(client: Client, permission: Permission, run_id: str) -> list[st
 def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     """Delete this run's KWOK, the namespace last; return what was deleted."""
     deleted = []
-    for manifest in reversed(kwok(Permission(), run_id)):
+    for manifest in reversed(kwok_manifests(FakeNodePermission(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or label(obj, run_labels.RUN) != run_id:
+        if obj is None or label_value(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:

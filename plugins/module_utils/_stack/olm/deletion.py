@@ -17,7 +17,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    field_at_path,
+    format_object_title,
+    label_value,
+)
 
 from .objects import V1, V1ALPHA1
 
@@ -30,7 +34,7 @@ _FINALIZER_PATIENCE = 0.5
 
 
 @dataclass
-class Deletion:
+class DeletionResult:
     """Titles of deleted objects and of objects whose finalizers were removed."""
 
     deleted: list[str] = field(default_factory=list)
@@ -41,7 +45,7 @@ def delete_all(
     client: Client,
     objects: Sequence[dict[str, Any]],
     deadline: float,
-    done: Deletion,
+    done: DeletionResult,
     say: Say,
     force_finalizers: bool = False,
 ) -> None:
@@ -51,7 +55,11 @@ def delete_all(
     """
     if not objects:
         return
-    say(f"deleting {', '.join(title(resource) for resource in objects[:5])}{' and more' if len(objects) > 5 else ''}")
+    say(
+        "deleting"
+        f" {', '.join(format_object_title(resource) for resource in objects[:5])}"
+        f"{' and more' if len(objects) > 5 else ''}"
+    )
     for resource in objects:
         meta = resource["metadata"]
         client.delete_seen(client.kind_of(resource), meta["name"], meta.get("namespace", ""), meta["uid"])
@@ -69,7 +77,7 @@ def delete_all(
             done.finalizers += [
                 _remove_finalizers(client, resource, say)
                 for resource in left
-                if field_at(resource, "metadata.finalizers")
+                if field_at_path(resource, "metadata.finalizers")
             ]
             continue
         if now >= deadline:
@@ -83,7 +91,7 @@ def delete_all(
             say(f"waiting for the deletion of {describe_blocked(left[0])}")
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
-    done.deleted += [title(resource) for resource in objects]
+    done.deleted += [format_object_title(resource) for resource in objects]
 
 
 def _if_still_there(client: Client, resource: dict[str, Any]) -> dict[str, Any] | None:
@@ -95,7 +103,7 @@ def _if_still_there(client: Client, resource: dict[str, Any]) -> dict[str, Any] 
 
 def _remove_finalizers(client: Client, resource: dict[str, Any], say: Say) -> str:
     meta = resource["metadata"]
-    text = f"{title(resource)}: {', '.join(meta['finalizers'])}"
+    text = f"{format_object_title(resource)}: {', '.join(meta['finalizers'])}"
     say(f"removing the finalizers of {text}")
     path = client.kind_of(resource).path(meta.get("namespace", ""), meta["name"])
     client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
@@ -104,15 +112,18 @@ def _remove_finalizers(client: Client, resource: dict[str, Any], say: Say) -> st
 
 def describe_blocked(resource: dict[str, Any]) -> str:
     """Return an object's title and what blocks its deletion."""
-    finalizers = field_at(resource, "metadata.finalizers", [])
+    finalizers = field_at_path(resource, "metadata.finalizers", [])
     if finalizers:
-        return f"{title(resource)} (held by finalizer {', '.join(finalizers)}, which its controller has not removed)"
+        return (
+            f"{format_object_title(resource)} (held by finalizer {', '.join(finalizers)}, which its"
+            " controller has not removed)"
+        )
     remaining = [
         condition.get("message", "")
-        for condition in field_at(resource, "status.conditions", [])
+        for condition in field_at_path(resource, "status.conditions", [])
         if condition.get("status") == "True" and "Remaining" in str(condition.get("type"))
     ]
-    return f"{title(resource)}{f' ({remaining[0]})' if remaining else ''}"
+    return f"{format_object_title(resource)}{f' ({remaining[0]})' if remaining else ''}"
 
 
 #: Seconds between two polls, and consecutive polls that must find nothing.
@@ -169,7 +180,7 @@ class RecreatedObjects:
         """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist."""
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
-        used = {(each["metadata"]["namespace"], field_at(each, "status.installedCSV")) for each in subscriptions}
+        used = {(each["metadata"]["namespace"], field_at_path(each, "status.installedCSV")) for each in subscriptions}
         versions = [owner["metadata"] for owner in self.owners if owner["kind"] == kind.kind]
         places = {(version["namespace"], version["name"]) for version in versions} - used
         return self._delete_found([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
@@ -180,7 +191,7 @@ class RecreatedObjects:
         OLM deletes them itself, except those that it was creating meanwhile. The garbage collector deletes the roles in
         namespaces.
         """
-        gone = {_owner(owner) for owner in self.owners if current(self.client, owner) is None}
+        gone = {_owner_label_values(owner) for owner in self.owners if get_current_object(self.client, owner) is None}
         if not gone:
             return False
         kinds = [self.client.kind(_RBAC, name) for name in ("ClusterRoleBinding", "ClusterRole")]
@@ -189,7 +200,11 @@ class RecreatedObjects:
             permission for kind in kinds for permission in self.client.list(kind, label_selector=_OWNER[0])[0]
         ]
         return self._delete_found(
-            [permission for permission in permissions if tuple(label(permission, name) for name in _OWNER) in gone]
+            [
+                permission
+                for permission in permissions
+                if tuple(label_value(permission, name) for name in _OWNER) in gone
+            ]
         )
 
     def _remove_labels(self) -> bool:
@@ -201,8 +216,8 @@ class RecreatedObjects:
         names = {f"operators.coreos.com/{component}" for component in self.components}
         labelled = False
         for resource in self.staying:
-            latest = current(self.client, resource)
-            if latest is not None and (wrong := names.intersection(field_at(latest, "metadata.labels") or {})):
+            latest = get_current_object(self.client, resource)
+            if latest is not None and (wrong := names.intersection(field_at_path(latest, "metadata.labels") or {})):
                 patch_labels(self.client, latest, dict.fromkeys(wrong))
                 labelled = True
         return labelled
@@ -217,7 +232,7 @@ class RecreatedObjects:
             operator for operator in (self.client.get(kind, name) for name in self.components) if operator is not None
         ]
         for operator in operators:
-            if not field_at(operator, "status.components.refs"):
+            if not field_at_path(operator, "status.components.refs"):
                 self.client.delete(kind, operator["metadata"]["name"])
         return bool(operators)
 
@@ -228,7 +243,7 @@ class RecreatedObjects:
         return bool(existing)
 
 
-def current(client: Client, resource: dict[str, Any]) -> dict[str, Any] | None:
+def get_current_object(client: Client, resource: dict[str, Any]) -> dict[str, Any] | None:
     """Return the object of this kind and name as it is now, None if there is none. Raises ApiError."""
     meta = resource["metadata"]
     return client.get(client.kind_of(resource), meta["name"], meta.get("namespace", ""))
@@ -245,6 +260,6 @@ def patch_labels(client: Client, resource: dict[str, Any], labels: dict[str, str
             raise
 
 
-def _owner(owner: dict[str, Any]) -> tuple[str, str, str]:
+def _owner_label_values(owner: dict[str, Any]) -> tuple[str, str, str]:
     """Return the values that the labels of _OWNER have on what OLM created for a group or version."""
     return owner["metadata"]["name"], owner["metadata"]["namespace"], owner["kind"]

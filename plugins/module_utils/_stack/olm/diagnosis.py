@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import Gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import cleaned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import mask_object_secrets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
-    conditions,
+    conditions_by_type,
     event_time,
-    field_at,
-    label,
-    title,
+    field_at_path,
+    format_object_title,
+    label_value,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
@@ -53,33 +53,33 @@ def failure_causes(client: Client, cache: WatchCache, installation: OperatorInst
     A failed request adds no cause: it must not hide the original failure.
     """
     causes: list[str] = []
-    causes += _subscription(cache, installation)
-    causes += _catalog(cache, installation)
-    causes += _plan(cache, installation)
+    causes += _subscription_failure_causes(cache, installation)
+    causes += _catalog_failure_causes(cache, installation)
+    causes += _install_plan_failure_causes(cache, installation)
     causes += unmet_requirements(installation.csv())
     try:
         namespace, catalogs = installation.namespace, installation.operator.catalog_namespace
-        pods = _objects(client, "v1", "Pod", namespace)
-        causes += workload_causes(_objects(client, "apps/v1", "Deployment", namespace), pods)
+        pods = _list_objects(client, "v1", "Pod", namespace)
+        causes += workload_causes(_list_objects(client, "apps/v1", "Deployment", namespace), pods)
         known = " ".join(causes)
         causes += [
             warning
-            for warning in newest_warnings(_objects(client, "v1", "Event", namespace))
-            if _text(warning) not in known
+            for warning in newest_warnings(_list_objects(client, "v1", "Event", namespace))
+            if _text_after_colon(warning) not in known
         ]
         save_namespace(client, namespace, pods, step)
         if installation.operator.brings_catalog and catalogs != namespace:
-            save_namespace(client, catalogs, _objects(client, "v1", "Pod", catalogs), step)
+            save_namespace(client, catalogs, _list_objects(client, "v1", "Pod", catalogs), step)
     except (SeatrialError, OSError) as error:
         step.log(f"can't look for further causes: {error}")
     return list(dict.fromkeys(causes))
 
 
-def _objects(client: Client, api_version: str, kind: str, namespace: str) -> list[dict[str, Any]]:
+def _list_objects(client: Client, api_version: str, kind: str, namespace: str) -> list[dict[str, Any]]:
     return client.list(client.kind(api_version, kind), namespace)[0]
 
 
-def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+def _subscription_failure_causes(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
     if installation.existing is None:
         return []
     meta = installation.existing.subscription["metadata"]
@@ -87,12 +87,12 @@ def _subscription(cache: WatchCache, installation: OperatorInstallation) -> list
     bad = ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed", "InstallPlanFailed")
     return [
         f"{name}: {condition.get('message') or condition.get('reason')}"
-        for name, condition in conditions(subscription).items()
+        for name, condition in conditions_by_type(subscription).items()
         if name in bad and condition.get("status") == "True" and str(condition.get("message")) not in installation.waits
     ]
 
 
-def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+def _catalog_failure_causes(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
     name = installation.operator.catalog or (installation.offer.catalog if installation.offer else "")
     namespace = installation.offer.catalog_namespace if installation.offer else installation.operator.catalog_namespace
     if not name:
@@ -100,25 +100,27 @@ def _catalog(cache: WatchCache, installation: OperatorInstallation) -> list[str]
     source = cache.get("CatalogSource", namespace, name)
     if source is None:
         return [f"catalog {namespace}/{name} does not exist"]
-    state = field_at(source, "status.connectionState.lastObservedState", "not checked yet")
-    message = field_at(source, "status.message", "")
+    state = field_at_path(source, "status.connectionState.lastObservedState", "not checked yet")
+    message = field_at_path(source, "status.message", "")
     if state == "READY":
         return []
-    return [f"catalog {name} is {state} at {field_at(source, 'status.connectionState.address', '?')} {message}".strip()]
+    return [
+        f"catalog {name} is {state} at {field_at_path(source, 'status.connectionState.address', '?')} {message}".strip()
+    ]
 
 
-def _plan(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
+def _install_plan_failure_causes(cache: WatchCache, installation: OperatorInstallation) -> list[str]:
     lines: list[str] = []
     for plan in cache.all("InstallPlan"):
         if plan["metadata"]["namespace"] != installation.namespace:
             continue
-        for condition in conditions(plan).values():
+        for condition in conditions_by_type(plan).values():
             if condition.get("status") == "False" and condition.get("message"):
-                lines.append(f"{title(plan)}: {condition['message']}")
-        for look in field_at(plan, "status.bundleLookups", []):
+                lines.append(f"{format_object_title(plan)}: {condition['message']}")
+        for look in field_at_path(plan, "status.bundleLookups", []):
             for condition in look.get("conditions") or []:
                 if condition.get("message") and condition.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
-                    lines.append(f"{title(plan)}: {condition['message']}")
+                    lines.append(f"{format_object_title(plan)}: {condition['message']}")
     return lines
 
 
@@ -127,7 +129,7 @@ def unmet_requirements(csv: dict[str, Any] | None) -> list[str]:
     bad = [
         f"{requirement.get('kind')} {requirement.get('name')}:"
         f" {requirement.get('message') or requirement.get('status')}"
-        for requirement in field_at(csv, "status.requirementStatus", [])
+        for requirement in field_at_path(csv, "status.requirementStatus", [])
         if requirement.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
         or (requirement.get("status") == "PresentNotSatisfied" and requirement.get("kind") != "ServiceAccount")
     ]
@@ -138,26 +140,29 @@ def workload_causes(deployments: Iterable[dict[str, Any]], pods: Iterable[dict[s
     """Return messages of unavailable Deployments and of pods that do not run, six at most."""
     lines: list[str] = []
     for deployment in deployments:
-        wanted = field_at(deployment, "spec.replicas", 1)
-        if field_at(deployment, "status.availableReplicas", 0) < wanted:
-            message = conditions(deployment).get("Available", {}).get("message", "")
+        wanted = field_at_path(deployment, "spec.replicas", 1)
+        if field_at_path(deployment, "status.availableReplicas", 0) < wanted:
+            message = conditions_by_type(deployment).get("Available", {}).get("message", "")
             lines.append(
-                f"{title(deployment)} has {field_at(deployment, 'status.availableReplicas', 0)} of {wanted}"
+                f"{format_object_title(deployment)} has"
+                f" {field_at_path(deployment, 'status.availableReplicas', 0)} of {wanted}"
                 f" pods: {message}".rstrip(": ")
             )
     for pod in pods:
-        lines += [f"{title(pod)}: {text}" for text in pod_trouble(pod)]
+        lines += [f"{format_object_title(pod)}: {text}" for text in pod_trouble(pod)]
     return lines[:6]
 
 
 def pod_trouble(pod: dict[str, Any]) -> list[str]:
     """Return why a pod does not run: it is not scheduled, or a container waits or failed."""
-    scheduled = conditions(pod).get("PodScheduled", {})
+    scheduled = conditions_by_type(pod).get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return [f"{scheduled.get('reason')}: {scheduled.get('message')}"]
     reasons = []
-    for container in field_at(pod, "status.containerStatuses", []) + field_at(pod, "status.initContainerStatuses", []):
-        waiting, ended = field_at(container, "state.waiting"), field_at(container, "state.terminated")
+    for container in field_at_path(pod, "status.containerStatuses", []) + field_at_path(
+        pod, "status.initContainerStatuses", []
+    ):
+        waiting, ended = field_at_path(container, "state.waiting"), field_at_path(container, "state.terminated")
         if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
             reasons.append(
                 f"container {container['name']}: {waiting.get('reason')}: {waiting.get('message', '')}".rstrip(": ")
@@ -176,13 +181,13 @@ def newest_warnings(events: Iterable[dict[str, Any]]) -> list[str]:
     bad = [event for event in events if event.get("type") == "Warning"]
     bad.sort(key=event_time)
     return [
-        f"event of {field_at(event, 'involvedObject.kind')} {field_at(event, 'involvedObject.name')}: "
+        f"event of {field_at_path(event, 'involvedObject.kind')} {field_at_path(event, 'involvedObject.name')}: "
         f"{event.get('message', '')}".rstrip()
         for event in bad[-2:]
     ]
 
 
-def _text(sentence: str) -> str:
+def _text_after_colon(sentence: str) -> str:
     return sentence.partition(": ")[2]
 
 
@@ -197,11 +202,11 @@ def save_namespace(client: Client, namespace: str, pods: Iterable[dict[str, Any]
     folder.mkdir(parents=True, exist_ok=True)
     objects: list[dict[str, Any]] = []
     for api_version, kind in _KINDS:
-        objects += _objects(client, api_version, kind, namespace)
-    gate = Gate({})
-    text = yaml.safe_dump_all([files.plain(cleaned(resource)) for resource in objects])
+        objects += _list_objects(client, api_version, kind, namespace)
+    gate = SecretScanner({})
+    text = yaml.safe_dump_all([files.to_plain_types(mask_object_secrets(resource)) for resource in objects])
     files.replace_text(folder / "objects.yml", gate.masked(text))
-    events = sorted(_objects(client, "v1", "Event", namespace), key=event_time)[-EVENTS:]
+    events = sorted(_list_objects(client, "v1", "Event", namespace), key=event_time)[-EVENTS:]
     lines = [
         f"{event_time(event)} {event.get('type')} {event.get('reason')} {event.get('message', '')}" for event in events
     ]
@@ -226,17 +231,21 @@ def installed_operators(client: Client, packages: Sequence[str] = ()) -> list[di
     by_place = {(csv["metadata"]["namespace"], csv["metadata"]["name"]): csv for csv in csvs}
     operators = []
     for subscription in subscriptions:
-        name = str(field_at(subscription, "spec.name", ""))
+        name = str(field_at_path(subscription, "spec.name", ""))
         if packages and name not in packages:
             continue
         namespace = subscription["metadata"]["namespace"]
         csv = by_place.get(
             (
                 namespace,
-                str(field_at(subscription, "status.installedCSV") or field_at(subscription, "status.currentCSV") or ""),
+                str(
+                    field_at_path(subscription, "status.installedCSV")
+                    or field_at_path(subscription, "status.currentCSV")
+                    or ""
+                ),
             )
         )
-        operators.append(_entry(name, namespace, subscription, csv))
+        operators.append(_installed_operator_entry(name, namespace, subscription, csv))
     return sorted(operators, key=lambda each: (each["package"], each["namespace"]))
 
 
@@ -250,8 +259,8 @@ def save_state(client: Client, operators: Sequence[dict[str, Any]], step: Step, 
     folder = step.path / "artifacts"
     folder.mkdir(exist_ok=True)
     files.write_yaml(folder / "operators.yml", list(operators))
-    operands = [item for operator in operators for item in _operands(client, operator)]
-    files.write_yaml(folder / "operands.yml", [cleaned(item) for item in operands])
+    operands = [item for operator in operators for item in _list_custom_resources(client, operator)]
+    files.write_yaml(folder / "operands.yml", [mask_object_secrets(item) for item in operands])
     images: dict[str, str] = {}
     namespaces = {operator["namespace"] for operator in operators} | {
         operand["metadata"].get("namespace", "") for operand in operands
@@ -262,16 +271,16 @@ def save_state(client: Client, operators: Sequence[dict[str, Any]], step: Step, 
         pods, _version = client.list(client.kind("v1", "Pod"), namespace)
         save_namespace(client, namespace, pods, step)
         for pod in pods:
-            for status in field_at(pod, "status.containerStatuses", []):
+            for status in field_at_path(pod, "status.containerStatuses", []):
                 images[status.get("image", "")] = status.get("imageID", "")
     files.write_yaml(folder / "images.yml", images, head="image: image id (digest) that runs")
 
 
-def _operands(client: Client, operator: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_custom_resources(client: Client, operator: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the custom resources of the kinds that an operator provides."""
     items: list[dict[str, Any]] = []
     csv = client.get(client.kind(objects.V1ALPHA1, "ClusterServiceVersion"), operator["csv"], operator["namespace"])
-    for owned in field_at(csv, "spec.customresourcedefinitions.owned", []):
+    for owned in field_at_path(csv, "spec.customresourcedefinitions.owned", []):
         group = owned["name"].partition(".")[2]
         try:
             items += client.list(client.kind(f"{group}/{owned['version']}", owned["kind"]))[0]
@@ -284,23 +293,25 @@ def _list_olm(client: Client, kind: str, selector: str = "") -> list[dict[str, A
     return client.list(client.kind(objects.V1ALPHA1, kind), label_selector=selector)[0]
 
 
-def _entry(package: str, namespace: str, subscription: dict[str, Any], csv: dict[str, Any] | None) -> dict[str, Any]:
-    images = [each.get("image", "") for each in field_at(csv, "spec.relatedImages", [])]
+def _installed_operator_entry(
+    package: str, namespace: str, subscription: dict[str, Any], csv: dict[str, Any] | None
+) -> dict[str, Any]:
+    images = [each.get("image", "") for each in field_at_path(csv, "spec.relatedImages", [])]
     return {
         "package": package,
         "namespace": namespace,
-        "catalog": field_at(subscription, "spec.source", ""),
-        "channel": field_at(subscription, "spec.channel", ""),
-        "approval": field_at(subscription, "spec.installPlanApproval", ""),
-        "csv": field_at(csv, "metadata.name", ""),
-        "version": field_at(csv, "spec.version", ""),
-        "phase": field_at(csv, "status.phase", ""),
-        "message": field_at(csv, "status.message", ""),
+        "catalog": field_at_path(subscription, "spec.source", ""),
+        "channel": field_at_path(subscription, "spec.channel", ""),
+        "approval": field_at_path(subscription, "spec.installPlanApproval", ""),
+        "csv": field_at_path(csv, "metadata.name", ""),
+        "version": field_at_path(csv, "spec.version", ""),
+        "phase": field_at_path(csv, "status.phase", ""),
+        "message": field_at_path(csv, "status.message", ""),
         "images": sorted(filter(None, images)),
-        "run": label(subscription, run_labels.RUN),
+        "run": label_value(subscription, run_labels.RUN),
         "trouble": [
             f"{name}: {each.get('message') or each.get('reason')}"
-            for name, each in conditions(subscription).items()
+            for name, each in conditions_by_type(subscription).items()
             if each.get("status") == "True" and name in ("ResolutionFailed", "CatalogSourcesUnhealthy")
         ],
     }

@@ -13,14 +13,14 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     OwnershipError,
-    nearest,
+    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, format_object_title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import objects
-from .specs import Offer, Operator, choose_offer
+from .specs import CatalogOffer, OperatorSpec, choose_offer
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"
@@ -56,7 +56,7 @@ def follow_olm(cache: WatchCache) -> None:
         ) from error
 
 
-def offered(client: Client, operator: Operator) -> list[dict[str, Any]]:
+def list_package_manifests(client: Client, operator: OperatorSpec) -> list[dict[str, Any]]:
     """Return the PackageManifests of an operator's package, only of its catalog if one is set."""
     kind = client.kind(PACKAGES, "PackageManifest")
     items, _version = client.list(kind, operator.catalog_namespace, field_selector=f"metadata.name={operator.package}")
@@ -64,20 +64,20 @@ def offered(client: Client, operator: Operator) -> list[dict[str, Any]]:
         item
         for item in items
         if item["metadata"]["name"] == operator.package
-        and field_at(item, "status.catalogSource") == (operator.catalog or _source(item))
+        and field_at_path(item, "status.catalogSource") == (operator.catalog or _catalog_source_name(item))
     ]
 
 
-def _source(item: dict[str, Any]) -> Any:
-    return field_at(item, "status.catalogSource")
+def _catalog_source_name(item: dict[str, Any]) -> Any:
+    return field_at_path(item, "status.catalogSource")
 
 
-def existing_subscription(cache: WatchCache, operator: Operator, run_id: str) -> ExistingSubscription | None:
+def existing_subscription(cache: WatchCache, operator: OperatorSpec, run_id: str) -> ExistingSubscription | None:
     """Return the existing Subscription of a package, preferably that in the requested namespace.
 
     Raises OwnershipError if several exist in other namespaces.
     """
-    subscriptions = [each for each in cache.all("Subscription") if field_at(each, "spec.name") == operator.package]
+    subscriptions = [each for each in cache.all("Subscription") if field_at_path(each, "spec.name") == operator.package]
     here = [each for each in subscriptions if each["metadata"]["namespace"] == operator.namespace]
     if not here and len(subscriptions) > 1:
         places = ", ".join(each["metadata"]["namespace"] for each in subscriptions)
@@ -86,7 +86,7 @@ def existing_subscription(cache: WatchCache, operator: Operator, run_id: str) ->
     return ExistingSubscription(chosen, objects.is_ours(chosen, run_id)) if chosen else None
 
 
-def check_existing(operator: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
+def check_existing(operator: OperatorSpec, existing: ExistingSubscription, offer: CatalogOffer | None) -> None:
     """Raise OwnershipError if an existing operator does not match and would have to be changed."""
     if existing.ours:
         if existing.namespace != operator.namespace:
@@ -97,30 +97,30 @@ def check_existing(operator: Operator, existing: ExistingSubscription, offer: Of
         _check_direction(operator, existing, offer)
         return
     subscription = existing.subscription
-    whose = f"{title(subscription)}, which this run did not create,"
-    channel = field_at(subscription, "spec.channel", "")
+    whose = f"{format_object_title(subscription)}, which this run did not create,"
+    channel = field_at_path(subscription, "spec.channel", "")
     if operator.channel and operator.channel != channel:
         raise OwnershipError(
             f"{operator.package}: {whose} follows channel '{channel}', not '{operator.channel}': left unchanged"
         )
-    installed = field_at(subscription, "status.installedCSV", "")
+    installed = field_at_path(subscription, "status.installedCSV", "")
     if operator.version and installed and offer is not None and offer.csv != installed:
         raise OwnershipError(f"{operator.package}: {whose} has installed {installed}, not {offer.csv}: left unchanged")
-    if operator.brings_catalog and field_at(subscription, "spec.source") != operator.catalog:
+    if operator.brings_catalog and field_at_path(subscription, "spec.source") != operator.catalog:
         raise OwnershipError(
-            f"{operator.package}: {whose} takes it from catalog '{field_at(subscription, 'spec.source')}',"
+            f"{operator.package}: {whose} takes it from catalog '{field_at_path(subscription, 'spec.source')}',"
             f" not '{operator.catalog}':"
             " left unchanged"
         )
 
 
-def _check_direction(operator: Operator, existing: ExistingSubscription, offer: Offer | None) -> None:
+def _check_direction(operator: OperatorSpec, existing: ExistingSubscription, offer: CatalogOffer | None) -> None:
     """Raise InputError if OLM would have to downgrade, which it never does."""
-    has = str(field_at(existing.subscription, "status.installedCSV", ""))
+    has = str(field_at_path(existing.subscription, "status.installedCSV", ""))
     asked = operator.version or (
-        operator.channel and operator.channel != field_at(existing.subscription, "spec.channel", "")
+        operator.channel and operator.channel != field_at_path(existing.subscription, "spec.channel", "")
     )
-    if asked and offer is not None and has and older(offer.csv, has):
+    if asked and offer is not None and has and is_older_version(offer.csv, has):
         raise InputError(
             f"operators: {operator.package}: {has} is installed, and OLM does not downgrade to {offer.csv}."
             " Remove it first"
@@ -128,13 +128,13 @@ def _check_direction(operator: Operator, existing: ExistingSubscription, offer: 
         )
 
 
-def older(csv: str, other: str) -> bool:
+def is_older_version(csv: str, other: str) -> bool:
     """Return whether a ClusterServiceVersion is older than another, by the versions in their names (nfd.v4.17.0)."""
-    version, than = _version(csv), _version(other)
+    version, than = _version_sort_key(csv), _version_sort_key(other)
     return version is not None and than is not None and version < than
 
 
-def _version(csv: str) -> tuple[Any, ...] | None:
+def _version_sort_key(csv: str) -> tuple[Any, ...] | None:
     """Return the sort key of a semantic version without its build metadata, None if the name has no version."""
     match = re.search(r"\.v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?\Z", csv)
     if match is None:
@@ -147,7 +147,9 @@ def _version(csv: str) -> tuple[Any, ...] | None:
     return (*numbers, not before, before)
 
 
-def check_namespace(cache: WatchCache, operator: Operator, offer: Offer | None, run_id: str) -> dict[str, Any] | None:
+def check_namespace(
+    cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer | None, run_id: str
+) -> dict[str, Any] | None:
     """Return the OperatorGroup to use, None if one must be created. Raises OwnershipError for a conflicting one."""
     groups = [each for each in cache.all("OperatorGroup") if each["metadata"]["namespace"] == operator.namespace]
     if len(groups) > 1:
@@ -158,10 +160,10 @@ def check_namespace(cache: WatchCache, operator: Operator, offer: Offer | None, 
             " exactly one. Remove the others, or choose another namespace"
         )
     if groups and offer is not None and not objects.group_fits(groups[0], operator, offer):
-        targets = field_at(groups[0], "spec.targetNamespaces") or ["all namespaces"]
+        targets = field_at_path(groups[0], "spec.targetNamespaces") or ["all namespaces"]
         wanted = operator.namespace if offer.watches == "own" else "all namespaces"
         raise OwnershipError(
-            f"{operator.package}: {title(groups[0])}"
+            f"{operator.package}: {format_object_title(groups[0])}"
             f"{'' if objects.is_ours(groups[0], run_id) else ', not created by this run,'} is for"
             f" {', '.join(targets)},"
             f" but the operator requires one for {wanted}. Choose another namespace, or remove it"
@@ -169,34 +171,35 @@ def check_namespace(cache: WatchCache, operator: Operator, offer: Offer | None, 
     return groups[0] if groups else None
 
 
-def check_other_providers(cache: WatchCache, operator: Operator, offer: Offer) -> None:
+def check_other_providers(cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer) -> None:
     """Raise OwnershipError if another operator provides the same kinds: both would reconcile the same objects."""
     for csv in cache.all("ClusterServiceVersion"):
-        package = package_of(cache, csv)
+        package = package_of_csv(cache, csv)
         if package == operator.package:
             continue
-        owned = {each["name"] for each in field_at(csv, "spec.customresourcedefinitions.owned", [])}
+        owned = {each["name"] for each in field_at_path(csv, "spec.customresourcedefinitions.owned", [])}
         both = sorted(owned & set(offer.kinds))
         if both:
             raise OwnershipError(
-                f"{operator.package}: {title(csv)} already provides {both[0]}, and two operators of one kind would"
+                f"{operator.package}: {format_object_title(csv)} already provides {both[0]}, and two"
+                " operators of one kind would"
                 " reconcile the same objects. Use that one, or remove it first"
             )
 
 
-def package_of(cache: WatchCache, csv: dict[str, Any]) -> str:
+def package_of_csv(cache: WatchCache, csv: dict[str, Any]) -> str:
     """Return the package that a ClusterServiceVersion was installed from, "" if no Subscription names it."""
     name, namespace = csv["metadata"]["name"], csv["metadata"]["namespace"]
     for each in cache.all("Subscription"):
         if each["metadata"]["namespace"] == namespace and name in (
-            field_at(each, "status.installedCSV"),
-            field_at(each, "status.currentCSV"),
+            field_at_path(each, "status.installedCSV"),
+            field_at_path(each, "status.currentCSV"),
         ):
-            return str(field_at(each, "spec.name", ""))
+            return str(field_at_path(each, "spec.name", ""))
     return ""
 
 
-def check_catalog(cache: WatchCache, operator: Operator, run_id: str) -> dict[str, Any] | None:
+def check_catalog(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dict[str, Any] | None:
     """Return the CatalogSource that the operator names, None if it must be created.
 
     Raises InputError if it does not exist, OwnershipError for a different one of that name.
@@ -212,26 +215,26 @@ def check_catalog(cache: WatchCache, operator: Operator, run_id: str) -> dict[st
             raise InputError(
                 f"operators: {operator.package}: there is no catalog '{operator.catalog}' in"
                 f" {operator.catalog_namespace}"
-                f"{nearest(operator.catalog, names)}; there are {', '.join(names) or 'none'}"
+                f"{suggest_similar_name(operator.catalog, names)}; there are {', '.join(names) or 'none'}"
             )
         return source
     if source is not None and not objects.is_ours(source, run_id):
-        other = objects.differences(source, objects.catalog_source(operator, run_id))
+        other = objects.differing_spec_fields(source, objects.catalog_source(operator, run_id))
         if other:
             raise OwnershipError(
-                f"{operator.package}: {title(source)}, which this run did not create, has a different"
+                f"{operator.package}: {format_object_title(source)}, which this run did not create, has a different"
                 f" {' and '.join(other)}:"
                 " left unchanged. Choose another name for the catalog"
             )
     return source
 
 
-def offer_of(client: Client, cache: WatchCache, operator: Operator) -> Offer | None:
+def find_offer_in_catalog(client: Client, cache: WatchCache, operator: OperatorSpec) -> CatalogOffer | None:
     """Return the offer of an existing catalog, None if no catalog is ready yet.
 
     Raises InputError if all catalogs in the namespace are ready and none has the package.
     """
-    items = offered(client, operator)
+    items = list_package_manifests(client, operator)
     if items:
         return choose_offer(operator, items)
     if operator.brings_catalog:
@@ -242,13 +245,13 @@ def offer_of(client: Client, cache: WatchCache, operator: Operator) -> Offer | N
         if each["metadata"]["namespace"] == operator.catalog_namespace
         and (not operator.catalog or each["metadata"]["name"] == operator.catalog)
     ]
-    if sources and all(field_at(each, "status.connectionState.lastObservedState") == "READY" for each in sources):
+    if sources and all(field_at_path(each, "status.connectionState.lastObservedState") == "READY" for each in sources):
         kind = client.kind(PACKAGES, "PackageManifest")
         known = [
             each["metadata"]["name"] for each in client.list(kind, operator.catalog_namespace, metadata_only=True)[0]
         ]
         raise InputError(
             f"operators: no catalog in {operator.catalog_namespace} has a package '{operator.package}'"
-            f"{nearest(operator.package, known)}"
+            f"{suggest_similar_name(operator.package, known)}"
         )
     return None

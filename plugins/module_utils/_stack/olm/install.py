@@ -18,14 +18,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import diagnosis
 from . import existing as existing_olm_objects
 from .installation import OperatorInstallation
 from .objects import Say
-from .specs import Operator
+from .specs import OperatorSpec
 
 #: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
 POLL_INTERVAL = 2.0
@@ -42,9 +42,9 @@ class InstallError(SeatrialError):
         self.result = result
 
 
-def install(
+def install_operators(
     client: Client,
-    operators: Sequence[Operator],
+    operators: Sequence[OperatorSpec],
     run_id: str,
     timeout: float,
     step: Step,
@@ -69,19 +69,19 @@ def install(
             writer.check, writer.diff = check, diff
         if check:
             changes = [installation.predict() for installation in installations]
-            result = [described(installation) for installation in installations]
+            result = [describe_installation_state(installation) for installation in installations]
             return {"changed": any(changes), "operators": result, "diff": diff.shown()}
         failures = _advance_all(installations, cache, timeout, say)
         if failures:
             _raise_failures(client, cache, installations, failures, timeout, step)
-        result = [described(installation) for installation in installations]
+        result = [describe_installation_state(installation) for installation in installations]
     changed = any(installation.writer.changes for installation in installations)
     if changed:
         say(f"{len(installations)} operators are installed after {time.monotonic() - began:.0f} s")
     return {"changed": changed, "operators": result, "diff": diff.shown()}
 
 
-def _check_secrets(operators: Sequence[Operator], secrets: Mapping[str, str]) -> None:
+def _check_secrets(operators: Sequence[OperatorSpec], secrets: Mapping[str, str]) -> None:
     """Raise InputError for a pull secret that is missing or malformed, without quoting its content."""
     for operator in operators:
         name = operator.catalog_pull_secret
@@ -102,7 +102,7 @@ def _check_secrets(operators: Sequence[Operator], secrets: Mapping[str, str]) ->
 
 
 def _check_conflicts(
-    client: Client, cache: WatchCache, operator: Operator, run_id: str, say: Say, operators: Sequence[Operator]
+    client: Client, cache: WatchCache, operator: OperatorSpec, run_id: str, say: Say, operators: Sequence[OperatorSpec]
 ) -> OperatorInstallation:
     """Check one operator for conflicts with existing objects; return its installation, not started yet."""
     existing = existing_olm_objects.existing_subscription(cache, operator, run_id)
@@ -110,7 +110,7 @@ def _check_conflicts(
         existing_olm_objects.check_catalog(cache, operator, run_id)
     offer = None
     if existing is None or existing.ours or operator.version:
-        offer = existing_olm_objects.offer_of(client, cache, operator)
+        offer = existing_olm_objects.find_offer_in_catalog(client, cache, operator)
     if existing is not None:
         existing_olm_objects.check_existing(operator, existing, offer)
     else:
@@ -143,7 +143,8 @@ def _advance_all(
                 left.remove(installation)
                 if installation.writer.changes:
                     say(
-                        f"{installation.operator.package}: {field_at(installation.csv(), 'metadata.name')} is installed"
+                        f"{installation.operator.package}:"
+                        f" {field_at_path(installation.csv(), 'metadata.name')} is installed"
                     )
         if not left:
             return failures
@@ -178,23 +179,23 @@ def _raise_failures(
     text = "\n".join(lines) + kept
     if all(": after " in failure for failure in failures.values()):
         raise WaitTimeout(text)
-    raise InstallError(text, [described(installation) for installation in installations])
+    raise InstallError(text, [describe_installation_state(installation) for installation in installations])
 
 
-def described(installation: OperatorInstallation) -> dict[str, Any]:
+def describe_installation_state(installation: OperatorInstallation) -> dict[str, Any]:
     """Return the state of one operator, as the module does."""
     csv, offer = installation.csv(), installation.offer
     subscription = installation.existing.subscription if installation.existing else None
     return {
         "package": installation.operator.package,
         "namespace": installation.namespace,
-        "channel": field_at(subscription, "spec.channel", offer.channel if offer else ""),
-        "catalog": field_at(subscription, "spec.source", offer.catalog if offer else ""),
-        "csv": field_at(csv, "metadata.name", ""),
-        "version": field_at(csv, "spec.version", ""),
-        "phase": field_at(csv, "status.phase", ""),
+        "channel": field_at_path(subscription, "spec.channel", offer.channel if offer else ""),
+        "catalog": field_at_path(subscription, "spec.source", offer.catalog if offer else ""),
+        "csv": field_at_path(csv, "metadata.name", ""),
+        "version": field_at_path(csv, "spec.version", ""),
+        "phase": field_at_path(csv, "status.phase", ""),
         "foreign": installation.foreign,
         "created": list(installation.writer.created),
         "changes": list(installation.writer.changes),
-        "operand": field_at(installation.operand, "metadata.name", ""),
+        "operand": field_at_path(installation.operand, "metadata.name", ""),
     }

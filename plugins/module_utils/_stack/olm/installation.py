@@ -18,25 +18,30 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    apply_json_merge_patch,
+    conditions_by_type,
+    field_at_path,
+    format_object_title,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing, objects, readiness
 from .existing import ExistingSubscription
-from .objects import Say, Writer
-from .readiness import covers, is_meant, is_ready, why_not_ready
-from .specs import Offer, Operand, Operator, append_items, choose_offer, example_of
+from .objects import OperatorObjectWriter, Say
+from .readiness import contains_all_fields, is_meant, is_ready, why_not_ready
+from .specs import CatalogOffer, OperandSpec, OperatorSpec, append_items, choose_offer, example_from_csv
 
 
 def ensure_operand(
-    writer: Writer, asked: Operand, csv: dict[str, Any], operators: str
+    writer: OperatorObjectWriter, asked: OperandSpec, csv: dict[str, Any], operators: str
 ) -> tuple[dict[str, Any] | None, str]:
     """Ensure that the resource exists; return it (None if it does not exist yet) and what it waits for ("" when ready).
 
     operators: namespace of the operator. Raises InputError, OwnershipError.
     """
     cache, run_id = writer.cache, writer.run_id
-    wanted = operand_of(writer.operator, csv, operators, run_id)
+    wanted = operand_manifest(writer.operator, csv, operators, run_id)
     try:
         cache.follow(wanted["apiVersion"], wanted["kind"])
     except InputError:
@@ -48,8 +53,8 @@ def ensure_operand(
     if asked.single:
         others = [other for other in cache.all(wanted["kind"]) if not objects.is_ours(other, run_id)]
         operand = operand or next(iter(others), None)
-    if operand is not None and field_at(operand, "metadata.deletionTimestamp"):
-        return None, f"{title(operand)} to be deleted completely"
+    if operand is not None and field_at_path(operand, "metadata.deletionTimestamp"):
+        return None, f"{format_object_title(operand)} to be deleted completely"
     if operand is not None and not objects.is_ours(operand, run_id):
         _check_theirs(writer.operator, operand, asked)
     else:
@@ -57,25 +62,26 @@ def ensure_operand(
             writer.ensure(need, operators)
         if operand is None:
             operand = writer.create(wanted)
-        elif not covers(operand.get("spec"), wanted.get("spec")):
+        elif not contains_all_fields(operand.get("spec"), wanted.get("spec")):
             writer.patch(operand, {"spec": wanted.get("spec")}, "spec of")
             operand = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"]) or operand
     if asked.ready is None or is_ready(operand, asked.ready):
         return operand, ""
-    return operand, f"{title(operand)} to be ready{why_not_ready(operand, asked.ready)}"
+    return operand, f"{format_object_title(operand)} to be ready{why_not_ready(operand, asked.ready)}"
 
 
-def _check_theirs(operator: Operator, operand: dict[str, Any], asked: Operand) -> None:
+def _check_theirs(operator: OperatorSpec, operand: dict[str, Any], asked: OperandSpec) -> None:
     """Raise OwnershipError if a resource that this run did not create would have to be changed."""
-    wanted = append_items(merged(operand, asked.patch), asked.append)
-    if not covers(operand.get("spec"), wanted.get("spec")):
+    wanted = append_items(apply_json_merge_patch(operand, asked.patch), asked.append)
+    if not contains_all_fields(operand.get("spec"), wanted.get("spec")):
         raise OwnershipError(
-            f"{operator.package}: {title(operand)}, which this run did not create, does not match the requested one:"
+            f"{operator.package}: {format_object_title(operand)}, which this run did not create, does not"
+            " match the requested one:"
             " left unchanged. Request what it has, or change it manually"
         )
 
 
-def missing_object(cache: WatchCache, operator: Operator) -> str:
+def missing_object(cache: WatchCache, operator: OperatorSpec) -> str:
     """Return the first expected object that is missing or not ready, "" if all are ready."""
     for each in operator.expect:
         cache.follow(each.api_version, each.kind)
@@ -86,10 +92,10 @@ def missing_object(cache: WatchCache, operator: Operator) -> str:
         if each.ready.metrics:
             for item in matching:
                 if lack := readiness.missing_metrics(cache.client, item, each.ready):
-                    return f"{title(item)} to serve metrics{lack}"
+                    return f"{format_object_title(item)} to serve metrics{lack}"
         bad = [item for item in matching if not is_ready(item, each.ready)]
         if bad:
-            return f"{title(bad[0])} to be ready{why_not_ready(bad[0], each.ready)}" + (
+            return f"{format_object_title(bad[0])} to be ready{why_not_ready(bad[0], each.ready)}" + (
                 f" and {len(bad) - 1} more" if len(bad) > 1 else ""
             )
         if len(matching) < each.at_least:
@@ -98,12 +104,14 @@ def missing_object(cache: WatchCache, operator: Operator) -> str:
     return ""
 
 
-def operand_of(operator: Operator, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
+def operand_manifest(operator: OperatorSpec, csv: dict[str, Any], namespace: str, run_id: str) -> dict[str, Any]:
     """Return the custom resource to create. A namespaced example gets the operator's namespace. Raises InputError."""
     asked = operator.operand
     if asked is None:
         raise AssertionError("no operand was requested")
-    base = append_items(merged(asked.manifest or example_of(csv, asked.kind), asked.patch), asked.append)
+    base = append_items(
+        apply_json_merge_patch(asked.manifest or example_from_csv(csv, asked.kind), asked.patch), asked.append
+    )
     meta = dict(base.get("metadata") or {})
     if asked.name:
         meta["name"] = asked.name
@@ -136,18 +144,18 @@ class OperatorInstallation:
 
     client: Client
     cache: WatchCache
-    operator: Operator
+    operator: OperatorSpec
     run_id: str
     say: Say
     mine: set[str]  # packages that this call installs
     existing: ExistingSubscription | None = None
-    offer: Offer | None = None
+    offer: CatalogOffer | None = None
     waits: str = ""
     operand: dict[str, Any] | None = None
-    writer: Writer = field(init=False)
+    writer: OperatorObjectWriter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.client, self.cache, self.operator, self.run_id, self.say)
+        self.writer = OperatorObjectWriter(self.client, self.cache, self.operator, self.run_id, self.say)
 
     @property
     def foreign(self) -> bool:
@@ -183,7 +191,7 @@ class OperatorInstallation:
         """
         for part in (self._catalog, self._choice, self._place, self._subscribed):
             part()
-        installed = field_at(self.csv(), "status.phase") == "Succeeded"
+        installed = field_at_path(self.csv(), "status.phase") == "Succeeded"
         if installed:
             self._operand()
         return bool(self.writer.changes) or not (installed or self.foreign)
@@ -202,10 +210,10 @@ class OperatorInstallation:
             self.writer.ensure_pull_secret()
         if source is None:
             self.writer.create(wanted)
-        elif other := objects.differences(source, wanted):
+        elif other := objects.differing_spec_fields(source, wanted):
             self.writer.patch(source, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
         source = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
-        state = field_at(source, "status.connectionState.lastObservedState", "not checked yet")
+        state = field_at_path(source, "status.connectionState.lastObservedState", "not checked yet")
         if state == "READY":
             return ""
         return f"catalog {self.operator.catalog} ({state}) to be READY"
@@ -213,7 +221,7 @@ class OperatorInstallation:
     def _choice(self) -> str:
         if self.offer is not None or self.foreign:
             return ""
-        items = existing.offered(self.client, self.operator)
+        items = existing.list_package_manifests(self.client, self.operator)
         if not items:
             return f"a catalog in {self.operator.catalog_namespace} to provide package {self.operator.package}"
         self.offer = choose_offer(self.operator, items)
@@ -238,12 +246,12 @@ class OperatorInstallation:
     def _subscribed(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        wanted = objects.subscription(self.operator, self.offer, self.run_id)
+        wanted = objects.subscription_manifest(self.operator, self.offer, self.run_id)
         if self.existing is None:
             made = self.writer.create(wanted)
             if not self.writer.check:
                 self.existing = ExistingSubscription(made, True)
-        elif other := objects.differences(self.existing.subscription, wanted):
+        elif other := objects.differing_spec_fields(self.existing.subscription, wanted):
             spec = dict(wanted["spec"])
             spec.setdefault("config", None)
             self.writer.patch(self.existing.subscription, {"spec": spec}, f"{' and '.join(other)} of")
@@ -255,7 +263,9 @@ class OperatorInstallation:
         meta = self.existing.subscription["metadata"]
         subscription = self.cache.get("Subscription", meta["namespace"], meta["name"])
         if subscription is None:
-            raise SeatrialError(f"{title(self.existing.subscription)} was deleted during the installation")
+            raise SeatrialError(
+                f"{format_object_title(self.existing.subscription)} was deleted during the installation"
+            )
         return subscription
 
     def _target(self, subscription: dict[str, Any]) -> str:
@@ -263,80 +273,94 @@ class OperatorInstallation:
 
         A Subscription of somebody else may stay at the version that is installed.
         """
-        if self.foreign and field_at(subscription, "status.installedCSV"):
-            return str(field_at(subscription, "status.installedCSV"))
+        if self.foreign and field_at_path(subscription, "status.installedCSV"):
+            return str(field_at_path(subscription, "status.installedCSV"))
         if self.operator.version and self.offer is not None:
             return self.offer.csv
-        return str(field_at(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
+        return str(field_at_path(subscription, "status.currentCSV") or (self.offer.csv if self.offer else ""))
 
     def _plan(self) -> str:
         subscription = self._subscription()
         target = self._target(subscription)
-        if field_at(subscription, "status.installedCSV") == target and target:
+        if field_at_path(subscription, "status.installedCSV") == target and target:
             return ""
-        wanted = field_at(subscription, "status.currentCSV")
+        wanted = field_at_path(subscription, "status.currentCSV")
         if not wanted:
-            return f"OLM to resolve {title(subscription)}{self._trouble(subscription)}"
-        name = field_at(subscription, "status.installPlanRef.name") or field_at(subscription, "status.installplan.name")
+            return f"OLM to resolve {format_object_title(subscription)}{self._trouble(subscription)}"
+        name = field_at_path(subscription, "status.installPlanRef.name") or field_at_path(
+            subscription, "status.installplan.name"
+        )
         plan = self.cache.get("InstallPlan", self.namespace, name or "")
         if plan is None:
             return f"an InstallPlan for {target}"
-        if field_at(plan, "status.phase") == "Failed":
+        if field_at_path(plan, "status.phase") == "Failed":
             message = "; ".join(
-                condition.get("message", "") for condition in conditions(plan).values() if condition.get("message")
+                condition.get("message", "")
+                for condition in conditions_by_type(plan).values()
+                if condition.get("message")
             )
-            raise SeatrialError(f"{self.operator.package}: {title(plan)} failed: {message or 'OLM gives no reason'}")
-        if not field_at(plan, "spec.approved", False):
+            raise SeatrialError(
+                f"{self.operator.package}: {format_object_title(plan)} failed: {message or 'OLM gives no reason'}"
+            )
+        if not field_at_path(plan, "spec.approved", False):
             return self._approve(plan, target)
-        return f"{title(plan)} ({field_at(plan, 'status.phase', 'not begun')}) to install {target}"
+        return f"{format_object_title(plan)} ({field_at_path(plan, 'status.phase', 'not begun')}) to install {target}"
 
     def _trouble(self, subscription: dict[str, Any]) -> str:
         """Return the error that OLM reports for a Subscription, in parentheses, "" if there is none."""
         for name in ("ResolutionFailed", "CatalogSourcesUnhealthy", "BundleUnpackFailed"):
-            condition = conditions(subscription).get(name, {})
+            condition = conditions_by_type(subscription).get(name, {})
             if condition.get("status") == "True":
                 return f" ({name}: {condition.get('message') or condition.get('reason')})"
         return ""
 
     def _approve(self, plan: dict[str, Any], target: str) -> str:
         """Approve the InstallPlan of the requested version, unless it would upgrade an operator of somebody else."""
-        brings = field_at(plan, "spec.clusterServiceVersionNames", [])
+        brings = field_at_path(plan, "spec.clusterServiceVersionNames", [])
         if target not in brings:
-            return f"an InstallPlan for {target}; {title(plan)} is for {', '.join(brings)} and is not approved"
+            return (
+                f"an InstallPlan for {target}; {format_object_title(plan)} is for {', '.join(brings)}"
+                " and is not approved"
+            )
         if self.foreign:
-            return f"the owner of {self.operator.package} to approve {title(plan)} for {target}"
+            return f"the owner of {self.operator.package} to approve {format_object_title(plan)} for {target}"
         for each in self.cache.all("Subscription"):
-            if each["metadata"]["namespace"] != self.namespace or field_at(each, "spec.name") in self.mine:
+            if each["metadata"]["namespace"] != self.namespace or field_at_path(each, "spec.name") in self.mine:
                 continue
-            if field_at(each, "status.currentCSV") in brings and field_at(each, "status.installedCSV"):
+            if field_at_path(each, "status.currentCSV") in brings and field_at_path(each, "status.installedCSV"):
                 raise OwnershipError(
-                    f"{self.operator.package}: {title(plan)} would also upgrade {title(each)}, which this run did not"
-                    f" create, from {field_at(each, 'status.installedCSV')} to {field_at(each, 'status.currentCSV')}."
+                    f"{self.operator.package}: {format_object_title(plan)} would also upgrade"
+                    f" {format_object_title(each)}, which this run did not"
+                    f" create, from {field_at_path(each, 'status.installedCSV')} to"
+                    f" {field_at_path(each, 'status.currentCSV')}."
                     " It was not approved. Install into another namespace"
                 )
         self.writer.patch(plan, {"spec": {"approved": True}}, "approved")
-        return f"{title(plan)} to install {target}"
+        return f"{format_object_title(plan)} to install {target}"
 
     def csv(self) -> dict[str, Any] | None:
         """Return the ClusterServiceVersion of the Subscription, None if there is none yet."""
         if self.existing is None:
             return None
         subscription = self._subscription()
-        name = field_at(subscription, "status.installedCSV") or field_at(subscription, "status.currentCSV") or ""
+        name = (
+            field_at_path(subscription, "status.installedCSV") or field_at_path(subscription, "status.currentCSV") or ""
+        )
         return self.cache.get("ClusterServiceVersion", self.namespace, name)
 
     def _csv(self) -> str:
         csv = self.csv()
         if csv is None:
             return f"ClusterServiceVersion {self._target(self._subscription())}"
-        phase, reason = field_at(csv, "status.phase", "not started"), field_at(csv, "status.reason", "")
+        phase, reason = field_at_path(csv, "status.phase", "not started"), field_at_path(csv, "status.reason", "")
         if phase == "Succeeded":
             return ""
         if phase == "Failed" and reason in TERMINAL_REASONS:
             raise SeatrialError(
-                f"{self.operator.package}: {title(csv)} failed: {reason}: {field_at(csv, 'status.message', '')}"
+                f"{self.operator.package}: {format_object_title(csv)} failed: {reason}:"
+                f" {field_at_path(csv, 'status.message', '')}"
             )
-        return f"{title(csv)} ({phase}: {field_at(csv, 'status.message', reason)}) to succeed"
+        return f"{format_object_title(csv)} ({phase}: {field_at_path(csv, 'status.message', reason)}) to succeed"
 
     def _operand(self) -> str:
         asked, csv = self.operator.operand, self.csv()

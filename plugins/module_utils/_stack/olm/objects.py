@@ -15,11 +15,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, merged, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    apply_json_merge_patch,
+    field_at_path,
+    format_object_title,
+    label_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from .readiness import covers
-from .specs import Offer, Operator
+from .readiness import contains_all_fields
+from .specs import CatalogOffer, OperatorSpec
 
 MONITORING = "openshift.io/cluster-monitoring"
 
@@ -30,32 +35,32 @@ V1 = "operators.coreos.com/v1"
 
 def is_ours(item: Mapping[str, Any], run_id: str) -> bool:
     """Return whether this run created an object."""
-    return bool(run_id) and label(dict(item), run_labels.RUN) == run_id
+    return bool(run_id) and label_value(dict(item), run_labels.RUN) == run_id
 
 
-def _metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _object_metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     meta: dict[str, Any] = {"name": name, "labels": {**(labels or {}), run_labels.RUN: run_id}}
     return {**meta, "namespace": namespace} if namespace else meta
 
 
-def namespace(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
+def namespace_manifest(name: str, run_id: str, monitoring: bool = False) -> dict[str, Any]:
     """Return the manifest of a namespace of this run."""
     labels = {run_labels.PART: "operators", **({MONITORING: "true"} if monitoring else {})}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, "", run_id, labels)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": _object_metadata(name, "", run_id, labels)}
 
 
-def operator_group(operator: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+def operator_group(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:
     """Return the OperatorGroup, which defines the namespaces that operators in a namespace watch."""
     targets = {"targetNamespaces": [operator.namespace]} if offer.watches == "own" else {}
     return {
         "apiVersion": V1,
         "kind": "OperatorGroup",
-        "metadata": _metadata(f"{operator.package}-operator-group", operator.namespace, run_id),
+        "metadata": _object_metadata(f"{operator.package}-operator-group", operator.namespace, run_id),
         "spec": targets,
     }
 
 
-def group_fits(group: Mapping[str, Any], operator: Operator, offer: Offer) -> bool:
+def group_fits(group: Mapping[str, Any], operator: OperatorSpec, offer: CatalogOffer) -> bool:
     """Return whether an OperatorGroup selects the namespaces that the operator must watch."""
     spec = group.get("spec") or {}
     if spec.get("selector"):
@@ -64,7 +69,7 @@ def group_fits(group: Mapping[str, Any], operator: Operator, offer: Offer) -> bo
     return targets == [operator.namespace] if offer.watches == "own" else not targets
 
 
-def catalog_source(operator: Operator, run_id: str) -> dict[str, Any]:
+def catalog_source(operator: OperatorSpec, run_id: str) -> dict[str, Any]:
     """Return the CatalogSource of an operator with a catalog_image or catalog_address."""
     source: dict[str, Any] = {"sourceType": "grpc", "displayName": operator.catalog, "publisher": "perfscale.seatrial"}
     if operator.catalog_address:
@@ -77,28 +82,28 @@ def catalog_source(operator: Operator, run_id: str) -> dict[str, Any]:
     return {
         "apiVersion": V1ALPHA1,
         "kind": "CatalogSource",
-        "metadata": _metadata(operator.catalog, operator.catalog_namespace, run_id),
+        "metadata": _object_metadata(operator.catalog, operator.catalog_namespace, run_id),
         "spec": source,
     }
 
 
-def secret_name(operator: Operator) -> str:
+def secret_name(operator: OperatorSpec) -> str:
     """Return the name of the pull secret for a catalog's image."""
     return operator.catalog_pull_secret.replace("_", "-").lower()
 
 
-def pull_secret(operator: Operator, content: str, run_id: str) -> dict[str, Any]:
+def pull_secret(operator: OperatorSpec, content: str, run_id: str) -> dict[str, Any]:
     """Return the pull secret for a catalog's image. content: a dockerconfigjson."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/dockerconfigjson",
-        "metadata": _metadata(secret_name(operator), operator.catalog_namespace, run_id),
+        "metadata": _object_metadata(secret_name(operator), operator.catalog_namespace, run_id),
         "data": {".dockerconfigjson": base64.b64encode(content.encode()).decode()},
     }
 
 
-def subscription(operator: Operator, offer: Offer, run_id: str) -> dict[str, Any]:
+def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:
     """Return the Subscription of an operator."""
     spec: dict[str, Any] = {
         "name": operator.package,
@@ -115,12 +120,12 @@ def subscription(operator: Operator, offer: Offer, run_id: str) -> dict[str, Any
     return {
         "apiVersion": V1ALPHA1,
         "kind": "Subscription",
-        "metadata": _metadata(operator.package, operator.namespace, run_id),
+        "metadata": _object_metadata(operator.package, operator.namespace, run_id),
         "spec": spec,
     }
 
 
-def differences(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def differing_spec_fields(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return the fields in the spec of a Subscription or CatalogSource that differ from ``wanted``.
 
     ``startingCSV`` is not compared, since it has no effect on an existing Subscription.
@@ -128,12 +133,12 @@ def differences(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[
     have, want = existing.get("spec") or {}, wanted["spec"]
     names = sorted(set(want) - {"startingCSV", "displayName", "publisher", "grpcPodConfig"})
     return [name for name in names if have.get(name) != want[name]] + (
-        ["config"] if "config" not in want and field_at(dict(existing), "spec.config.env") else []
+        ["config"] if "config" not in want and field_at_path(dict(existing), "spec.config.env") else []
     )
 
 
 @dataclass
-class Writer:
+class OperatorObjectWriter:
     """Writes the objects of one operator; ``created`` and ``changes`` list what was done.
 
     pull_secret: the dockerconfigjson for its catalog's image. check: whether to record changes without making them.
@@ -141,7 +146,7 @@ class Writer:
 
     client: Client
     cache: WatchCache
-    operator: Operator
+    operator: OperatorSpec
     run_id: str
     say: Say
     pull_secret: str = field(default="", repr=False)
@@ -153,13 +158,15 @@ class Writer:
     def ensure_namespace(self, name: str) -> str:
         """Ensure that a namespace exists; return what to wait for if it is being deleted, else ""."""
         existing = self.cache.get("Namespace", "", name)
-        if existing is not None and field_at(existing, "metadata.deletionTimestamp"):
+        if existing is not None and field_at_path(existing, "metadata.deletionTimestamp"):
             return f"namespace {name} to be deleted completely"
         monitoring = self.operator.monitoring and name == self.operator.namespace
         if existing is None:
-            self.create(namespace(name, self.run_id, monitoring))
+            self.create(namespace_manifest(name, self.run_id, monitoring))
         elif (
-            monitoring and is_ours(existing, self.run_id) and not field_at(existing, "metadata.labels").get(MONITORING)
+            monitoring
+            and is_ours(existing, self.run_id)
+            and not field_at_path(existing, "metadata.labels").get(MONITORING)
         ):
             self.patch(existing, {"metadata": {"labels": {MONITORING: "true"}}}, "monitoring of")
         return ""
@@ -177,7 +184,8 @@ class Writer:
         elif secret.get("data") != wanted["data"]:
             if not is_ours(secret, self.run_id):
                 raise OwnershipError(
-                    f"{self.operator.package}: {title(secret)} was not created by this run and has different content"
+                    f"{self.operator.package}: {format_object_title(secret)} was not created by this run"
+                    " and has different content"
                 )
             self.patch(secret, {"data": wanted["data"]}, "content of")
 
@@ -194,10 +202,11 @@ class Writer:
         content = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
         if existing is None:
             self.create(wanted)
-        elif not covers(existing, content):
+        elif not contains_all_fields(existing, content):
             if not is_ours(existing, self.run_id):
                 raise OwnershipError(
-                    f"{self.operator.package}: {title(existing)} was not created by this run and has different content"
+                    f"{self.operator.package}: {format_object_title(existing)} was not created by this run"
+                    " and has different content"
                 )
             self.patch(existing, content, "content of")
 
@@ -216,12 +225,12 @@ class Writer:
             made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
             if not is_ours(made, self.run_id):
                 raise OwnershipError(
-                    f"{title(made)} was just created by somebody else. Check it and try again"
+                    f"{format_object_title(made)} was just created by somebody else. Check it and try again"
                 ) from error
         else:
-            self.created.append(title(made))
+            self.created.append(format_object_title(made))
             self.diff.created(manifest)
-            self._changed(f"created {title(made)}")
+            self._changed(f"created {format_object_title(made)}")
         self.cache.note(made["kind"], made)
         return made
 
@@ -232,11 +241,11 @@ class Writer:
         path = kind.path(meta.get("namespace", ""), meta["name"])
         self.diff.patched(existing, patch)
         if self.check:
-            made = merged(existing, patch)
+            made = apply_json_merge_patch(existing, patch)
         else:
             made = self.client.request("PATCH", path, patch, content_type=MERGE_PATCH)
         self.cache.note(kind.kind, made)
-        self._changed(f"{what if what == 'approved' else f'changed {what}'} {title(made)}")
+        self._changed(f"{what if what == 'approved' else f'changed {what}'} {format_object_title(made)}")
 
     def _changed(self, what: str) -> None:
         self.changes.append(what)

@@ -10,16 +10,22 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions, field_at, label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions_by_type,
+    field_at_path,
+    label_value,
+)
 
 from .specs import ExpectedObjects, ReadyCondition
 
 
-def covers(actual: Any, wanted: Any) -> bool:
+def contains_all_fields(actual: Any, wanted: Any) -> bool:
     """Return whether ``actual`` contains everything in ``wanted``; it may contain more, since servers add defaults."""
     if isinstance(wanted, dict):
         have = {} if actual is None else actual
-        return isinstance(have, dict) and all(covers(have.get(name), value) for name, value in wanted.items())
+        return isinstance(have, dict) and all(
+            contains_all_fields(have.get(name), value) for name, value in wanted.items()
+        )
     return actual == wanted
 
 
@@ -30,7 +36,7 @@ def is_meant(item: dict[str, Any], expected: ExpectedObjects) -> bool:
         return False
     if expected.names and meta["name"] not in expected.names:
         return False
-    return all(label(item, name) == value for name, value in expected.labels.items())
+    return all(label_value(item, name) == value for name, value in expected.labels.items())
 
 
 def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
@@ -38,13 +44,14 @@ def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
     if ready.metrics:
         return True
     if ready.condition:
-        return conditions(item).get(ready.condition, {}).get("status") == "True"
+        return conditions_by_type(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:
         has, wants = available_pods(item)
         return (
-            field_at(item, "status.observedGeneration", 0) >= field_at(item, "metadata.generation", 0) and has >= wants
+            field_at_path(item, "status.observedGeneration", 0) >= field_at_path(item, "metadata.generation", 0)
+            and has >= wants
         )
-    value = str(field_at(item, ready.field, ""))
+    value = str(field_at_path(item, ready.field, ""))
     return value == ready.equals if ready.equals else value not in ("", "0")
 
 
@@ -52,28 +59,30 @@ def available_pods(item: dict[str, Any]) -> tuple[int, int]:
     """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
     if item.get("kind") == "DaemonSet":
         # The field is missing until the controller has seen the object.
-        return int(field_at(item, "status.numberAvailable", 0)), int(field_at(item, "status.desiredNumberScheduled", 1))
-    return int(field_at(item, "status.availableReplicas", 0)), int(field_at(item, "spec.replicas", 1))
+        return int(field_at_path(item, "status.numberAvailable", 0)), int(
+            field_at_path(item, "status.desiredNumberScheduled", 1)
+        )
+    return int(field_at_path(item, "status.availableReplicas", 0)), int(field_at_path(item, "spec.replicas", 1))
 
 
 def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
     """Return the state of an object that is not ready, in parentheses."""
     if ready.condition:
-        condition = conditions(item).get(ready.condition, {})
+        condition = conditions_by_type(item).get(ready.condition, {})
         message = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
         return f" ({ready.condition}={condition.get('status', 'unknown')}{': ' + message if message else ''})"
     if ready.available:
         has, wants = available_pods(item)
         return f" ({has} of {wants} pods are available)"
     wanted = f", not {ready.equals}" if ready.equals else ""
-    return f" ({ready.field} is {field_at(item, ready.field, 'not set')}{wanted})"
+    return f" ({ready.field} is {field_at_path(item, ready.field, 'not set')}{wanted})"
 
 
 def missing_metrics(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
     """Return what a pod lacks, "" if it serves all metrics. A simulated pod is not queried and lacks nothing."""
-    if label(pod, run_labels.SIMULATED):
+    if label_value(pod, run_labels.SIMULATED):
         return ""
-    if conditions(pod).get("Ready", {}).get("status") != "True":
+    if conditions_by_type(pod).get("Ready", {}).get("status") != "True":
         return " (it is not Ready)"
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{ready.port}/proxy/metrics"

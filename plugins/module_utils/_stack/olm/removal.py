@@ -26,12 +26,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title, titles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    field_at_path,
+    format_object_title,
+    format_object_titles,
+    label_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing
-from .deletion import Deletion, RecreatedObjects, delete_all, patch_labels
+from .deletion import DeletionResult, RecreatedObjects, delete_all, patch_labels
 from .objects import V1ALPHA1, is_ours
 
 CRD = "apiextensions.k8s.io/v1"
@@ -63,7 +68,7 @@ class OwnedSubscription:
     @property
     def package(self) -> str:
         """Its package."""
-        return str(field_at(self.subscription, "spec.name", ""))
+        return str(field_at_path(self.subscription, "spec.name", ""))
 
     @property
     def namespace(self) -> str:
@@ -84,7 +89,7 @@ class OwnedSearch:
         """Return the Subscriptions to remove; those of others are added to ``kept``."""
         owned = []
         for each in self.cache.all("Subscription"):
-            name = field_at(each, "spec.name", "")
+            name = field_at_path(each, "spec.name", "")
             if self.spec.packages and name not in self.spec.packages:
                 continue
             if is_ours(each, self.spec.run_id):
@@ -93,12 +98,12 @@ class OwnedSearch:
                 # Operands of this run, although somebody else installed the operator.
                 self.loose += [operand for operand in self._part(each).operands if is_ours(operand, self.spec.run_id)]
             if self.spec.packages and not is_ours(each, self.spec.run_id):
-                self.kept.append(f"{title(each)}: this run did not create it")
+                self.kept.append(f"{format_object_title(each)}: this run did not create it")
         return [part for part in owned if self._removable(part)]
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
         part = OwnedSubscription(subscription)
-        names = {field_at(subscription, "status.installedCSV"), field_at(subscription, "status.currentCSV")}
+        names = {field_at_path(subscription, "status.installedCSV"), field_at_path(subscription, "status.currentCSV")}
         part.csvs = [
             each
             for each in self.cache.all("ClusterServiceVersion")
@@ -114,15 +119,17 @@ class OwnedSearch:
         names = {
             definition["name"]
             for csv in part.csvs
-            for definition in field_at(csv, "spec.customresourcedefinitions.owned", [])
+            for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
         kind = self.client.kind(CRD, "CustomResourceDefinition")
         return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
 
     def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
-        version = next(entry["name"] for entry in field_at(crd, "spec.versions", []) if entry.get("storage"))
+        version = next(entry["name"] for entry in field_at_path(crd, "spec.versions", []) if entry.get("storage"))
         try:
-            kind = self.client.kind(f"{field_at(crd, 'spec.group')}/{version}", field_at(crd, "spec.names.kind"))
+            kind = self.client.kind(
+                f"{field_at_path(crd, 'spec.group')}/{version}", field_at_path(crd, "spec.names.kind")
+            )
         except InputError:
             return []
         return self.client.list(kind)[0]
@@ -140,7 +147,7 @@ class OwnedSearch:
     def _since(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
         """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
         return (
-            not label(resource, run_labels.RUN)
+            not label_value(resource, run_labels.RUN)
             and resource["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 
@@ -148,7 +155,10 @@ class OwnedSearch:
         """Return whether nobody else uses the operator's kinds: no operator would manage their objects any more."""
         others = [operand for operand in part.operands if not self._mine(operand, part)]
         if others:
-            self.kept.append(f"{title(part.subscription)}: {titles(others)} would be left without an operator")
+            self.kept.append(
+                f"{format_object_title(part.subscription)}: {format_object_titles(others)} would be left"
+                " without an operator"
+            )
         return not others
 
 
@@ -160,38 +170,40 @@ _PARALLEL = 16
 OLM_LABELS = ("olm.managed", "olm.copiedFrom", "olm.owner")
 
 
-class Removal(OwnedSearch):
+class OperatorRemoval(OwnedSearch):
     """One removal of operators."""
 
     def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec, say: Say) -> None:
         super().__init__(client, cache, spec)
         self.say = say
         self.deadline = time.monotonic() + spec.timeout
-        self.done = Deletion()
+        self.done = DeletionResult()
 
     def run(self, check: bool = False) -> dict[str, Any]:
         """Remove everything. Raises WaitTimeout naming what blocks a deletion."""
         parts = self.parts()
         if check:
             going = [*self.loose, *(part.subscription for part in parts)]
-            return self._result(bool(going), [title(resource) for resource in going])
+            return self._result(bool(going), [format_object_title(resource) for resource in going])
         self._delete(self.loose)
         namespaces = self._label_all(parts)
         for part in parts:
-            self._delete([operand for operand in part.operands if not field_at(operand, "metadata.ownerReferences")])
+            self._delete(
+                [operand for operand in part.operands if not field_at_path(operand, "metadata.ownerReferences")]
+            )
         plans = [
             each
             for each in self.cache.all("InstallPlan")
             for part in parts
             if any(
                 owner["uid"] == part.subscription["metadata"]["uid"]
-                for owner in field_at(each, "metadata.ownerReferences", [])
+                for owner in field_at_path(each, "metadata.ownerReferences", [])
             )
         ]
         self._delete([part.subscription for part in parts])
         # Before the versions: OLM recreates what an InstallPlan in execution lists. The garbage collector deletes the
         # plans too; this waits for it.
-        shared = [each for each in plans if len(field_at(each, "metadata.ownerReferences", [])) > 1]
+        shared = [each for each in plans if len(field_at_path(each, "metadata.ownerReferences", [])) > 1]
         self._delete([each for each in plans if each not in shared])
         versions = [csv for part in parts for csv in part.csvs]
         self._delete(versions)
@@ -246,7 +258,7 @@ class Removal(OwnedSearch):
         """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
         left = self._subscriptions()
         used = {each["metadata"]["namespace"] for each in left}
-        sources = {(field_at(each, "spec.sourceNamespace"), field_at(each, "spec.source")) for each in left}
+        sources = {(field_at_path(each, "spec.sourceNamespace"), field_at_path(each, "spec.source")) for each in left}
         going = [each for each in self.cache.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
         going += [
             each
@@ -259,7 +271,7 @@ class Removal(OwnedSearch):
         secrets = [
             self.client.get(kind, name, each["metadata"]["namespace"])
             for each in going
-            for name in field_at(each, "spec.secrets", [])
+            for name in field_at_path(each, "spec.secrets", [])
         ]
         self._delete([each for each in secrets if each is not None and is_ours(each, self.spec.run_id)])
         return [each for each in going if each["kind"] == "OperatorGroup"]
@@ -272,14 +284,14 @@ class Removal(OwnedSearch):
                 self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
                 label_selector=f"!{existing.COPIED}",
             )[0]
-            for definition in field_at(csv, "spec.customresourcedefinitions.owned", [])
+            for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
         going = []
         for crd in {definition["metadata"]["name"]: definition for part in parts for definition in part.crds}.values():
             if crd["metadata"]["name"] in provided:
-                self.kept.append(f"{title(crd)}: another operator provides it")
+                self.kept.append(f"{format_object_title(crd)}: another operator provides it")
             elif others := self._objects_of(crd):
-                self.kept.append(f"{title(crd)}: there are {titles(others)}")
+                self.kept.append(f"{format_object_title(crd)}: there are {format_object_titles(others)}")
             else:
                 going.append(crd)
         self._delete(going)
@@ -301,13 +313,14 @@ class Removal(OwnedSearch):
         """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {operand["metadata"].get("namespace", "") for part in parts for operand in part.operands}
-        names |= {field_at(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        names |= {field_at_path(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [
             namespace
             for namespace in self.cache.all("Namespace")
             if is_ours(namespace, self.spec.run_id)
             and (
-                namespace["metadata"]["name"] in names or (label(namespace, run_labels.PART) and not self.spec.packages)
+                namespace["metadata"]["name"] in names
+                or (label_value(namespace, run_labels.PART) and not self.spec.packages)
             )
         ]
 
@@ -318,13 +331,13 @@ class Removal(OwnedSearch):
             name = namespace["metadata"]["name"]
             others = self._others_in(name)
             if others:
-                self.kept.append(f"Namespace {name}: it contains {titles(others)}")
+                self.kept.append(f"Namespace {name}: it contains {format_object_titles(others)}")
             else:
                 going[name] = namespace
         self._delete(list(going.values()))
 
     def _others_in(self, namespace: str) -> list[dict[str, Any]]:
-        kinds = [kind for kind in deletion_order.deletable(self.client.kinds()) if kind.namespaced]
+        kinds = [kind for kind in deletion_order.filter_deletable_kinds(self.client.kinds()) if kind.namespaced]
         with ThreadPool(_PARALLEL) as pool:
             lists = list(pool.map(lambda kind: self._list(kind, namespace), kinds))
         others = []
@@ -342,7 +355,7 @@ class Removal(OwnedSearch):
                     others.append(item)
         return others
 
-    def _list(self, kind: Kind, namespace: str) -> list[dict[str, Any]]:
+    def _list(self, kind: ServedKind, namespace: str) -> list[dict[str, Any]]:
         try:
             return self.client.list(kind, namespace, metadata_only=True)[0]
         except ApiError as error:
@@ -351,12 +364,12 @@ class Removal(OwnedSearch):
             raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
 
 
-def remove(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
+def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:
     """Remove operators of a run; nothing on a cluster without OLM. Raises InputError, WaitTimeout, ApiError."""
-    deletion_order.selector(spec.run_id)
+    deletion_order.run_label_selector(spec.run_id)
     with WatchCache(client) as cache:
         try:
             existing.follow_olm(cache)
         except InputError:
             return {"changed": False, "removed": [], "kept": [], "finalizers": [], "diff": {"before": {}, "after": {}}}
-        return Removal(client, cache, spec, say).run(check)
+        return OperatorRemoval(client, cache, spec, say).run(check)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 
 READY_OPTIONS: dict[str, Any] = {
     "condition": {"type": "str"},
@@ -118,7 +118,7 @@ class ExpectedObjects:
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandSpec:
     """The custom resource to create once the operator runs: an example of its CSV, or a complete manifest."""
 
     kind: str = ""
@@ -133,7 +133,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorSpec:
     """One operator to install."""
 
     package: str
@@ -150,7 +150,7 @@ class Operator:
     environment: dict[str, str] = field(default_factory=dict)
     monitoring: bool = False
     objects: Sequence[dict[str, Any]] = ()
-    operand: Operand | None = None
+    operand: OperandSpec | None = None
     expect: Sequence[ExpectedObjects] = ()
 
     @property
@@ -164,38 +164,38 @@ class Operator:
         return self.approval == "Manual" or (self.approval == "auto" and bool(self.version))
 
 
-def read_operators(entries: Sequence[Mapping[str, Any]]) -> list[Operator]:
+def read_operators(entries: Sequence[Mapping[str, Any]]) -> list[OperatorSpec]:
     """Return the operators of the module's option. Raises InputError naming the operator and the value."""
-    operators: list[Operator] = []
+    operators: list[OperatorSpec] = []
     for values in entries:
         values = {name: value for name, value in values.items() if value is not None}
         operand = values.pop("operand", None)
         package = values["package"]
-        expect = [_expected(each, package) for each in values.pop("expect", ())]
-        operator = Operator(**values, operand=_operand(operand, package) if operand else None, expect=expect)
-        _check(operator)
+        expect = [_parse_expected_objects(each, package) for each in values.pop("expect", ())]
+        operator = OperatorSpec(**values, operand=_parse_operand(operand, package) if operand else None, expect=expect)
+        _check_operator_spec(operator)
         if any(other.package == operator.package for other in operators):
             raise InputError(f"operators: duplicate package '{operator.package}'")
         operators.append(operator)
     return operators
 
 
-def _operand(values: Mapping[str, Any], package: str) -> Operand:
+def _parse_operand(values: Mapping[str, Any], package: str) -> OperandSpec:
     options = {name: value for name, value in values.items() if value is not None}
-    ready = _ready(options.pop("ready", None), f"{package}: operand.ready")
-    operand = Operand(**options, ready=ready)
+    ready = _parse_ready_condition(options.pop("ready", None), f"{package}: operand.ready")
+    operand = OperandSpec(**options, ready=ready)
     if bool(operand.kind) == bool(operand.manifest):
         raise InputError(
             f"operators: {package}: operand requires either kind (of an example of the operator) or manifest"
         )
     if operand.manifest and not (
-        operand.manifest.get("apiVersion") and operand.manifest.get("kind") and _name_of(operand)
+        operand.manifest.get("apiVersion") and operand.manifest.get("kind") and _operand_name(operand)
     ):
         raise InputError(f"operators: {package}: operand.manifest requires apiVersion, kind and metadata.name")
     return operand
 
 
-def _ready(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | None:
+def _parse_ready_condition(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | None:
     options = {name: value for name, value in (values or {}).items() if value}
     if not set(options) - {"port"}:
         return None
@@ -204,19 +204,19 @@ def _ready(values: Mapping[str, Any] | None, where: str) -> ReadyCondition | Non
     return ReadyCondition(**options)
 
 
-def _expected(values: Mapping[str, Any], package: str) -> ExpectedObjects:
+def _parse_expected_objects(values: Mapping[str, Any], package: str) -> ExpectedObjects:
     options = {name: value for name, value in values.items() if value is not None}
-    ready = _ready(options.pop("ready", None), f"{package}: expect: ready")
+    ready = _parse_ready_condition(options.pop("ready", None), f"{package}: expect: ready")
     if ready is None:
         raise InputError(f"operators: {package}: expect: {options.get('kind')}: ready is missing")
     return ExpectedObjects(**options, ready=ready)
 
 
-def _name_of(operand: Operand) -> str:
-    return operand.name or str(field_at(operand.manifest, "metadata.name", ""))
+def _operand_name(operand: OperandSpec) -> str:
+    return operand.name or str(field_at_path(operand.manifest, "metadata.name", ""))
 
 
-def _check(operator: Operator) -> None:
+def _check_operator_spec(operator: OperatorSpec) -> None:
     for what in ("package", "namespace", "catalog", "catalog_namespace"):
         value = getattr(operator, what)
         if (value or what in ("package", "namespace")) and not _NAME.match(value):
@@ -242,7 +242,7 @@ def _check(operator: Operator) -> None:
 
 
 @dataclass(frozen=True)
-class Offer:
+class CatalogOffer:
     """The chosen version of a package in a catalog, with its channel, kinds and install mode."""
 
     package: str
@@ -255,12 +255,12 @@ class Offer:
     watches: str
 
 
-def choose_offer(operator: Operator, manifests: Sequence[Mapping[str, Any]]) -> Offer:
+def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]]) -> CatalogOffer:
     """Return the offer that matches the operator, from the PackageManifests of its name.
 
     Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
     """
-    names = [str(field_at(dict(each), "status.catalogSource", "")) for each in manifests]
+    names = [str(field_at_path(dict(each), "status.catalogSource", "")) for each in manifests]
     if len(manifests) > 1:
         raise InputError(
             f"operators: {operator.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
@@ -270,14 +270,14 @@ def choose_offer(operator: Operator, manifests: Sequence[Mapping[str, Any]]) -> 
     wanted = operator.channel or status.get("defaultChannel") or ""
     if wanted not in channels:
         raise InputError(
-            f"operators: {operator.package} has no channel '{wanted}'{nearest(wanted, channels)};"
+            f"operators: {operator.package} has no channel '{wanted}'{suggest_similar_name(wanted, channels)};"
             f" catalog {names[0]} has {', '.join(sorted(channels)) or 'none'}"
         )
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
-    csv = _csv_of(operator, channel, described)
-    owned = field_at(described, "customresourcedefinitions.owned", [])
-    return Offer(
+    csv = _csv_name_for_version(operator, channel, described)
+    owned = field_at_path(described, "customresourcedefinitions.owned", [])
+    return CatalogOffer(
         package=operator.package,
         catalog=names[0],
         catalog_namespace=str(status.get("catalogSourceNamespace") or operator.catalog_namespace),
@@ -285,11 +285,11 @@ def choose_offer(operator: Operator, manifests: Sequence[Mapping[str, Any]]) -> 
         csv=csv,
         newest=csv == channel["currentCSV"],
         kinds=tuple(sorted(each["name"] for each in owned)),
-        watches=_watches(operator, described.get("installModes") or []),
+        watches=_choose_install_mode(operator, described.get("installModes") or []),
     )
 
 
-def _csv_of(operator: Operator, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+def _csv_name_for_version(operator: OperatorSpec, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     newest = str(channel["currentCSV"])
     if not operator.version:
         return newest
@@ -301,7 +301,7 @@ def _csv_of(operator: Operator, channel: Mapping[str, Any], described: Mapping[s
     if entries:
         raise InputError(
             f"operators: {operator.package}: channel {channel['name']} has no version '{operator.version}'"
-            f"{nearest(version, entries.values())}; it has {', '.join(sorted(entries.values()))}"
+            f"{suggest_similar_name(version, entries.values())}; it has {', '.join(sorted(entries.values()))}"
         )
     # Older catalogs do not list entries. The name is then derived from that of the newest version.
     known = str(described.get("version") or "")
@@ -310,7 +310,7 @@ def _csv_of(operator: Operator, channel: Mapping[str, Any], described: Mapping[s
     return operator.version
 
 
-def _watches(operator: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
+def _choose_install_mode(operator: OperatorSpec, modes: Sequence[Mapping[str, Any]]) -> str:
     can = {each["type"] for each in modes if each.get("supported")}
     mode = {"own": "OwnNamespace", "all": "AllNamespaces"}
     wanted = operator.watches
@@ -325,9 +325,9 @@ def _watches(operator: Operator, modes: Sequence[Mapping[str, Any]]) -> str:
     return wanted
 
 
-def example_of(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def example_from_csv(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the example of a kind in a ClusterServiceVersion (alm-examples). Raises InputError naming its kinds."""
-    text = field_at(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
+    text = field_at_path(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
         examples = [each for each in json.loads(text) if isinstance(each, dict)]
     except ValueError as error:
@@ -337,7 +337,7 @@ def example_of(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
             return each
     kinds = sorted({str(each.get("kind")) for each in examples})
     raise InputError(
-        f"{csv['metadata']['name']} has no example of kind {kind}{nearest(kind, kinds)};"
+        f"{csv['metadata']['name']} has no example of kind {kind}{suggest_similar_name(kind, kinds)};"
         f" it has {', '.join(kinds) or 'none'}. Set operand.manifest"
     )
 

@@ -13,13 +13,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     OwnershipError,
-    nearest,
+    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
-    conditions,
-    field_at,
-    parts_of,
-    title,
+    conditions_by_type,
+    field_at_path,
+    format_object_title,
+    split_field_path,
 )
 
 MANAGED, REMOVED = "Managed", "Removed"
@@ -27,10 +27,10 @@ MANAGED, REMOVED = "Managed", "Removed"
 
 def known_components(definition: Mapping[str, Any]) -> list[str]:
     """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
-    versions = field_at(dict(definition), "spec.versions", [])
+    versions = field_at_path(dict(definition), "spec.versions", [])
     stored: Mapping[str, Any] = next((version for version in versions if version.get("storage")), {})
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
-    return sorted(field_at(stored, path, {}))
+    return sorted(field_at_path(stored, path, {}))
 
 
 def check_components(asked: Sequence[str], there: Sequence[str]) -> None:
@@ -38,7 +38,8 @@ def check_components(asked: Sequence[str], there: Sequence[str]) -> None:
     for name in asked:
         if there and name not in there:
             raise InputError(
-                f"components: the DataScienceCluster has no '{name}'{nearest(name, there)}; it has {', '.join(there)}"
+                f"components: the DataScienceCluster has no '{name}'{suggest_similar_name(name, there)}; it"
+                f" has {', '.join(there)}"
             )
 
 
@@ -47,14 +48,14 @@ def exact_components(asked: Sequence[str], there: Sequence[str]) -> dict[str, An
     return {name: {"managementState": MANAGED if name in asked else REMOVED} for name in sorted({*asked, *there})}
 
 
-def with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def spec_with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``spec`` with values set by path (``components.kserve.serving.managementState``, "spec." is optional).
 
     Raises InputError for a path through a value that is not a dictionary.
     """
     result = copy.deepcopy(dict(spec))
     for path, value in settings.items():
-        parts = parts_of(path)
+        parts = split_field_path(path)
         if parts and parts[0] == "spec":
             parts = parts[1:]
         if not parts:
@@ -70,7 +71,7 @@ def with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
 
 def unmanaged_components(resource: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
     """Return the requested components that a DataScienceCluster does not manage, with their state ("" if unset)."""
-    states = {name: str(field_at(dict(resource), f"spec.components.{name}.managementState", "")) for name in asked}
+    states = {name: str(field_at_path(dict(resource), f"spec.components.{name}.managementState", "")) for name in asked}
     return {name: state for name, state in states.items() if state != MANAGED}
 
 
@@ -80,13 +81,14 @@ def check_adoption(
     """Raise OwnershipError if a DataScienceCluster of somebody else would have to be changed without ``adopt``."""
     if lacking and not adopt:
         raise OwnershipError(
-            f"{title(existing)}, which this run did not create, does not manage {', '.join(sorted(lacking))}:"
+            f"{format_object_title(existing)}, which this run did not create, does not manage"
+            f" {', '.join(sorted(lacking))}:"
             " left unchanged. rhoai_adopt=true adds them for the duration of the run"
         )
-    wanted = with_settings(field_at(existing, "spec", {}), settings)
-    if wanted != field_at(existing, "spec", {}):
+    wanted = spec_with_settings(field_at_path(existing, "spec", {}), settings)
+    if wanted != field_at_path(existing, "spec", {}):
         raise OwnershipError(
-            f"{title(existing)}, which this run did not create, does not have the requested"
+            f"{format_object_title(existing)}, which this run did not create, does not have the requested"
             f" {', '.join(sorted(settings))}:"
             " left unchanged. Components can be added to it (rhoai_adopt), settings cannot"
         )
@@ -99,7 +101,7 @@ def note_key(run_id: str) -> str:
 
 def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
-    text = (field_at(dict(resource), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
+    text = (field_at_path(dict(resource), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
     return dict(json.loads(text))
 
 
@@ -119,19 +121,23 @@ def removal_patch(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
 def why_not_ready(resource: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
     """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
     item = dict(resource)
-    seen = field_at(item, "status.observedGeneration")
-    if seen is not None and seen < field_at(item, "metadata.generation", 0):
+    seen = field_at_path(item, "status.observedGeneration")
+    if seen is not None and seen < field_at_path(item, "metadata.generation", 0):
         return ["its operator has not processed the last change yet"]
-    by_name = {kind.lower(): condition for kind, condition in conditions(item).items()}
+    by_name = {kind.lower(): condition for kind, condition in conditions_by_type(item).items()}
     bad = []
     for name in asked:
         readiness = by_name.get(f"{name}ready".lower())
         if readiness is not None and readiness.get("status") != "True":
             bad.append(f"{name}: {readiness.get('reason', '')}: {readiness.get('message', '')}".rstrip(": "))
-    phase = field_at(item, "status.phase", "not set")
+    phase = field_at_path(item, "status.phase", "not set")
     if phase != "Ready":
         bad = bad or [
-            str(field_at(item, "status.errorMessage") or by_name.get("ready", {}).get("message") or "no reason given")
+            str(
+                field_at_path(item, "status.errorMessage")
+                or by_name.get("ready", {}).get("message")
+                or "no reason given"
+            )
         ]
         return [f"phase {phase}", *bad]
     return bad

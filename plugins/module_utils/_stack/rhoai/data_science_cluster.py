@@ -20,13 +20,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at, label, title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    field_at_path,
+    format_object_title,
+    label_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from ..olm import diagnosis
-from ..olm.deletion import Deletion, delete_all
+from ..olm.deletion import DeletionResult, delete_all
 from ..olm.objects import V1ALPHA1, is_ours
-from ..olm.readiness import available_pods, covers
+from ..olm.readiness import available_pods, contains_all_fields
 from ..olm.removal import CRD
 from . import component_states
 
@@ -71,8 +75,8 @@ class DataScience:
         self.definition = self._definition(DSC_NAME)
         for name in (DSC_NAME, DSCI_NAME):
             crd = self._definition(name)
-            stored = next(version["name"] for version in field_at(crd, "spec.versions") if version.get("storage"))
-            cache.follow(f"{field_at(crd, 'spec.group')}/{stored}", field_at(crd, "spec.names.kind"))
+            stored = next(version["name"] for version in field_at_path(crd, "spec.versions") if version.get("storage"))
+            cache.follow(f"{field_at_path(crd, 'spec.group')}/{stored}", field_at_path(crd, "spec.names.kind"))
         cache.follow(V1ALPHA1, "Subscription")
 
     def _definition(self, name: str) -> dict[str, Any]:
@@ -87,9 +91,9 @@ class DataScience:
         """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
         if is_ours(item, self.wanted.run_id):
             return True
-        return not label(item, run_labels.RUN) and any(
+        return not label_value(item, run_labels.RUN) and any(
             is_ours(subscription, self.wanted.run_id)
-            and field_at(subscription, "spec.name") in PACKAGES
+            and field_at_path(subscription, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= subscription["metadata"]["creationTimestamp"]
             for subscription in self.cache.all("Subscription")
         )
@@ -116,12 +120,12 @@ class DataScience:
                 )
                 self._patch(existing, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
-        spec = component_states.with_settings(
+        spec = component_states.spec_with_settings(
             {"components": component_states.exact_components(wanted.components, known)}, wanted.settings
         )
         if existing is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
-        elif not covers(existing.get("spec"), spec) or not is_ours(existing, wanted.run_id):
+        elif not contains_all_fields(existing.get("spec"), spec) or not is_ours(existing, wanted.run_id):
             patch = {"metadata": {"labels": {run_labels.RUN: wanted.run_id}}, "spec": spec}
             self._patch(existing, patch, "changed", check)
 
@@ -132,18 +136,18 @@ class DataScience:
             "managementState": component_states.MANAGED if wanted.monitoring else component_states.REMOVED,
             "namespace": wanted.monitoring_namespace,
         }
-        more = component_states.with_settings({}, wanted.initialisation_settings)
+        more = component_states.spec_with_settings({}, wanted.initialisation_settings)
         asked = {"monitoring": monitoring, **more}
         existing = self._one("DSCInitialization")
         if existing is None:
             spec = {"applicationsNamespace": wanted.applications_namespace, **asked}
             self._create("DSCInitialization", "default-dsci", spec, check)
         elif self._mine(existing):
-            if not covers(existing.get("spec"), asked):
+            if not contains_all_fields(existing.get("spec"), asked):
                 self._patch(existing, {"spec": asked}, "changed", check)
-        elif not covers(existing.get("spec"), more):
+        elif not contains_all_fields(existing.get("spec"), more):
             raise OwnershipError(
-                f"{title(existing)}, which this run did not create, does not have the requested"
+                f"{format_object_title(existing)}, which this run did not create, does not have the requested"
                 f" {', '.join(sorted(wanted.initialisation_settings))}: left unchanged"
             )
 
@@ -172,19 +176,19 @@ class DataScience:
         for deployment in self._deployments():
             has, wants = available_pods(deployment)
             if has < wants:
-                bad.append(f"{title(deployment)} has {has} of {wants} pods")
+                bad.append(f"{format_object_title(deployment)} has {has} of {wants} pods")
         return bad
 
     def _deployments(self) -> list[dict[str, Any]]:
         return [
             deployment
             for deployment in self.cache.all("Deployment")
-            if label(deployment, PART_OF) in self.wanted.components
+            if label_value(deployment, PART_OF) in self.wanted.components
         ]
 
     def _applications(self) -> str:
         initialisation = self._one("DSCInitialization")
-        return str(field_at(initialisation, "spec.applicationsNamespace", self.wanted.applications_namespace))
+        return str(field_at_path(initialisation, "spec.applicationsNamespace", self.wanted.applications_namespace))
 
     def _why(self, bad: Sequence[str], step: Step) -> str:
         namespace = self._applications()
@@ -209,19 +213,23 @@ class DataScience:
                 if added:
                     patch = component_states.removal_patch(added, self.wanted.run_id)
                     self._patch(existing, patch, f"removed {', '.join(sorted(added))} from", check)
-                kept.append(f"{title(existing)}: this run did not create it")
+                kept.append(f"{format_object_title(existing)}: this run did not create it")
         for resource in going:
-            self.changes.append(f"removed {title(resource)}")
+            self.changes.append(f"removed {format_object_title(resource)}")
             self.diff.deleted(resource)
             if not check:
-                delete_all(self.client, [resource], self.deadline, Deletion(), self.say)
+                delete_all(self.client, [resource], self.deadline, DeletionResult(), self.say)
         return kept
 
     def _claim_namespaces(self, check: bool) -> None:
         """Label the namespaces that the operator created for this run, so that they are removed with the operator."""
         self.cache.follow("v1", "Namespace")
         for namespace in self.cache.all("Namespace"):
-            if label(namespace, GENERATED) == "true" and not label(namespace, run_labels.RUN) and self._mine(namespace):
+            if (
+                label_value(namespace, GENERATED) == "true"
+                and not label_value(namespace, run_labels.RUN)
+                and self._mine(namespace)
+            ):
                 labels = {run_labels.RUN: self.wanted.run_id, run_labels.PART: "operators"}
                 self._patch(namespace, {"metadata": {"labels": labels}}, "claimed", check)
 
@@ -230,9 +238,9 @@ class DataScience:
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
         group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
         crd = self._definition(group)
-        stored = next(version["name"] for version in field_at(crd, "spec.versions") if version.get("storage"))
+        stored = next(version["name"] for version in field_at_path(crd, "spec.versions") if version.get("storage"))
         manifest = {
-            "apiVersion": f"{field_at(crd, 'spec.group')}/{stored}",
+            "apiVersion": f"{field_at_path(crd, 'spec.group')}/{stored}",
             "kind": kind,
             "metadata": {"name": name, "labels": {run_labels.RUN: self.wanted.run_id}},
             "spec": spec,
@@ -246,16 +254,16 @@ class DataScience:
         self.say(f"created {kind} {name}")
 
     def _patch(self, resource: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
-        self.changes.append(f"{what} {title(resource)}")
+        self.changes.append(f"{what} {format_object_title(resource)}")
         self.diff.patched(resource, patch)
         if check:
             return
         path = self.client.kind_of(resource).path("", resource["metadata"]["name"])
         self.cache.note(resource["kind"], self.client.request("PATCH", path, patch, content_type=MERGE_PATCH))
-        self.say(f"{what} {title(resource)}")
+        self.say(f"{what} {format_object_title(resource)}")
 
 
-def ensure(
+def ensure_cluster_state(
     client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
@@ -285,7 +293,7 @@ def ensure(
         resource = data_science.wait(step) if not check else {}
         managed = [
             name
-            for name, value in field_at(resource, "spec.components", {}).items()
+            for name, value in field_at_path(resource, "spec.components", {}).items()
             if value.get("managementState") == component_states.MANAGED
         ]
         result = {"changed": bool(data_science.changes), "changes": data_science.changes, "components": sorted(managed)}

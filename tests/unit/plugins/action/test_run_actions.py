@@ -41,8 +41,8 @@ def action(plugin: Any, transport: str = "local") -> Any:
 def phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The phases of a run record, which the action changes."""
     record: dict[str, Any] = {"phases": {}}
-    monkeypatch.setattr(run_record, "read", lambda _directory: record)
-    monkeypatch.setattr(run_record, "write", lambda _directory, _record: None)
+    monkeypatch.setattr(run_record, "read_record", lambda _directory: record)
+    monkeypatch.setattr(run_record, "write_record", lambda _directory, _record: None)
     return record["phases"]
 
 
@@ -190,7 +190,7 @@ def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Pat
 def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
     one = action(settings, transport)
     monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
-    return action_base.replacement(one, extra)
+    return action_base.replacement_remote_tmp(one, extra)
 
 
 def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
@@ -211,7 +211,9 @@ def test_the_doctor_of_a_run_examines_the_phases_that_are_left(tmp_path: Path, m
     seen = []
     monkeypatch.setattr(doctor_needs.ExaminedRun, "read", lambda *_args: "run")
     monkeypatch.setattr(
-        doctor_needs, "requirements", lambda _documents, run, phases, _find, _project: seen.append(phases) or {}
+        doctor_needs,
+        "requirements_to_check",
+        lambda _documents, run, phases, _find, _project: seen.append(phases) or {},
     )
     one = action(doctor)
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
     ],
 )  # fmt: skip
 def test_durations(value, text):
-    assert formats.seconds(value) == text
+    assert formats.format_duration(value) == text
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_durations(value, text):
     ],
 )  # fmt: skip
 def test_values(amount, unit, text):
-    assert formats.value(amount, unit) == text
+    assert formats.format_with_unit(amount, unit) == text
 
 
 @given(st.floats(1e-6, 1e7))
 def test_a_duration_is_never_empty_and_has_a_unit(value):
-    assert formats.seconds(value).split()[-1] in ("µs", "ms", "s", "min")
+    assert formats.format_duration(value).split()[-1] in ("µs", "ms", "s", "min")
 
 
 @pytest.mark.parametrize(("names", "text"), [([], "none"), (["a"], "a"), (["a", "b", "c"], "a, b and 1 more")])
@@ -54,7 +54,7 @@ def test_long_lists_say_how_many_more(names, text):
     ],
 )
 def test_stages(name, text):
-    assert formats.stage(name) == text
+    assert formats.stage_display_name(name) == text
 
 
 UNITS = ("s", "1/s", "%", "GPU h", "workloads", "bytes", "pods", "attempts", "")
@@ -102,7 +102,7 @@ def test_a_value_that_is_none_or_of_another_unit_is_refused(text, unit, words):
 
 @given(st.floats(-1e12, 1e12), st.sampled_from(UNITS))
 def test_reading_a_value_is_the_inverse_of_writing_it(amount, unit):
-    read = formats.parse_value(formats.value(amount, unit), unit)
+    read = formats.parse_value(formats.format_with_unit(amount, unit), unit)
     size = abs(amount)
     digits = 0.005 if unit != "s" else 0.0  # number() writes two decimals below 1
     whole = 0.0 if unit != "s" else 30.0 if size >= 7199 else 0.5 if size >= 119 else 0.0
@@ -111,7 +111,7 @@ def test_reading_a_value_is_the_inverse_of_writing_it(amount, unit):
 
 @given(st.integers(-(10**14), 10**14), st.sampled_from([unit for unit in UNITS if unit != "s"]))
 def test_whole_numbers_come_back_exactly(amount, unit):
-    assert formats.parse_value(formats.value(amount, unit), unit) == amount
+    assert formats.parse_value(formats.format_with_unit(amount, unit), unit) == amount
 
 
 @given(st.text(max_size=12), st.sampled_from(UNITS))
@@ -124,4 +124,4 @@ def test_any_text_is_a_finite_number_or_an_error(text, unit):
 
 @pytest.mark.parametrize(("text", "capitalized"), [("", ""), ("max is 3 Runs", "Max is 3 Runs"), ("A b", "A b")])
 def test_only_the_first_letter_of_a_sentence_changes(text, capitalized):
-    assert formats.capitalized(text) == capitalized
+    assert formats.capitalize_first_letter(text) == capitalized

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import Process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 
 SLEEP = os.path.realpath(str(shutil.which("sleep")))
 
@@ -31,11 +31,11 @@ def test_a_name_with_parentheses_does_not_confuse_the_start_time(tmp_path: Path)
     shutil.copy(SLEEP, odd)
     child = subprocess.Popen([str(odd), "60"])
     try:
-        wait_for(lambda: processes.program_of(child.pid) == str(odd))
+        wait_for(lambda: processes.executable_of(child.pid) == str(odd))
         plain = subprocess.Popen([SLEEP, "60"])
         try:
-            later = processes.ticks_of(plain.pid)
-            found = processes.ticks_of(child.pid)
+            later = processes.start_ticks_of(plain.pid)
+            found = processes.start_ticks_of(child.pid)
             assert found is not None and later is not None and 0 <= later - found < 100 * os.sysconf("SC_CLK_TCK")
         finally:
             plain.kill()
@@ -59,18 +59,18 @@ def test_the_environment_of_a_program_that_is_just_being_started_is_complete(mon
 
 def test_marked_processes_are_found_by_their_environment_while_they_run(tmp_path: Path) -> None:
     with subprocess.Popen([SLEEP, "60"], env={"SEATRIAL_TEST": str(tmp_path), "A": "b"}) as child:
-        assert processes.marked("SEATRIAL_TEST", str(tmp_path)) == {
+        assert processes.find_by_environment_variable("SEATRIAL_TEST", str(tmp_path)) == {
             child.pid: {"SEATRIAL_TEST": str(tmp_path), "A": "b"}
         }
         child.kill()
-        wait_for(lambda: not processes.marked("SEATRIAL_TEST", str(tmp_path)))
+        wait_for(lambda: not processes.find_by_environment_variable("SEATRIAL_TEST", str(tmp_path)))
 
 
 def test_a_started_program_leads_a_session_and_appends_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     code = "import os; print(os.getcwd(), os.getsid(0) == os.getpid(), sorted(os.environ)[0])"
-    child = processes.started([sys.executable, "-c", code], tmp_path, {"A": "b"}, log, "title\n")
+    child = processes.start_in_new_session([sys.executable, "-c", code], tmp_path, {"A": "b"}, log, "title\n")
     assert child.wait(120) == 0
     assert log.read_text() == f"before\ntitle\n{tmp_path} True A\n"
 
@@ -85,7 +85,7 @@ def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have() ->
     number = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
     code = WITHOUT_LEADER.format(number=number)
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
-        process, stat = Process.of(child.pid), Path(f"/proc/{child.pid}/stat")
+        process, stat = ProcessReference.of(child.pid), Path(f"/proc/{child.pid}/stat")
         wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
         assert process.lives() and process.ticks
         assert child.stdin
@@ -96,12 +96,15 @@ def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have() ->
 def test_a_process_lives_until_it_ends_and_is_not_a_later_one_with_its_number() -> None:
     child = subprocess.Popen([SLEEP, "60"])
     try:
-        found = Process.of(child.pid)
-        assert found.lives() and Process(**found.record()).lives()
-        assert not Process(found.pid, found.ticks - 1).lives()
-        assert processes.end([Process(found.pid, found.ticks - 1)], 0.1) == [] and child.poll() is None
-        assert processes.end([found], 10.0) == []
-        assert not found.lives() and not Process.of(child.pid).lives()
+        found = ProcessReference.of(child.pid)
+        assert found.lives() and ProcessReference(**found.record()).lives()
+        assert not ProcessReference(found.pid, found.ticks - 1).lives()
+        assert (
+            processes.terminate_processes([ProcessReference(found.pid, found.ticks - 1)], 0.1) == []
+            and child.poll() is None
+        )
+        assert processes.terminate_processes([found], 10.0) == []
+        assert not found.lives() and not ProcessReference.of(child.pid).lives()
     finally:
         child.kill()
         child.wait()
@@ -115,9 +118,9 @@ def test_the_kill_of_a_session_reaches_a_child_that_is_deaf_too(tmp_path: Path) 
         child = subprocess.Popen([sys.executable, "-c", f"{leads}; {deaf}"], stdout=stream, start_new_session=True)
     try:
         wait_for(lambda: said.read_text().count("on") == 2)
-        below = Process.of(int(said.read_text().split()[0]))
+        below = ProcessReference.of(int(said.read_text().split()[0]))
         assert below.lives()
-        assert processes.end([Process.of(child.pid)], 0.3, session=True) == []
+        assert processes.terminate_processes([ProcessReference.of(child.pid)], 0.3, session=True) == []
         wait_for(lambda: not below.lives())
     finally:
         try:
@@ -130,7 +133,7 @@ def test_the_kill_of_a_session_reaches_a_child_that_is_deaf_too(tmp_path: Path) 
 def test_an_independent_program_gets_no_setting_of_ansible(monkeypatch) -> None:
     monkeypatch.setenv("ANSIBLE_CONFIG", "/x")
     monkeypatch.setenv("SEATRIAL_TEST", "1")
-    found = processes.environment()
+    found = processes.environment_without_ansible()
     assert "ANSIBLE_CONFIG" not in found and found["SEATRIAL_TEST"] == "1"
 
 
@@ -138,18 +141,18 @@ def test_a_completed_program_has_no_input_and_returns_its_output_as_text(tmp_pat
     program = (
         "import os, sys; print(sys.stdin.read() + os.getcwd() + os.environ['A']); sys.stderr.write('one\\ntwo\\n')"
     )
-    done = processes.completed([sys.executable, "-c", program + "; sys.exit(3)"], 60, tmp_path, {"A": "b"})
+    done = processes.run_to_completion([sys.executable, "-c", program + "; sys.exit(3)"], 60, tmp_path, {"A": "b"})
     assert (done.code, done.output, done.errors) == (3, f"{tmp_path}b\n", "one\ntwo\n")
     assert done.last_line == "two"
 
 
 def test_output_that_is_not_text_is_no_error() -> None:
-    done = processes.completed(["printf", "a\\377b"], 60)
+    done = processes.run_to_completion(["printf", "a\\377b"], 60)
     assert done.output == "a\ufffdb" and done.last_line == "a\ufffdb"
 
 
 def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
-        processes.completed([SLEEP, "60"], 0.1)
+        processes.run_to_completion([SLEEP, "60"], 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
-        processes.completed(["/no/such"], 1)
+        processes.run_to_completion(["/no/such"], 1)

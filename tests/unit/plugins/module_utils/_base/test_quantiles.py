@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 @settings(deadline=None)
 @given(st.lists(st.floats(-1, 1000, allow_subnormal=False), min_size=1, max_size=200))
 def test_quantiles_are_numpys(values: list[float]) -> None:
-    found = quantiles.summary(values)
+    found = quantiles.percentile_summary(values)
     assert found is not None
     for name, q in quantiles.QUANTILES.items():
         assert found[name] == pytest.approx(float(np.quantile(values, q)), abs=2e-6)
@@ -20,11 +20,11 @@ def test_quantiles_are_numpys(values: list[float]) -> None:
 
 
 def test_nothing_with_a_time_to_keep_is_never_late() -> None:
-    assert quantiles.summary([]) is None and quantiles.on_time(None, 0.0)
+    assert quantiles.percentile_summary([]) is None and quantiles.on_time(None, 0.0)
 
 
 def test_on_time_looks_at_the_99th_percentile() -> None:
     values = [0.001] * 995 + [5.0] * 5
-    found = quantiles.summary(values)
+    found = quantiles.percentile_summary(values)
     assert found is not None and found["max"] == 5.0
     assert quantiles.on_time(found, 0.001) and not quantiles.on_time(found, 0.0009)

@@ -27,7 +27,7 @@ SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x17F), min_size
 def found_in(tmp_path, text, **secrets):
     path = tmp_path / "file.log"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return [str(one) for one in secret_gate.Gate(secrets).search(tmp_path, [path])]
+    return [str(one) for one in secret_gate.SecretScanner(secrets).search(tmp_path, [path])]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_known_value_is_found_however_it_is_spelled(tmp_path, spelled):
 @settings(max_examples=60, deadline=None)
 def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
     text = base64.b64encode(before + secret.encode() + after)
-    assert any(spelling in text for spelling in secret_gate.literals({"x": secret}))
+    assert any(spelling in text for spelling in secret_gate.encodings_of_secrets({"x": secret}))
 
 
 def begins(what):
@@ -100,8 +100,8 @@ def test_what_is_no_secret_passes(tmp_path, text):
 def test_a_run_as_it_is_written_passes(tmp_path):
     top = write_run(tmp_path / "run", [(World(count=4, canary=2.0), {})])
     write_timeline(str(top))
-    files = secret_gate.files_of(top)
-    assert secret_gate.Gate({"token": SECRET}).check(top, files) == len(files) > 8
+    files = secret_gate.list_exportable_files(top)
+    assert secret_gate.SecretScanner({"token": SECRET}).check(top, files) == len(files) > 8
 
 
 def test_short_values_count_as_whole_words_only(tmp_path):
@@ -121,14 +121,14 @@ def test_packed_files_are_looked_into(tmp_path, kind):
     else:
         with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as tar:
             tar.add(tmp_path / "inside.log", "inside.log")
-    found = secret_gate.Gate({"token": SECRET}).search(tmp_path, [path])
+    found = secret_gate.SecretScanner({"token": SECRET}).search(tmp_path, [path])
     assert any(one.line == 2 and one.what == "the value of token" and "(" in one.file for one in found)
 
 
 def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8bbroken")
     with pytest.raises(DataError, match="cannot be searched for secrets"):
-        secret_gate.Gate({}).search(tmp_path, [tmp_path / "x.tar.gz"])
+        secret_gate.SecretScanner({}).search(tmp_path, [tmp_path / "x.tar.gz"])
 
 
 def test_a_secret_on_the_edge_of_two_parts_is_found_once_on_its_line(tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def test_the_error_names_places_and_shows_no_secret(tmp_path):
     with pytest.raises(
         secret_gate.SecretFound, match=r"nothing was exported: 1 place .* a.log:1: the value of token"
     ) as caught:
-        secret_gate.Gate({"token": SECRET}).check(tmp_path, [tmp_path / "a.log"])
+        secret_gate.SecretScanner({"token": SECRET}).check(tmp_path, [tmp_path / "a.log"])
     assert SECRET not in str(caught.value)
 
 
@@ -156,16 +156,16 @@ def test_credentials_of_a_kubeconfig_are_known(tmp_path):
     (tmp_path / "config").write_text(
         "users:\n- name: a\n  user: {token: token-inline-4567, password: word-89, tokenFile: token}\n"
     )
-    known = secret_gate.of_kubeconfig(tmp_path / "config")
+    known = secret_gate.read_kubeconfig_credentials(tmp_path / "config")
     assert set(known.values()) == {"token-inline-4567", "word-89", "token-in-a-file-0123"}
-    assert secret_gate.of_kubeconfig(tmp_path / "gone") == {}
+    assert secret_gate.read_kubeconfig_credentials(tmp_path / "gone") == {}
 
 
 def test_links_and_hidden_files_stay_here(tmp_path):
     (tmp_path / "real").write_text("x")
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / "link").symlink_to("/etc/passwd")
-    assert [path.name for path in secret_gate.files_of(tmp_path)] == ["real"]
+    assert [path.name for path in secret_gate.list_exportable_files(tmp_path)] == ["real"]
 
 
 @given(
@@ -190,7 +190,7 @@ def test_links_and_hidden_files_stay_here(tmp_path):
 )
 @settings(deadline=None)
 def test_a_masked_text_holds_no_secret_and_keeps_the_rest(parts):
-    gate = secret_gate.Gate({"token": SECRET})
+    gate = secret_gate.SecretScanner({"token": SECRET})
     text = "before " + " | ".join(parts)
     masked = gate.masked(text)
     assert gate.in_text(masked) == [] and masked.startswith("before ")

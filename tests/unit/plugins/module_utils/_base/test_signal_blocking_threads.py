@@ -80,7 +80,7 @@ def new_threads(start: Callable[[Callable[[], None]], None]) -> list[set[int]]:
 
 
 def by_thread(look: Callable[[], None]) -> None:
-    one = signals.Thread(target=look)
+    one = signals.SignalBlockingThread(target=look)
     one.start()
     one.join()
 
@@ -102,7 +102,7 @@ def by_caller(look: Callable[[], None]) -> None:
 
 
 def by_followed(look: Callable[[], None]) -> None:
-    with module_actions.following(None, print):
+    with module_actions.show_appended_lines(None, print):
         look()
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import CaptureSpec, capture
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
+    CaptureSpec,
+    capture_cluster_state,
+)
 from scripted_server import RESET, ScriptedServer, status_object
 
 RUN = "t1121-abcdef"
@@ -17,7 +20,7 @@ RUN = "t1121-abcdef"
 
 def captured(top: Path, kubeconfig: str, point: str = "001") -> dict[str, object]:
     (top / "points" / "001").mkdir(parents=True, exist_ok=True)
-    return capture(CaptureSpec(kubeconfig, str(top), RUN, point=point, why="after point 001"))
+    return capture_cluster_state(CaptureSpec(kubeconfig, str(top), RUN, point=point, why="after point 001"))
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_warning_with_its_cause(tmp_path: Path) -> None:

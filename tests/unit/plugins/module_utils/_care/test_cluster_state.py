@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import Gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import captured_state
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import CaptureFiles, cleaned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import (
+    CaptureFiles,
+    mask_object_secrets,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,20 +98,20 @@ def test_an_object_is_ready_if_it_says_so_or_says_nothing(one: dict[str, Any], r
 
 
 def test_secrets_in_objects_are_masked_and_secrets_left_out(tmp_path: Any) -> None:
-    files = CaptureFiles(tmp_path, Gate({"word": "canary-of-a-setting"}), 10_000)
+    files = CaptureFiles(tmp_path, SecretScanner({"word": "canary-of-a-setting"}), 10_000)
     env = [{"name": "DB_PASSWORD", "value": "short1"}, {"name": "MODE", "value": "canary-of-a-setting"}]
     pod = {"kind": "Pod", "metadata": {"name": "p", "managedFields": [{}]}, "spec": {"env": env}}
     files.objects("o.jsonl", [pod, {"kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "canary"}}])
     text = (tmp_path / "o.jsonl").read_text(encoding="utf-8")
     assert "canary" not in text and "short1" not in text and "managedFields" not in text
     assert files.written == [{"file": "o.jsonl", "bytes": len(text), "objects": 1, "of": 2}]
-    assert cleaned({"name": "EPOCHS", "value": "3"}) == {"name": "EPOCHS", "value": "3"}
+    assert mask_object_secrets({"name": "EPOCHS", "value": "3"}) == {"name": "EPOCHS", "value": "3"}
 
 
 @given(st.lists(st.integers(0, 300), max_size=20), st.integers(0, 2000))
 def test_a_capture_never_exceeds_its_limit(tmp_path_factory: Any, sizes: list[int], limit: int) -> None:
     folder = tmp_path_factory.mktemp("capture")
-    files = CaptureFiles(folder, Gate({}), limit)
+    files = CaptureFiles(folder, SecretScanner({}), limit)
     for number, size in enumerate(sizes):
         if number % 2:
             files.text(f"{number}.log", "é" * size)

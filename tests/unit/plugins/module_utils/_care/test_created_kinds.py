@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import Sweep, verify
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import (
+    RunCleanup,
+    verify_nothing_left,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 VERBS = frozenset({"list", "delete"})
-KINDS = [Kind("v1", name, f"{name.lower()}s", True, VERBS) for name in ("ConfigMap", "Secret")]
+KINDS = [ServedKind("v1", name, f"{name.lower()}s", True, VERBS) for name in ("ConfigMap", "Secret")]
 
 
 class Server:
@@ -24,10 +27,12 @@ class Server:
     def __init__(self, refused: dict[tuple[str, str], int], objects: dict[tuple[str, str], list[str]]) -> None:
         self.refused, self.objects = refused, objects
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ServedKind]:
         return KINDS
 
-    def list(self, kind: Kind, namespace: str = "", *_more: Any, **_options: Any) -> tuple[list[dict[str, Any]], str]:
+    def list(
+        self, kind: ServedKind, namespace: str = "", *_more: Any, **_options: Any
+    ) -> tuple[list[dict[str, Any]], str]:
         if (kind.kind, namespace) in self.refused:
             raise ApiError(f"{kind.kind} can't be listed", self.refused[kind.kind, namespace])
         names = self.objects.get((kind.kind, namespace), [])
@@ -35,7 +40,7 @@ class Server:
 
 
 def look(refused: dict, objects: dict, known: dict[str, set[str]]) -> Any:
-    return verify(Sweep(Server(refused, objects), "t1121-abcdef", created=known))  # type: ignore[arg-type]
+    return verify_nothing_left(RunCleanup(Server(refused, objects), "t1121-abcdef", created=known))  # type: ignore[arg-type]
 
 
 def test_a_kind_that_can_not_be_listed_is_noted_when_the_run_made_none_of_it() -> None:

@@ -10,22 +10,22 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from hypothesis import given
 from hypothesis import strategies as st
 
 ALL = frozenset({"list", "delete", "deletecollection"})
-POD = Kind("v1", "Pod", "pods", True, ALL)
-JOB = Kind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True, ALL)
-ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False, ALL)
-NAMESPACE = Kind("v1", "Namespace", "namespaces", False, frozenset({"list", "delete"}))
-NODE = Kind("v1", "Node", "nodes", False, ALL)
-DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL)
+POD = ServedKind("v1", "Pod", "pods", True, ALL)
+JOB = ServedKind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True, ALL)
+ROLE = ServedKind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False, ALL)
+NAMESPACE = ServedKind("v1", "Namespace", "namespaces", False, frozenset({"list", "delete"}))
+NODE = ServedKind("v1", "Node", "nodes", False, ALL)
+DEFINITION = ServedKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL)
 KINDS = (POD, JOB, ROLE, NAMESPACE, NODE, DEFINITION)
 RUN = "t1121-abcdef"
 
 
-def one(kind: Kind = POD, name: str = "a", uid: str = "", **more: Any) -> deletion_order.LabelledObject:
+def one(kind: ServedKind = POD, name: str = "a", uid: str = "", **more: Any) -> deletion_order.LabelledObject:
     return deletion_order.LabelledObject(
         kind, "ns" if kind.namespaced else "", name, uid or f"{kind.kind}/{name}", **more
     )
@@ -35,35 +35,35 @@ def one(kind: Kind = POD, name: str = "a", uid: str = "", **more: Any) -> deleti
 def test_what_is_no_run_id_never_becomes_a_selector(run_id: str) -> None:
     """An empty selector would delete everything that there is."""
     with pytest.raises(InputError, match="nothing was deleted"):
-        deletion_order.selector(run_id)
+        deletion_order.run_label_selector(run_id)
 
 
 def test_a_further_selector_only_narrows() -> None:
-    assert deletion_order.selector(RUN) == f"perfscale.seatrial/run={RUN}"
-    assert deletion_order.selector(RUN, "app=x") == f"perfscale.seatrial/run={RUN},app=x"
+    assert deletion_order.run_label_selector(RUN) == f"perfscale.seatrial/run={RUN}"
+    assert deletion_order.run_label_selector(RUN, "app=x") == f"perfscale.seatrial/run={RUN},app=x"
 
 
 def test_only_kinds_that_can_be_listed_and_deleted_count() -> None:
-    review = Kind(
+    review = ServedKind(
         "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", False, frozenset({"create"})
     )
-    metrics = Kind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", True, frozenset({"list"}))
-    event = Kind("v1", "Event", "events", True, ALL)
-    assert deletion_order.deletable([review, metrics, event, *KINDS]) == list(KINDS)
+    metrics = ServedKind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", True, frozenset({"list"}))
+    event = ServedKind("v1", "Event", "events", True, ALL)
+    assert deletion_order.filter_deletable_kinds([review, metrics, event, *KINDS]) == list(KINDS)
 
 
 def test_kinds_can_be_named_with_and_without_their_group() -> None:
-    assert deletion_order.deletable(KINDS, ["PyTorchJob", "Pod"]) == [POD, JOB]
-    assert deletion_order.deletable(KINDS, ["PyTorchJob.kubeflow.org"]) == [JOB]
+    assert deletion_order.filter_deletable_kinds(KINDS, ["PyTorchJob", "Pod"]) == [POD, JOB]
+    assert deletion_order.filter_deletable_kinds(KINDS, ["PyTorchJob.kubeflow.org"]) == [JOB]
     with pytest.raises(InputError, match="no kind 'PytorchJob' .*did you mean 'PyTorchJob'"):
-        deletion_order.deletable(KINDS, ["PytorchJob"])
+        deletion_order.filter_deletable_kinds(KINDS, ["PytorchJob"])
 
 
 @given(st.permutations([one(kind, name) for kind in KINDS for name in "ab"]))
 def test_namespaced_goes_first_then_the_clusters_own_namespaces_nodes_definitions(
     objects: list[deletion_order.LabelledObject],
 ) -> None:
-    waves = deletion_order.waves(objects)
+    waves = deletion_order.split_into_deletion_waves(objects)
     order = [{found.kind.kind for found in wave} for wave in waves]
     assert order == [{"Pod", "PyTorchJob"}, {"ClusterRole"}, {"Namespace"}, {"Node"}, {"CustomResourceDefinition"}]
     assert sorted(found.uid for wave in waves for found in wave) == sorted(found.uid for found in objects)
@@ -75,18 +75,21 @@ def test_only_what_no_object_of_the_run_owns_is_a_root(parents: list[int]) -> No
     objects = [
         one(name=str(n), uid=str(n), owners=(str(parent),) if parent != n else ()) for n, parent in enumerate(parents)
     ]
-    roots = deletion_order.roots(objects)
+    roots = deletion_order.objects_without_owners(objects)
     uids = {found.uid for found in objects}
     assert all((found in roots) is not bool(uids.intersection(found.owners)) for found in objects)
 
 
 def test_an_object_that_two_groups_serve_counts_once() -> None:
-    assert len(deletion_order.distinct([one(POD, "a", "u1"), one(JOB, "a", "u1"), one(POD, "b", "u2")])) == 2
+    assert (
+        len(deletion_order.remove_duplicate_objects([one(POD, "a", "u1"), one(JOB, "a", "u1"), one(POD, "b", "u2")]))
+        == 2
+    )
 
 
 def test_what_is_left_names_the_finalizer_that_holds_it_first() -> None:
     held = one(JOB, "z", deleting=True, finalizers=("example.com/hold",))
-    text = deletion_order.format_left([one(POD, "a"), one(POD, "b"), held], some=2)
+    text = deletion_order.format_remaining_objects([one(POD, "a"), one(POD, "b"), held], some=2)
     assert text == "2 Pod, 1 PyTorchJob: PyTorchJob ns/z (held by finalizer example.com/hold); Pod ns/a and 1 more"
 
 
@@ -139,7 +142,7 @@ def test_metadata_is_read_from_what_the_server_sends() -> None:
     assert found == deletion_order.LabelledObject(JOB, "ns", "a", "u", ("o",), ("f",), True)
     assert (
         deletion_order.format_counts({}) == "nothing"
-        and deletion_order.format_counts(deletion_order.counts([found, one()])) == "1 PyTorchJob, 1 Pod"
+        and deletion_order.format_counts(deletion_order.count_by_kind([found, one()])) == "1 PyTorchJob, 1 Pod"
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor_checks import (
     ExaminationSpec,
-    examine,
-    foresee,
+    estimate_without_cluster,
+    run_cluster_checks,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import ScriptedServer
@@ -39,7 +39,9 @@ def told(folder: Path, there: list[dict[str, Any]], scaler: bool = False, **orde
 
     asked = {"phases": ["prepare", "test"], "permissions": [], "kinds": [], "namespaces": [], "storage_classes": []}
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client:
-        found = examine(client, ExaminationSpec(**{**asked, "points": {"001": PLAN}, "others": False, **order}))
+        found = run_cluster_checks(
+            client, ExaminationSpec(**{**asked, "points": {"001": PLAN}, "others": False, **order})
+        )
     return {one["check"]: (one["result"], one["detail"]) for one in found["checks"]}
 
 
@@ -90,7 +92,7 @@ def test_of_two_versions_of_a_kind_one_is_enough_and_without_both_the_first_is_m
 def test_without_a_cluster_each_point_is_estimated_and_the_least_rbac_is_known() -> None:
     right = {"phases": ["test"], "resources": ["pods"], "verbs": ["list"]}
     points = {f"{number:03d}": {**PLAN, "seconds": 600, "pods": 1} for number in range(1, 6)}
-    found = foresee(ExaminationSpec(["test"], [right], [], ["mine"], [], points))
+    found = estimate_without_cluster(ExaminationSpec(["test"], [right], [], ["mine"], [], points))
     assert [one["check"] for one in found["checks"]] == ["cluster", *["plan"] * 6] and found["missing"] == 0
     assert "point 005: 3 workloads in about 600 s, 1.00 GPU hours" in found["checks"][5]["detail"]
     assert [one["kind"] for one in found["rbac"]][:1] == ["ClusterRole"]

@@ -45,7 +45,7 @@ def server(refused: bool = False) -> ScriptedServer:
 def names(folder: Path, kind: str, refused: bool = False, seconds: float = 60) -> list[list[str]]:
     with server(refused) as one:
         kubeconfig = one.kubeconfig(folder / "kubeconfig")
-        with dynamic_objects.opened(kubeconfig, "", time.monotonic() + seconds) as dynamic:
+        with dynamic_objects.open_dynamic_client(kubeconfig, "", time.monotonic() + seconds) as dynamic:
             return [[each["metadata"]["name"] for each in page] for page in dynamic.pages("example.com/v1", kind)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
     PointLoad,
-    estimate,
+    estimate_by_scheduling,
     first_problem,
     format_total,
     point_load,
@@ -18,23 +18,29 @@ from hypothesis import strategies as st
 
 
 def test_with_room_for_all_the_last_one_decides() -> None:
-    found = estimate(point_load("001", {"workloads": 10, "arrival": {"rate": 1}, "gpus": 1, "seconds": 5}), 100)
+    found = estimate_by_scheduling(
+        point_load("001", {"workloads": 10, "arrival": {"rate": 1}, "gpus": 1, "seconds": 5}), 100
+    )
     assert found is not None
     assert (found.seconds, found.gpus_at_once, found.gpu_hours) == (14.0, 5.0, pytest.approx(50 / 3600))
 
 
 def test_without_room_they_go_one_after_the_other() -> None:
-    found = estimate(point_load("001", {"workloads": 10, "arrival": {"rate": 100}, "gpus": 8, "seconds": 5}), 8)
+    found = estimate_by_scheduling(
+        point_load("001", {"workloads": 10, "arrival": {"rate": 100}, "gpus": 8, "seconds": 5}), 8
+    )
     assert found is not None and found.seconds == pytest.approx(50.0)
 
 
 def test_what_needs_no_gpu_waits_for_none() -> None:
-    found = estimate(point_load("001", {"workloads": 4, "arrival": {"type": "closed"}, "seconds": 3, "pods": 2}), 0)
+    found = estimate_by_scheduling(
+        point_load("001", {"workloads": 4, "arrival": {"type": "closed"}, "seconds": 3, "pods": 2}), 0
+    )
     assert found is not None and (found.seconds, found.pods_at_once, found.gpu_hours) == (3.0, 8, 0.0)
 
 
 def test_a_workload_that_does_not_fit_has_no_estimate() -> None:
-    assert estimate(point_load("001", {"workloads": 1, "gpus": 16}), 8) is None
+    assert estimate_by_scheduling(point_load("001", {"workloads": 1, "gpus": 16}), 8) is None
 
 
 def test_steps_say_how_many_workloads_there_are() -> None:
@@ -91,7 +97,7 @@ def test_an_arrival_that_is_none_is_refused() -> None:
     st.floats(min_value=0.1, max_value=20),
 )
 def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, gpus: int, seconds: float) -> None:
-    found = estimate(PointLoad("001", len(offsets), tuple(offsets), 1, each, seconds), gpus)
+    found = estimate_by_scheduling(PointLoad("001", len(offsets), tuple(offsets), 1, each, seconds), gpus)
     assert found is not None
     rounds = -(-len(offsets) // (gpus // each))
     assert found.seconds >= rounds * seconds - 1e-6
@@ -102,7 +108,7 @@ def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, 
 
 def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
     plan = point_load("001", {"workloads": 2, "arrival": {"type": "closed"}, "seconds": 9, "assumed": "as in a film"})
-    plain, real = estimate(plan, 0), estimate(plan, 0, real=True)
+    plain, real = estimate_by_scheduling(plan, 0), estimate_by_scheduling(plan, 0, real=True)
     assert plain is not None and real is not None
     assert "film" not in plain.text() and real.text() == f"{plain.text()}, if they take as in a film"
     assert format_total([real, real]).endswith(", if they take as in a film")
@@ -110,5 +116,7 @@ def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
 
 def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
     arrival = {"type": "closed", "batch": 5, "delay": 1}
-    found = estimate(point_load("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100)
+    found = estimate_by_scheduling(
+        point_load("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100
+    )
     assert found is not None and (found.seconds, found.gpus_at_once) == (3.5, 10)

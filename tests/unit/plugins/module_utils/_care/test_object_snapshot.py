@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import Entry, Snapshot
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import ClusterSnapshot, ComparedObject
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,9 @@ PLACES = st.tuples(
 )
 CONTENT = st.tuples(st.sampled_from("12"), st.sampled_from("56"), st.booleans())
 SNAPSHOTS = st.dictionaries(PLACES, CONTENT).map(
-    lambda found: Snapshot({Entry(*place, uid, spec): ours for place, (uid, spec, ours) in found.items()}, [])
+    lambda found: ClusterSnapshot(
+        {ComparedObject(*place, uid, spec): ours for place, (uid, spec, ours) in found.items()}, []
+    )
 )
 
 
@@ -28,12 +30,12 @@ def places(rows: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
     return {(one["kind"], one["namespace"], one["name"]) for one in rows}
 
 
-def named(entry: Entry) -> tuple[str, str, str]:
+def named(entry: ComparedObject) -> tuple[str, str, str]:
     return f"{entry.kind}.{entry.group}".rstrip("."), entry.namespace, entry.name
 
 
 @given(SNAPSHOTS, SNAPSHOTS)
-def test_each_object_is_equal_or_in_exactly_one_list(before: Snapshot, after: Snapshot) -> None:
+def test_each_object_is_equal_or_in_exactly_one_list(before: ClusterSnapshot, after: ClusterSnapshot) -> None:
     found = run_diff.compare_snapshots(before, after)
     old, new = {named(one) for one in before.entries}, {named(one) for one in after.entries}
     equal = {named(one) for one in before.entries.keys() & after.entries.keys()}
@@ -47,12 +49,12 @@ def test_each_object_is_equal_or_in_exactly_one_list(before: Snapshot, after: Sn
 
 def test_a_secret_has_too_short_a_hash_to_confirm_a_guess() -> None:
     item = {"metadata": {"name": "s", "namespace": "n", "uid": "1"}, "data": {"a": "Yg=="}}
-    kinds = [Kind("v1", kind, kind.lower(), True) for kind in ("Secret", "ConfigMap")]
-    assert [len(run_diff.entry_of(kind, item).spec) for kind in kinds] == [4, 12]
+    kinds = [ServedKind("v1", kind, kind.lower(), True) for kind in ("Secret", "ConfigMap")]
+    assert [len(run_diff.reduce_to_compared_parts(kind, item).spec) for kind in kinds] == [4, 12]
     changed = {**item, "data": {"a": "Yw=="}}
-    assert run_diff.entry_of(kinds[0], item) != run_diff.entry_of(kinds[0], changed)
+    assert run_diff.reduce_to_compared_parts(kinds[0], item) != run_diff.reduce_to_compared_parts(kinds[0], changed)
     binary = [{"metadata": item["metadata"], "binaryData": {"a": one}} for one in ("Yg==", "Yw==")]
-    assert len({run_diff.entry_of(kinds[1], one) for one in binary}) == 2
+    assert len({run_diff.reduce_to_compared_parts(kinds[1], one) for one in binary}) == 2
 
 
 def test_a_comparison_needs_the_snapshot_before_the_run(tmp_path: Any) -> None:

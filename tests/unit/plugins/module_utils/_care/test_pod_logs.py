@@ -22,7 +22,7 @@ def pod(index: int | None, phase: str = "Succeeded", namespace: str = "ns", name
 @given(st.lists(PHASES, max_size=30), st.sampled_from(["all", "failed", "none"]), st.integers(0, 10))
 def test_the_choice_is_complete_within_its_maximum(phases: list[str], which: str, maximum: int) -> None:
     pods = [pod(index, phase) for index, phase in enumerate(phases)]
-    chosen, left_out = pod_logs.choose(pods, which, maximum)
+    chosen, left_out = pod_logs.choose_pods(pods, which, maximum)
     wanted = {"all": len(phases), "failed": phases.count("Failed"), "none": 0}[which]
     assert len(chosen) + left_out == wanted
     assert not maximum or len(chosen) <= maximum
@@ -31,7 +31,7 @@ def test_the_choice_is_complete_within_its_maximum(phases: list[str], which: str
 
 def test_with_a_maximum_failed_pods_go_before_others() -> None:
     pods = [pod(0), pod(1), pod(2, "Failed"), pod(None, "Failed")]
-    chosen, left_out = pod_logs.choose(pods, "all", 2)
+    chosen, left_out = pod_logs.choose_pods(pods, "all", 2)
     assert [one.index for one in chosen] == [2, None] and left_out == 2
 
 
@@ -65,6 +65,6 @@ def test_no_selector_is_not_all_pods_of_the_cluster() -> None:
 
 def test_the_sentence_names_the_first_failure() -> None:
     result = {"found": 5, "collected": 2, "left_out": 2, "unread": ["w-1: 404 NotFound"]}
-    assert pod_logs.text(result) == (
+    assert pod_logs.format_collection_result(result) == (
         "2 of 5 pods' logs collected, 2 left out by the maximum, 1 could not be read, first: w-1: 404 NotFound"
     )

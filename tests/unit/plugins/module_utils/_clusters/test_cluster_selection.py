@@ -23,28 +23,30 @@ CHOICE = st.fixed_dictionaries(
 
 
 def test_without_hosts_one_cluster_is_for_both() -> None:
-    assert cluster_selection.targets(REHEARSAL, {}) == [
+    assert cluster_selection.clusters_to_acquire(REHEARSAL, {}) == [
         ClusterTarget(("sutest", "driver"), {"cluster_provider": "rehearsal"})
     ]
 
 
 def test_hosts_without_a_choice_of_their_own_share_the_cluster() -> None:
-    assert [one.hosts for one in cluster_selection.targets(REHEARSAL, {"sutest": {}, "driver": {}})] == [
+    assert [one.hosts for one in cluster_selection.clusters_to_acquire(REHEARSAL, {"sutest": {}, "driver": {}})] == [
         ("sutest", "driver")
     ]
 
 
 def test_the_driver_follows_the_measured_cluster_unless_it_has_its_own() -> None:
     lab = {"cluster_provider": "existing", "cluster_kubeconfig": "/lab"}
-    assert cluster_selection.targets(REHEARSAL, {"sutest": lab}) == [ClusterTarget(("sutest", "driver"), lab)]
-    assert cluster_selection.targets(REHEARSAL, {"sutest": lab, "driver": {}}) == [
+    assert cluster_selection.clusters_to_acquire(REHEARSAL, {"sutest": lab}) == [
+        ClusterTarget(("sutest", "driver"), lab)
+    ]
+    assert cluster_selection.clusters_to_acquire(REHEARSAL, {"sutest": lab, "driver": {}}) == [
         ClusterTarget(("sutest", "driver"), lab)
     ]
 
 
 def test_two_kubeconfigs_are_two_clusters() -> None:
     own = {"sutest": {"cluster_kubeconfig": "/a"}, "driver": {"cluster_kubeconfig": "/b"}}
-    found = cluster_selection.targets({"cluster_provider": "existing"}, own)
+    found = cluster_selection.clusters_to_acquire({"cluster_provider": "existing"}, own)
     assert [(one.hosts, one.chosen["cluster_kubeconfig"]) for one in found] == [
         (("sutest",), "/a"),
         (("driver",), "/b"),
@@ -59,13 +61,15 @@ def test_another_kubeconfig_does_not_inherit_context_and_host_of_the_first() -> 
         "cluster_context": "x",
         "cluster_expected_host": "h",
     }
-    driver = cluster_selection.targets(settings, {"driver": {"cluster_kubeconfig": "/b"}})[1]
+    driver = cluster_selection.clusters_to_acquire(settings, {"driver": {"cluster_kubeconfig": "/b"}})[1]
     assert driver.chosen == {"cluster_provider": "existing", "cluster_kubeconfig": "/b"}
 
 
 @given(CHOICE, CHOICE, CHOICE)
 def test_every_host_has_exactly_one_cluster_and_two_clusters_differ(common: dict, sutest: dict, driver: dict) -> None:
-    found = cluster_selection.targets({"cluster_provider": "rehearsal", **common}, {"sutest": sutest, "driver": driver})
+    found = cluster_selection.clusters_to_acquire(
+        {"cluster_provider": "rehearsal", **common}, {"sutest": sutest, "driver": driver}
+    )
     assert sorted(host for one in found for host in one.hosts) == ["driver", "sutest"]
     assert len({tuple(sorted(one.chosen.items())) for one in found}) == len(found)
     settings = PROVIDERS[found[0].provider].settings
@@ -75,7 +79,7 @@ def test_every_host_has_exactly_one_cluster_and_two_clusters_differ(common: dict
 def test_a_rehearsal_is_one_cluster_whatever_kubeconfigs_the_hosts_have() -> None:
     """-e cluster_provider=rehearsal in a lab's inventory: nothing of the lab is touched."""
     own = {"sutest": {"cluster_kubeconfig": "/a"}, "driver": {"cluster_kubeconfig": "/b", "cluster_expected_host": "h"}}
-    assert cluster_selection.targets(REHEARSAL, own) == [
+    assert cluster_selection.clusters_to_acquire(REHEARSAL, own) == [
         ClusterTarget(("sutest", "driver"), {"cluster_provider": "rehearsal"})
     ]
 
@@ -87,27 +91,29 @@ def test_a_value_that_every_host_has_is_no_choice_of_one_host() -> None:
 
 def test_a_driver_with_settings_of_its_own_gets_a_cluster_of_its_own_of_the_same_provider() -> None:
     common = {"cluster_provider": "openshift_ipi", "cluster_ipi_compute_count": 4, "cluster_tags": {"Project": "x"}}
-    found = cluster_selection.targets(common, {"driver": {"cluster_ipi_compute_count": 1, "cluster_agent_dns": ["x"]}})
+    found = cluster_selection.clusters_to_acquire(
+        common, {"driver": {"cluster_ipi_compute_count": 1, "cluster_agent_dns": ["x"]}}
+    )
     assert [(one.hosts, one.chosen["cluster_ipi_compute_count"]) for one in found] == [
         (("sutest",), 4),
         (("driver",), 1),
     ]
     assert all("cluster_agent_dns" not in one.chosen and one.chosen["cluster_tags"] for one in found)
-    assert cluster_selection.names(found, "t1121-k3f9xa") == ["t1121-k3f9xa", "t1121-k3f9xa-driver"]
+    assert cluster_selection.assign_cluster_names(found, "t1121-k3f9xa") == ["t1121-k3f9xa", "t1121-k3f9xa-driver"]
 
 
 def test_a_given_name_is_kept_where_there_is_one_cluster_of_it() -> None:
     one = ClusterTarget(cluster_selection.HOSTS, {"cluster_provider": "managed", "cluster_name": "perf"})
-    assert cluster_selection.names([one], "t1121-k3f9xa") == ["perf"]
+    assert cluster_selection.assign_cluster_names([one], "t1121-k3f9xa") == ["perf"]
 
 
 def test_a_step_that_a_provider_has_is_a_file_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     for name in ("acquire", "release", "finish"):
         (tmp_path / "one" / f"{name}.yml").touch()
-    assert cluster_selection.steps_of(tmp_path, "one") == ["acquire", "finish", "release"]
+    assert cluster_selection.provider_steps(tmp_path, "one") == ["acquire", "finish", "release"]
 
 
 def test_an_unknown_provider_names_the_nearest() -> None:
     with pytest.raises(InputError, match="cluster for sutest: cluster_provider 'exsting' is unknown .did you mean 'ex"):
-        cluster_selection.targets({"cluster_provider": "exsting"}, {})
+        cluster_selection.clusters_to_acquire({"cluster_provider": "exsting"}, {})

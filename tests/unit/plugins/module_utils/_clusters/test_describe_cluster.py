@@ -61,34 +61,38 @@ def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_wit
 def test_the_kind_is_told_only_where_all_nodes_agree(
     nodes: list[dict[str, Any]], platform: str | None, kind: str | None
 ) -> None:
-    assert describe_cluster.kind_of(nodes, platform) == kind
+    assert describe_cluster.cluster_kind_from_nodes(nodes, platform) == kind
 
 
 def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> None:
-    found = describe_cluster.Identity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
+    found = describe_cluster.ClusterIdentity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
     assert found["simulated"] is True and found["simulated_writers"] == ["node"]
 
 
 def test_the_record_names_the_real_nodes_of_a_cluster_with_simulated_ones() -> None:
-    found = describe_cluster.Identity("127.0.0.1:1", "v1", nodes=3, nodes_simulated=2, real_nodes=["real-0"]).record()
+    found = describe_cluster.ClusterIdentity(
+        "127.0.0.1:1", "v1", nodes=3, nodes_simulated=2, real_nodes=["real-0"]
+    ).record()
     assert found["simulated"] is True and found["real_nodes"] == ["real-0"]
     cluster = {"provider": "rehearsal", "state": "acquired", "owned": True}
     files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
-    assert "3 nodes (2 simulated)" in describe_cluster.line({**cluster, **found}, ["sutest"])
-    real = describe_cluster.Identity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
+    assert "3 nodes (2 simulated)" in describe_cluster.format_cluster_record({**cluster, **found}, ["sutest"])
+    real = describe_cluster.ClusterIdentity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
     assert "real_nodes" not in real.record()
 
 
 def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
-    assert "simulated" not in describe_cluster.Identity("api.lab.example", "v1", nodes=2).record()
+    assert "simulated" not in describe_cluster.ClusterIdentity("api.lab.example", "v1", nodes=2).record()
 
 
 def test_the_record_has_the_operators_only_where_they_are_known() -> None:
-    known = describe_cluster.Identity("h", "v1", nodes=1, cpus=7.9, memory_gib=62, operators={"nfd": "4.18.1"}).record()
+    known = describe_cluster.ClusterIdentity(
+        "h", "v1", nodes=1, cpus=7.9, memory_gib=62, operators={"nfd": "4.18.1"}
+    ).record()
     assert (known["cpus"], known["memory_gib"], known["operators"]) == (7.9, 62, {"nfd": "4.18.1"})
     cluster = {"provider": "existing", "state": "acquired", "owned": False, "simulated": False, "simulated_writers": []}
     files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
-    assert "operators" not in describe_cluster.Identity("h", "v1").record()
+    assert "operators" not in describe_cluster.ClusterIdentity("h", "v1").record()
 
 
 def test_nodes_without_allocatable_resources_count_as_nothing() -> None:
@@ -100,7 +104,7 @@ def test_nodes_without_allocatable_resources_count_as_nothing() -> None:
 
 def test_a_long_list_of_nodes_is_cut() -> None:
     names = [f"n{number:04d}" for number in range(1000)]
-    found = describe_cluster.Identity("h", "v1", nodes=1000, node_names=names).record()
+    found = describe_cluster.ClusterIdentity("h", "v1", nodes=1000, node_names=names).record()
     assert found["nodes"] == 1000 and found["node_names"] == names[: describe_cluster.NODE_NAMES]
 
 
@@ -118,7 +122,7 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "simulated": True,
         "owned": True,
     }
-    assert describe_cluster.line(record, ["sutest", "driver"]) == (
+    assert describe_cluster.format_cluster_record(record, ["sutest", "driver"]) == (
         "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, "
         f"4 nodes (simulated), 32 x {PRODUCT} (simulated), owned by this run"
     )
@@ -131,7 +135,7 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "nodes": 1,
         "gpu_products": {},
     }
-    assert describe_cluster.line(real, ["sutest"]).endswith(
+    assert describe_cluster.format_cluster_record(real, ["sutest"]).endswith(
         "OpenShift 4.18.7, Kubernetes v1.36.3, 1 node, no GPUs, metal, not owned by this run"
     )
 

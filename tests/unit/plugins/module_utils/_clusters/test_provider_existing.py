@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 
 
 def kubeconfig(folder: Path, server: str, name: str = "config") -> Path:
@@ -34,28 +34,32 @@ def test_an_existing_cluster_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_
     kubeconfig(tmp_path / ".kube", "https://somewhere:6443")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InputError, match="requires a kubeconfig: set"):
-        providers.kubeconfig_of({}, {}, "cluster")
+        providers.existing_cluster_kubeconfig({}, {}, "cluster")
 
 
 def test_the_setting_goes_before_the_environment(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     environment = {"KUBECONFIG": str(second)}
-    assert providers.kubeconfig_of({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(first)
-    assert providers.kubeconfig_of({}, environment, "cluster") == str(second)
+    assert providers.existing_cluster_kubeconfig({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(
+        first
+    )
+    assert providers.existing_cluster_kubeconfig({}, environment, "cluster") == str(second)
 
 
 def test_a_missing_file_says_where_its_name_came_from(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cluster_kubeconfig names '/no/such', and there is no file /no/such"):
-        providers.kubeconfig_of({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
+        providers.existing_cluster_kubeconfig({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
     with pytest.raises(InputError, match="the environment variable KUBECONFIG names"):
-        providers.kubeconfig_of({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
+        providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
 
 
 def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     with pytest.raises(InputError, match="names 2 files .*choose one with -e cluster_kubeconfig"):
-        providers.kubeconfig_of({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
-    assert providers.kubeconfig_of({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(second)
+        providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
+    assert providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(
+        second
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,13 +73,13 @@ def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None
     ],
 )
 def test_the_expected_host_may_be_written_in_any_usual_way(tmp_path: Path, expected: str) -> None:
-    providers.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+    providers.check_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 @pytest.mark.parametrize("expected", ["lab.example", "api.lab.example:443", "http://api.lab.example:6443", "api.lab"])
 def test_another_host_is_refused(tmp_path: Path, expected: str) -> None:
     with pytest.raises(InputError, match="cluster_expected_host is .* leads to https://"):
-        providers.check_host(load(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+        providers.check_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) -> None:

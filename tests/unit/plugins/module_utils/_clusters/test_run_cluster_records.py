@@ -16,29 +16,31 @@ OURS = {"provider": "rehearsal", "name": "t1121-abcdef"}
 
 
 def test_a_cluster_stands_in_the_file_before_it_is_taken(tmp_path: Path) -> None:
-    records, changed = run_cluster_records.begin(tmp_path, BOTH, OURS)
+    records, changed = run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
     assert changed and records["sutest"]["state"] == "acquiring" and records["driver"]["name"] == "t1121-abcdef"
     assert files.read_yaml(tmp_path / "cluster.yml")["clusters"] == records
 
 
 def test_taking_the_same_cluster_again_keeps_what_is_known(tmp_path: Path) -> None:
-    run_cluster_records.begin(tmp_path, BOTH, OURS)
-    run_cluster_records.update(tmp_path, BOTH, {"state": "acquired", "owned": True, "kubeconfig": "/k"})
-    records, changed = run_cluster_records.begin(tmp_path, BOTH, OURS)
+    run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
+    run_cluster_records.update_host_records(tmp_path, BOTH, {"state": "acquired", "owned": True, "kubeconfig": "/k"})
+    records, changed = run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
     assert not changed and records["sutest"]["state"] == "acquired" and records["sutest"]["owned"]
 
 
 def test_another_cluster_is_refused_while_one_is_held(tmp_path: Path) -> None:
-    run_cluster_records.begin(tmp_path, BOTH, OURS)
-    run_cluster_records.update(tmp_path, BOTH, {"state": "acquired", "owned": True})
+    run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
+    run_cluster_records.update_host_records(tmp_path, BOTH, {"state": "acquired", "owned": True})
     with pytest.raises(OwnershipError, match="already holds rehearsal cluster t1121-abcdef for sutest: release it"):
-        run_cluster_records.begin(tmp_path, BOTH, {"provider": "existing", "kubeconfig": "/k"})
+        run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, {"provider": "existing", "kubeconfig": "/k"})
 
 
 def test_after_a_release_another_cluster_may_be_taken_and_nothing_of_the_old_one_is_left(tmp_path: Path) -> None:
-    run_cluster_records.begin(tmp_path, BOTH, OURS)
-    run_cluster_records.update(tmp_path, BOTH, {"state": "released", "played_logs": "/p", "gpus": 3})
-    records, _changed = run_cluster_records.begin(tmp_path, BOTH, {"provider": "existing", "kubeconfig": "/k"})
+    run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
+    run_cluster_records.update_host_records(tmp_path, BOTH, {"state": "released", "played_logs": "/p", "gpus": 3})
+    records, _changed = run_cluster_records.record_cluster_being_acquired(
+        tmp_path, BOTH, {"provider": "existing", "kubeconfig": "/k"}
+    )
     assert records["sutest"] == {
         "owned": False,
         "simulated": False,
@@ -50,25 +52,32 @@ def test_after_a_release_another_cluster_may_be_taken_and_nothing_of_the_old_one
 
 
 def test_each_cluster_is_named_once(tmp_path: Path) -> None:
-    run_cluster_records.begin(tmp_path, BOTH, OURS)
-    assert [one["hosts"] for one in run_cluster_records.distinct(run_cluster_records.read(tmp_path))] == [
-        ["sutest", "driver"]
-    ]
-    run_cluster_records.update(tmp_path, ["driver"], {"name": "other"})
-    assert [one["hosts"] for one in run_cluster_records.distinct(run_cluster_records.read(tmp_path))] == [
+    run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
+    assert [
+        one["hosts"]
+        for one in run_cluster_records.distinct_clusters_with_hosts(run_cluster_records.read_cluster_records(tmp_path))
+    ] == [["sutest", "driver"]]
+    run_cluster_records.update_host_records(tmp_path, ["driver"], {"name": "other"})
+    assert [
+        one["hosts"]
+        for one in run_cluster_records.distinct_clusters_with_hosts(run_cluster_records.read_cluster_records(tmp_path))
+    ] == [
         ["sutest"],
         ["driver"],
     ]
 
 
 def test_writing_what_is_there_already_is_no_change(tmp_path: Path) -> None:
-    run_cluster_records.begin(tmp_path, BOTH, OURS)
-    assert run_cluster_records.update(tmp_path, BOTH, {"state": "acquiring"})[1] is False
-    assert run_cluster_records.update(tmp_path, BOTH, {"state": "acquired"})[1] is True
+    run_cluster_records.record_cluster_being_acquired(tmp_path, BOTH, OURS)
+    assert run_cluster_records.update_host_records(tmp_path, BOTH, {"state": "acquiring"})[1] is False
+    assert run_cluster_records.update_host_records(tmp_path, BOTH, {"state": "acquired"})[1] is True
 
 
 def test_a_run_without_a_cluster_has_no_record(tmp_path: Path) -> None:
-    assert run_cluster_records.read(tmp_path) == {} and run_cluster_records.distinct({}) == []
+    assert (
+        run_cluster_records.read_cluster_records(tmp_path) == {}
+        and run_cluster_records.distinct_clusters_with_hosts({}) == []
+    )
 
 
 def test_a_cluster_of_another_machine_is_taken_over_to_be_given_back(tmp_path: Path) -> None:

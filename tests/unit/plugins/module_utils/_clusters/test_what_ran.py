@@ -79,7 +79,7 @@ def server_of(objects: dict[str, Any], refused: tuple[str, ...] = ()) -> Scripte
 
 def gathered(folder: Path, server: ScriptedServer) -> dict[str, Any]:
     with server, Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client:
-        return what_ran.gather(client, RUN)
+        return what_ran.gather_cluster_facts(client, RUN)
 
 
 def test_nodes_operators_and_images_are_recorded(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
     (tmp_path / "points" / "001-2").mkdir(parents=True)
     found = gathered(tmp_path, server_of(CLUSTER))
     folder = what_ran.point_folder(str(tmp_path), "001-2")
-    results = [what_ran.write(folder, RUN, found) for _time in range(2)]
+    results = [what_ran.write_ran_json(folder, RUN, found) for _time in range(2)]
     with pytest.raises(InputError, match="has no point 002"):
         what_ran.point_folder(str(tmp_path), "002")
     said = "point 001-2 ran with 2 nodes, 2 operators, 2 images"
@@ -122,13 +122,13 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
 
 
 def test_versions_of_a_package_that_differ_between_namespaces_are_both_named() -> None:
-    found = describe_cluster.operators_of([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
+    found = describe_cluster.operators_from_csvs([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
     assert (found.versions, found.namespaces) == ({"nfd": "1, 2"}, ("a", "b"))
 
 
 def test_an_operator_without_olms_label_goes_by_its_name() -> None:
     one = {"metadata": {"name": "packageserver", "namespace": "olm"}, "spec": {}}
-    assert describe_cluster.operators_of([one]).versions == {"packageserver": "packageserver"}
+    assert describe_cluster.operators_from_csvs([one]).versions == {"packageserver": "packageserver"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_image_goes_by_repository_and_tag_without_credentials(reference: str,
 
 
 def test_two_digests_of_one_tag_are_both_recorded() -> None:
-    found = what_ran.images([pod("a:1", OTHER), pod("a:1", DIGEST)])
+    found = what_ran.image_digests_by_tag([pod("a:1", OTHER), pod("a:1", DIGEST)])
     assert found == {"a:1": f"{DIGEST}, {OTHER}"}
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind, kinds_of_aggregated
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind, kinds_of_aggregated
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", True)
+CONFIG_MAP = ServedKind("v1", "ConfigMap", "configmaps", True)
 
 
 def client_of(server: ScriptedServer, folder: Path, user: dict[str, Any] | None = None) -> Client:
@@ -22,8 +22,8 @@ def client_of(server: ScriptedServer, folder: Path, user: dict[str, Any] | None 
 def test_paths_are_quoted_and_leave_out_what_is_not_given() -> None:
     assert CONFIG_MAP.path() == "/api/v1/configmaps"
     assert CONFIG_MAP.path("a b", "x/y", "status") == "/api/v1/namespaces/a%20b/configmaps/x%2Fy/status"
-    assert Kind("batch/v1", "Job", "jobs", True).path("n") == "/apis/batch/v1/namespaces/n/jobs"
-    assert Kind("v1", "Node", "nodes", False).path("ignored", "n1") == "/api/v1/nodes/n1"
+    assert ServedKind("batch/v1", "Job", "jobs", True).path("n") == "/apis/batch/v1/namespaces/n/jobs"
+    assert ServedKind("v1", "Node", "nodes", False).path("ignored", "n1") == "/api/v1/nodes/n1"
 
 
 def test_too_many_requests_is_repeated_after_the_time_that_the_server_names(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_refused_credentials_are_read_anew_once(tmp_path: Path) -> None:
 def test_only_reading_is_repeated_when_the_connection_breaks(tmp_path: Path) -> None:
     with ScriptedServer(lambda asked: RESET if len(server.asked) == 1 else (200, {"ok": 1})) as server:
         assert client_of(server, tmp_path).request("GET", "/x") == {"ok": 1}
-    with ScriptedServer(lambda asked: RESET) as server, pytest.raises(Broken):
+    with ScriptedServer(lambda asked: RESET) as server, pytest.raises(ConnectionBrokenError):
         client_of(server, tmp_path).request("POST", "/x", {})
     assert len(server.asked) == 1
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    Broken,
-    Connection,
+    ApiServerConnection,
+    ConnectionBrokenError,
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1 import Chunks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1 import ChunkedBodyDecoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_server import RESET, Asked, ScriptedServer, reply
@@ -27,7 +27,7 @@ def chunked(parts: list[bytes]) -> bytes:
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1, max_size=40))
 def test_chunks_come_out_whole_however_they_are_cut(parts: list[bytes], cuts: list[int]) -> None:
     wire = chunked(parts)
-    chunks, found, at, turn = Chunks(True), b"", 0, 0
+    chunks, found, at, turn = ChunkedBodyDecoder(True), b"", 0, 0
     while at < len(wire):
         assert not chunks.ended
         size = cuts[turn % len(cuts)]
@@ -38,12 +38,12 @@ def test_chunks_come_out_whole_however_they_are_cut(parts: list[bytes], cuts: li
 
 def test_what_is_no_chunk_is_an_error() -> None:
     with pytest.raises(ValueError):
-        Chunks(True).feed(b"zz\r\nabc\r\n")
+        ChunkedBodyDecoder(True).feed(b"zz\r\nabc\r\n")
 
 
-def connect(server: ScriptedServer, folder: Path, timeout: float = 5.0) -> tuple[Connection, bytes]:
-    access = load(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
-    return Connection(access, timeout), request_bytes(access, request_head(access, "GET", "/x"))
+def connect(server: ScriptedServer, folder: Path, timeout: float = 5.0) -> tuple[ApiServerConnection, bytes]:
+    access = load_context_access(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
+    return ApiServerConnection(access, timeout), request_bytes(access, request_head(access, "GET", "/x"))
 
 
 def test_one_connection_serves_many_requests_and_carries_the_token(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_bodies_of_each_form_are_read(tmp_path: Path, wire: bytes) -> None:
 def test_a_reset_says_that_the_request_may_have_arrived(tmp_path: Path) -> None:
     with ScriptedServer(lambda asked: RESET) as server:
         connection, request = connect(server, tmp_path)
-        with pytest.raises(Broken, match="no answer: the server closed the connection") as caught:
+        with pytest.raises(ConnectionBrokenError, match="no answer: the server closed the connection") as caught:
             connection.exchange(request)
     assert caught.value.sent is True
-    with pytest.raises(Broken, match="can't be reached") as caught:
+    with pytest.raises(ConnectionBrokenError, match="can't be reached") as caught:
         connection.exchange(request)
     assert caught.value.sent is False
 
@@ -93,7 +93,7 @@ def test_silence_ends_with_the_timeout(tmp_path: Path) -> None:
 
     with ScriptedServer(silent) as server:
         connection, request = connect(server, tmp_path, timeout=0.1)
-        with pytest.raises(Broken, match="no data for 0.1 s"):
+        with pytest.raises(ConnectionBrokenError, match="no data for 0.1 s"):
             connection.exchange(request)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import merged
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import apply_json_merge_patch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +19,8 @@ PATCHES = st.dictionaries(st.sampled_from("abc"), st.none() | JSON, max_size=3)
 
 @given(OBJECTS, PATCHES)
 def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch: dict[str, Any]) -> None:
-    once = merged(base, patch)
-    assert merged(once, patch) == once
+    once = apply_json_merge_patch(base, patch)
+    assert apply_json_merge_patch(once, patch) == once
     for name, value in patch.items():
         if value is None:
             assert name not in once

@@ -15,8 +15,8 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, login
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Proxy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ProxyAddress
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -79,7 +79,7 @@ def test_a_client_certificate_is_taken_from_data_and_from_files_beside_the_kubec
     inline = {"client-certificate-data": data(pem["certificate"]), "client-key-data": data(pem["key"])}
     files = {"client-certificate": "c.pem", "client-key": "k.pem"}
     for user in (inline, files):
-        access = load(write(tmp_path, authority, user))
+        access = load_context_access(write(tmp_path, authority, user))
         assert (access.host, access.port, access.namespace, access.authorization) == (
             "api.lab.example.com",
             6443,
@@ -109,16 +109,16 @@ def test_what_is_wrong_in_a_kubeconfig_is_named(
     stands_for = {"CERT": data(pem["certificate"]), "KEY": data(pem["key"]), "OTHER": data(pem["other"])}
     user = {key: stands_for.get(value, value) for key, value in user.items()}
     with pytest.raises(InputError) as caught:
-        load(write(tmp_path, cluster, user))
+        load_context_access(write(tmp_path, cluster, user))
     assert words in str(caught.value) and str(tmp_path) in str(caught.value)
 
 
 def test_unknown_names_come_with_the_nearest_known_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no context 'her' in contexts \(did you mean 'here'\?\)"):
-        load(write(tmp_path), "her")
+        load_context_access(write(tmp_path), "her")
     contexts = [{"name": "here", "context": {"cluster": "d", "user": "u"}}]
     with pytest.raises(InputError, match="no cluster 'd' in clusters"):
-        load(write(tmp_path, contexts=contexts))
+        load_context_access(write(tmp_path, contexts=contexts))
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "clusters: {}"])
@@ -126,16 +126,16 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> Non
     path = tmp_path / "kubeconfig"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=str(path)):
-        load(path)
+        load_context_access(path)
     with pytest.raises(InputError, match="no such file"):
-        load(tmp_path / "none")
+        load_context_access(tmp_path / "none")
 
 
 def test_a_token_wins_over_a_token_file_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
-    both = load(write(tmp_path, user={"token": "given", "tokenFile": "token"}))
+    both = load_context_access(write(tmp_path, user={"token": "given", "tokenFile": "token"}))
     assert both.authorization == "Bearer given" and both.refresh() is False
-    access = load(write(tmp_path, user={"tokenFile": "token"}))
+    access = load_context_access(write(tmp_path, user={"tokenFile": "token"}))
     assert access.authorization == "Bearer first" and access.refresh() is False
     (tmp_path / "token").write_text("second\n")
     assert access.refresh() is True and access.authorization == "Bearer second"
@@ -154,7 +154,7 @@ def test_an_exec_plugin_is_run_and_run_again(tmp_path: Path) -> None:
     plugin.chmod(0o755)
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
-    access = load(write(tmp_path, {"insecure-skip-tls-verify": True}, user))
+    access = load_context_access(write(tmp_path, {"insecure-skip-tls-verify": True}, user))
     assert access.authorization == "Bearer t1"
     assert access.refresh() is True and access.authorization == "Bearer t2"
     # Another thread whose token was refused too finds that it has been renewed since.
@@ -169,20 +169,22 @@ def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Pat
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}}
     with pytest.raises(AccessError, match="'exec' returned no credentials: .*plugin ended with 3") as caught:
-        load(write(tmp_path, {}, user))
+        load_context_access(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value)
     plugin.write_text(f"#!/bin/sh\necho {CANARY}\n")
     with pytest.raises(AccessError, match="printed no ExecCredential") as caught:
-        load(write(tmp_path, {}, user))
+        load_context_access(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value)
 
 
 def test_a_program_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None:
     entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "Get it."}
     with pytest.raises(AccessError, match="there is no program 'no-such-login'. Get it."):
-        load(write(tmp_path, {}, {"exec": entry}))
+        load_context_access(write(tmp_path, {}, {"exec": entry}))
     with pytest.raises(InputError, match="'exec' requires command and apiVersion"):
-        load(write(tmp_path, {}, {"exec": {"apiVersion": "client.authentication.k8s.io/v0", "command": "x"}}))
+        load_context_access(
+            write(tmp_path, {}, {"exec": {"apiVersion": "client.authentication.k8s.io/v0", "command": "x"}})
+        )
 
 
 def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
@@ -212,7 +214,7 @@ def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
         "env": [{"name": "LAB", "value": "example"}],
         "provideClusterInfo": True,
     }
-    access = load(write(tmp_path, {"tls-server-name": "api"}, {"exec": entry}))
+    access = load_context_access(write(tmp_path, {"tls-server-name": "api"}, {"exec": entry}))
     info = json.loads((tmp_path / "info").read_text())
     assert info["spec"]["cluster"] == {"server": "https://api.lab.example.com:6443", "tls-server-name": "api"}
     assert (tmp_path / "words").read_text().split() == ["--for-test", "example"]
@@ -279,9 +281,9 @@ def test_where_no_oauth_server_is_named_user_name_and_password_are_a_basic_heade
 
 
 def test_a_password_is_not_sent_to_an_oauth_server_without_tls(tmp_path: Path) -> None:
-    access = load(write(tmp_path, user={"username": "me", "password": CANARY}))
+    access = load_context_access(write(tmp_path, user={"username": "me", "password": CANARY}))
     with pytest.raises(AccessError, match="not sent over plain http"):
-        login._server_of("http://oauth.lab.example.com/authorize", access)
+        login._verified_oauth_server("http://oauth.lab.example.com/authorize", access)
 
 
 def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
@@ -290,12 +292,12 @@ def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
     monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(InputError, match="not in a pod with a service account"):
-        load("in-cluster")
+        load_context_access("in-cluster")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
     for name, content in (("token", b"one\n"), ("ca.crt", pem["certificate"]), ("namespace", b"perf\n")):
         (tmp_path / name).write_bytes(content)
-    access = load("in-cluster")
+    access = load_context_access("in-cluster")
     assert (access.server, access.host, access.port, access.namespace) == (
         "https://[fd00::1]:6443",
         "fd00::1",
@@ -308,27 +310,27 @@ def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(
 
 
 def test_a_proxy_gets_its_own_user_name_and_password(tmp_path: Path) -> None:
-    access = load(write(tmp_path, {"proxy-url": "http://me:p%40ss@proxy.lab.example.com:3128"}))
-    assert access.proxy == Proxy("http", "proxy.lab.example.com", 3128, "me", "p@ss")
+    access = load_context_access(write(tmp_path, {"proxy-url": "http://me:p%40ss@proxy.lab.example.com:3128"}))
+    assert access.proxy == ProxyAddress("http", "proxy.lab.example.com", 3128, "me", "p@ss")
 
 
 def test_insecure_asks_for_no_certificate_and_a_server_name_is_kept(tmp_path: Path) -> None:
-    access = load(write(tmp_path, {"insecure-skip-tls-verify": True, "tls-server-name": "api"}))
+    access = load_context_access(write(tmp_path, {"insecure-skip-tls-verify": True, "tls-server-name": "api"}))
     assert access.context is not None and access.context.verify_mode == ssl.CERT_NONE
     assert (access.insecure, access.server_name) == (True, "api")
 
 
 def test_no_credential_shows_in_repr_or_errors(tmp_path: Path, pem: dict[str, bytes]) -> None:
-    access = load(write(tmp_path, user={"token": CANARY}))
+    access = load_context_access(write(tmp_path, user={"token": CANARY}))
     assert CANARY not in repr(access) and CANARY in access.authorization
     user = {"client-certificate-data": data(pem["certificate"]), "client-key-data": data(CANARY.encode())}
     with pytest.raises(InputError) as caught:
-        load(write(tmp_path, {}, user))
+        load_context_access(write(tmp_path, {}, user))
     assert CANARY not in str(caught.value) and data(CANARY.encode()) not in str(caught.value)
     with pytest.raises(InputError) as caught:
-        load(write(tmp_path, {"proxy-url": f"ftp://me:{CANARY}@proxy:1"}))
+        load_context_access(write(tmp_path, {"proxy-url": f"ftp://me:{CANARY}@proxy:1"}))
     assert CANARY not in str(caught.value)
-    assert CANARY not in repr(load(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"})))
+    assert CANARY not in repr(load_context_access(write(tmp_path, {"proxy-url": f"http://me:{CANARY}@proxy:1"})))
 
 
 def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
@@ -342,7 +344,7 @@ def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
         "users": [{"name": "u", "user": {"tokenFile": "token"}}],
     }
     path.write_text(json.dumps(config))
-    found = json.loads(kubeconfig.standalone(path))
+    found = json.loads(kubeconfig.render_standalone_kubeconfig(path))
     assert found["clusters"][0]["cluster"] == {
         "server": "http://h:1", "certificate-authority-data": base64.b64encode(b"authority").decode()
     }  # fmt: skip
@@ -350,4 +352,4 @@ def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
     config["users"] = [{"name": "u", "user": {"exec": {"apiVersion": "x", "command": "/bin/true"}}}]
     path.write_text(json.dumps(config))
     with pytest.raises(InputError, match="exec"):
-        kubeconfig.standalone(path)
+        kubeconfig.render_standalone_kubeconfig(path)

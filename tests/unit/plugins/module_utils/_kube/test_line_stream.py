@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    Broken,
+    ConnectionBrokenError,
     LineStream,
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import TlsStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def chunked(parts: list[bytes]) -> bytes:
 
 
 def connect(server: ScriptedServer, folder: Path) -> tuple[LineStream, bytes]:
-    access = load(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
+    access = load_context_access(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
     return LineStream(access, 5.0), request_bytes(access, request_head(access, "GET", "/x"))
 
 
@@ -72,7 +72,7 @@ def test_a_stream_that_does_not_end_itself_is_broken_after_what_had_come(tmp_pat
         assert next(lines)[1] == b"a"
         if way == "interrupted":
             stream.interrupt()
-        with pytest.raises(Broken, match="no data for 0.2 s" if way == "silent" else "the watch broke"):
+        with pytest.raises(ConnectionBrokenError, match="no data for 0.2 s" if way == "silent" else "the watch broke"):
             next(lines)
         over.set()
 

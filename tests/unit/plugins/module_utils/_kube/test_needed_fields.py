@@ -10,9 +10,9 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
-    decoder,
-    merged,
-    of_path,
+    create_document_decoder,
+    merge_field_shapes,
+    shape_from_dotted_path,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,44 +65,46 @@ def test_the_fields_of_a_shape_are_those_of_the_document(
 ) -> None:
     document = data.draw(like(shape))
     text = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
-    assert repr(seen(decoder(shape)(text), shape)) == repr(seen(document, shape))
-    assert repr(decoder(None)(text)) == repr(document)
+    assert repr(seen(create_document_decoder(shape)(text), shape)) == repr(seen(document, shape))
+    assert repr(create_document_decoder(None)(text)) == repr(document)
 
 
 @settings(deadline=None, max_examples=50)
 @given(SHAPES, SHAPES, st.data())
 def test_a_merged_shape_has_the_fields_of_both(one: dict[str, Any], other: dict[str, Any], data: st.DataObject) -> None:
     document = data.draw(like(data.draw(st.sampled_from([one, other]))))
-    found = decoder(merged(one, other))(json.dumps(document).encode())
+    found = create_document_decoder(merge_field_shapes(one, other))(json.dumps(document).encode())
     for shape in (one, other):
         assert repr(seen(found, shape)) == repr(seen(document, shape))
 
 
 def test_a_path_is_a_shape_and_what_is_below_a_needed_value_is_part_of_it() -> None:
-    assert of_path("a.b") == {"a": {"b": ANY}}
-    assert merged(of_path("a.b"), of_path("a")) == {"a": ANY}
-    assert merged({"a": [of_path("b")]}, of_path("a.c")) == {"a": ANY}
-    assert merged({"a": [of_path("b")]}, {"a": [of_path("c")]}) == {"a": [{"b": ANY, "c": ANY}]}
+    assert shape_from_dotted_path("a.b") == {"a": {"b": ANY}}
+    assert merge_field_shapes(shape_from_dotted_path("a.b"), shape_from_dotted_path("a")) == {"a": ANY}
+    assert merge_field_shapes({"a": [shape_from_dotted_path("b")]}, shape_from_dotted_path("a.c")) == {"a": ANY}
+    assert merge_field_shapes({"a": [shape_from_dotted_path("b")]}, {"a": [shape_from_dotted_path("c")]}) == {
+        "a": [{"b": ANY, "c": ANY}]
+    }
 
 
 def test_other_fields_are_left_out_which_is_what_it_saves() -> None:
-    assert decoder(of_path("a.b"))(b'{"c":[1],"a":{"d":2,"b":3}}') == {"a": {"b": 3}}
+    assert create_document_decoder(shape_from_dotted_path("a.b"))(b'{"c":[1],"a":{"d":2,"b":3}}') == {"a": {"b": 3}}
 
 
 @pytest.fixture
 def without_msgspec(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
-    needed_fields.library.cache_clear()
+    needed_fields.json_decoder_package.cache_clear()
     yield
-    needed_fields.library.cache_clear()
+    needed_fields.json_decoder_package.cache_clear()
 
 
 def test_without_the_package_documents_are_decoded_whole(without_msgspec: None) -> None:
-    assert needed_fields.library() == "json"
-    assert decoder(of_path("a"))(b'{"a":1,"b":2}') == {"a": 1, "b": 2}
+    assert needed_fields.json_decoder_package() == "json"
+    assert create_document_decoder(shape_from_dotted_path("a"))(b'{"a":1,"b":2}') == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b'{"a":1}}', b'{"a" 1}', b"\xff"])
 def test_what_is_no_json_is_an_error(text: bytes) -> None:
     with pytest.raises(ValueError):
-        decoder(of_path("a"))(text)
+        create_document_decoder(shape_from_dotted_path("a"))(text)

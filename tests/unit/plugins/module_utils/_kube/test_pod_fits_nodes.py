@@ -71,4 +71,4 @@ def test_an_autoscaler_is_found_by_what_it_writes(tmp_path: Path, there: str, to
         return (200, {"metadata": {}}) if there and there in asked.path else (404, {"kind": "Status", "code": 404})
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        assert pods.autoscaler(client) == told
+        assert pods.find_node_autoscaler(client) == told

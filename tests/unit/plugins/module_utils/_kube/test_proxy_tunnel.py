@@ -10,17 +10,21 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Proxy, proxy_of, tunnel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import (
+    ProxyAddress,
+    open_proxy_tunnel,
+    parse_proxy_url,
+)
 
-OPEN = Proxy("socks5", "p", 1080)
-NAMED = Proxy("socks5", "p", 1080, "me", "p@ss")
+OPEN = ProxyAddress("socks5", "p", 1080)
+NAMED = ProxyAddress("socks5", "p", 1080, "me", "p@ss")
 GREETING, NAMED_GREETING = b"\x05\x01\x00", b"\x05\x02\x00\x02"
 LOGIN = b"\x01\x02me\x04p@ss"
 BY_NAME = b"\x05\x01\x00\x03\x07api.lab\x19\x2b"
 DONE = b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x00"
 
 
-def talk(proxy: Proxy, script: Sequence[tuple[bytes, bytes]], host: str = "api.lab") -> bytes:
+def talk(proxy: ProxyAddress, script: Sequence[tuple[bytes, bytes]], host: str = "api.lab") -> bytes:
     """Let a peer expect and answer as scripted; return what is left unread after the tunnel stands."""
     near, far = socket.socketpair()
     heard: list[bytes] = []
@@ -42,7 +46,7 @@ def talk(proxy: Proxy, script: Sequence[tuple[bytes, bytes]], host: str = "api.l
     peer.start()
     near.settimeout(10)
     try:
-        tunnel(near, proxy, host, 6443)
+        open_proxy_tunnel(near, proxy, host, 6443)
         return near.recv(100)
     finally:
         near.close()
@@ -81,33 +85,33 @@ def test_socks_logs_in_where_it_is_asked_to() -> None:
         (OPEN, [(GREETING, b"\x05\x00"), (BY_NAME, b"\x05\x05\x00\x01")], "can't reach api.lab:6443: connection ref"),
         (OPEN, [(GREETING, b"\x05\x00"), (BY_NAME, b"\x05\x63\x00\x01")], "can't reach api.lab:6443: code 99"),
         (OPEN, [(GREETING, b"\x05")], "the proxy closed the connection instead of connecting to api.lab:6443"),
-        (Proxy("http", "p", 80), [(b"CONNECT api.lab:6443 HTTP/1.1\r\n", b"HTTP/1.1 403 No\r\n\r\n")], "403 No"),
+        (ProxyAddress("http", "p", 80), [(b"CONNECT api.lab:6443 HTTP/1.1\r\n", b"HTTP/1.1 403 No\r\n\r\n")], "403 No"),
     ],
 )
-def test_what_a_proxy_refuses_is_told(proxy: Proxy, script: list[tuple[bytes, bytes]], words: str) -> None:
+def test_what_a_proxy_refuses_is_told(proxy: ProxyAddress, script: list[tuple[bytes, bytes]], words: str) -> None:
     with pytest.raises(OSError, match=words):
         talk(proxy, script)
 
 
 def test_http_shows_user_and_password() -> None:
     asked = b"CONNECT api.lab:6443 HTTP/1.1\r\nHost: api.lab:6443\r\nProxy-Authorization: Basic bWU6cEBzcw==\r\n\r\n"
-    assert talk(Proxy("http", "p", 80, "me", "p@ss"), [(asked, b"HTTP/1.1 200 OK\r\n\r\n+")]) == b"+"
+    assert talk(ProxyAddress("http", "p", 80, "me", "p@ss"), [(asked, b"HTTP/1.1 200 OK\r\n\r\n+")]) == b"+"
 
 
 @pytest.mark.parametrize(
     ("url", "proxy"),
     [
         ("", None),
-        ("http://p.lab", Proxy("http", "p.lab", 80)),
-        ("http://p.lab:3128", Proxy("http", "p.lab", 3128)),
-        ("socks5://[::1]", Proxy("socks5", "::1", 1080)),
-        ("socks5h://me:p%40ss@p.lab:9", Proxy("socks5h", "p.lab", 9, "me", "p@ss")),
+        ("http://p.lab", ProxyAddress("http", "p.lab", 80)),
+        ("http://p.lab:3128", ProxyAddress("http", "p.lab", 3128)),
+        ("socks5://[::1]", ProxyAddress("socks5", "::1", 1080)),
+        ("socks5h://me:p%40ss@p.lab:9", ProxyAddress("socks5h", "p.lab", 9, "me", "p@ss")),
     ],
 )
-def test_a_proxy_url_is_read(url: str, proxy: Proxy | None) -> None:
-    assert proxy_of(url, "here") == proxy
+def test_a_proxy_url_is_read(url: str, proxy: ProxyAddress | None) -> None:
+    assert parse_proxy_url(url, "here") == proxy
 
 
 def test_an_unknown_scheme_is_told_without_the_password() -> None:
     with pytest.raises(InputError, match="^here: proxy-url has scheme 'https'; supported: http, socks5$"):
-        proxy_of("https://me:secret@p.lab", "here")
+        parse_proxy_url("https://me:secret@p.lab", "here")

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_lookup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquired, Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import (
+    Acquisition,
+    LeaseAcquisitionResult,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import terminate_lease_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_wait import MachineStates, MachineWait
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
@@ -42,7 +45,7 @@ class Lab:
         named = {tuple(name.rsplit("_", 1)): fault for name, fault in faults.items()}
         self.wire.faults = {(what, int(number)): fault for (what, number), fault in named.items()}
 
-    def acquire(self, dry: bool = False, **options: Any) -> Acquired:
+    def acquire(self, dry: bool = False, **options: Any) -> LeaseAcquisitionResult:
         """Acquire; one host unless something else is asked for."""
         wanted = options if {"count", "hosts"} & set(options) else {"count": 1, **options}
         order = LeaseSpec.from_params({"lease_id": LEASE, **wanted})
@@ -50,7 +53,7 @@ class Lab:
 
     def release(self, record: LeaseFile | None = None) -> list[int]:
         """Release."""
-        return release(self.client(), LEASE, record, report=self.told.append)
+        return terminate_lease_assignments(self.client(), LEASE, record, report=self.told.append)
 
     def wait(
         self, goal: str = "validated", timeout: float = 7200, min_lifetime: float = 0, **more: Any
@@ -82,7 +85,7 @@ class Lab:
 
     def find(self) -> list[int]:
         """Numbers of the lease's active assignments, as a client finds them."""
-        return [one.id for one in lease_lookup.tagged(self.client(), LEASE, active=True)]
+        return [one.id for one in lease_lookup.assignments_of_lease(self.client(), LEASE, active=True)]
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_lookup, times
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read_lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSelector
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import stamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import format_utc_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 from quads_simulator.state import rfc1123
@@ -19,7 +19,7 @@ KOLKATA, NEW_YORK = 330, -300
 def looked_up(lab, skew: float = 0.0, **more):
     """What quads_info says on a machine that knows nothing."""
     one = client(lab.simulator, Wire(lab.simulator), skew=skew)
-    (lease,) = lease_lookup.leases(one, LeaseSelector.from_params({"lease_id": LEASE, **more}))
+    (lease,) = lease_lookup.find_selected_leases(one, LeaseSelector.from_params({"lease_id": LEASE, **more}))
     return lease.view()
 
 
@@ -30,9 +30,11 @@ def test_the_end_of_a_lease_is_in_utc_in_whatever_zones_the_server_works(new_lab
     got = lab.acquire()
     truth = lab.simulator.schedules[1].end
     assert got.lease.expires == truth
-    assert got.lease.view()["expires_at"] == stamp(truth)
+    assert got.lease.view()["expires_at"] == format_utc_timestamp(truth)
     lab.simulator.clock.advance(3 * 3600)
-    assert looked_up(lab, skew=-7200.0)["expires_at"] == stamp(truth)  # on another machine, whose clock is wrong
+    assert looked_up(lab, skew=-7200.0)["expires_at"] == format_utc_timestamp(
+        truth
+    )  # on another machine, whose clock is wrong
     assert lab.wait().lease.expires == truth
 
 
@@ -44,14 +46,14 @@ def test_an_offset_that_was_learned_is_kept_in_the_lease_file(new_lab, tmp_path)
     with pytest.raises(Killed):  # behind the first host
         lab.acquire(count=2)
     lab.wire = Wire(lab.simulator)
-    assert read(path)["utc_offset"] == KOLKATA
+    assert read_lease_file(path)["utc_offset"] == KOLKATA
     lab.simulator.clock.advance(5 * 3600)
     for host in lab.simulator.current():
         host.end = host.start  # what told the offset is over when the lease is completed
     lab.acquire(count=2)
     truth = min(row.end for row in lab.simulator.current())
-    assert looked_up(lab, lease_file=str(path))["expires_at"] == stamp(truth)
-    assert read(path)["expires_at"] == stamp(truth)
+    assert looked_up(lab, lease_file=str(path))["expires_at"] == format_utc_timestamp(truth)
+    assert read_lease_file(path)["expires_at"] == format_utc_timestamp(truth)
 
 
 def test_an_offset_that_cannot_be_a_zone_is_not_believed(new_lab):
@@ -72,7 +74,7 @@ def test_a_host_that_a_stranger_put_into_the_cloud_does_not_move_its_end(new_lab
     lab.acquire()
     (row,) = [row for row in lab.simulator.schedules.values() if row.host in lab.record.known["hosts"]]
     view = looked_up(lab)
-    assert view["starts_at"] <= stamp(row.start)
+    assert view["starts_at"] <= format_utc_timestamp(row.start)
     assert view["utc_offset_known"]
     assert lab.record.known["utc_offset"] == NEW_YORK
 
@@ -93,13 +95,13 @@ def test_the_offset_is_found_from_starts_up_to_a_quarter_of_an_hour_after_the_re
 
 @given(ZONES, MOMENTS, st.integers(0, 400))
 def test_the_offset_is_found_from_an_answer_that_took_minutes(zone, now, took):
-    assert times.offset(rfc1123(now + zone), now + took) == zone
+    assert times.server_utc_offset(rfc1123(now + zone), now + took) == zone
 
 
 @given(ZONES, MOMENTS)
 def test_a_moment_is_sent_and_read_in_the_zone_of_the_server(zone, moment):
-    assert times.moment(rfc1123(moment + zone), zone) == moment
-    assert times.local(moment, zone) == times.local(moment + zone, 0.0)
+    assert times.parse_server_time(rfc1123(moment + zone), zone) == moment
+    assert times.format_server_local_time(moment, zone) == times.format_server_local_time(moment + zone, 0.0)
 
 
 def test_without_a_start_there_is_no_offset():

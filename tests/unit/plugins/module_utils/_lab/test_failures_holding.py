@@ -14,7 +14,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, quads_errors, times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import reap, release_assignment
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
+    release_assignment,
+    terminate_old_leases,
+)
 from quads_simulator import lab as labs
 from quads_simulator.virtual import Fault, Wire, client
 
@@ -271,7 +274,10 @@ def test_a_crashed_run_is_found_by_its_id_and_another_lease_is_not(new_lab):
 
 
 def _reap(lab, age: str = "12h", keep: tuple[str, ...] = (), dry: bool = False) -> list[int]:
-    return [one.assignment_id for one in reap(lab.client(), times.duration(age, "age"), keep, dry, lab.told.append)]
+    return [
+        one.assignment_id
+        for one in terminate_old_leases(lab.client(), times.parse_duration(age, "age"), keep, dry, lab.told.append)
+    ]
 
 
 def test_the_reaper_takes_old_leases_of_ours_and_nothing_else(new_lab):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import Acquired, Acquisition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import (
+    Acquisition,
+    LeaseAcquisitionResult,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import release
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import terminate_lease_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -61,7 +64,7 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 QUICK = settings(max_examples=200, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 
-def acquire(wire: Wire, order: LeaseSpec, record: LeaseFile) -> Acquired:
+def acquire(wire: Wire, order: LeaseSpec, record: LeaseFile) -> LeaseAcquisitionResult:
     one = client(wire.simulator, wire, skew=4000.0)
     return Acquisition(one, order, record, lambda _text: None).run()
 
@@ -70,7 +73,7 @@ def memo_of(wire: Wire) -> LeaseFile:
     return LeaseFile(None, LEASE, "https://quads.example.com", "joe")
 
 
-def check_returned(simulator: Simulator, order: LeaseSpec, got: Acquired) -> None:
+def check_returned(simulator: Simulator, order: LeaseSpec, got: LeaseAcquisitionResult) -> None:
     """What was returned is what the server has: these clouds and no other, and every host of the list is ours."""
     assert got.lease is not None
     parts = {part.assignment.id for part in got.lease.parts}
@@ -100,11 +103,11 @@ def test_a_lease_is_returned_or_nothing_is_left(faults, asked, config):
     except SeatrialError as error:
         calm(simulator)
         if getattr(error, "facts", {}).get("held"):  # it says so, and names the command
-            release(client(simulator), LEASE, record)
+            terminate_lease_assignments(client(simulator), LEASE, record)
         assert simulator.active_of("joe") == [], str(error)
     else:
         check_returned(simulator, order, got)
-        release(client(simulator), LEASE, record)
+        terminate_lease_assignments(client(simulator), LEASE, record)
         calm(simulator)
         assert simulator.active_of("joe") == []
 
@@ -120,7 +123,7 @@ def test_a_killed_run_is_given_back_by_the_lease_id_alone(faults, asked, config,
     except (SeatrialError, Killed):
         pass
     simulator.faults.database_down = False
-    release(client(simulator, skew=-900.0), LEASE, record if remembers else None)
+    terminate_lease_assignments(client(simulator, skew=-900.0), LEASE, record if remembers else None)
     calm(simulator)
     assert simulator.active_of("joe") == []
 
@@ -140,7 +143,7 @@ def test_a_killed_run_goes_on_where_it_was(faults, asked, config, moment, value)
     try:
         got = acquire(Wire(simulator), order, record)
     except SeatrialError:
-        release(client(simulator), LEASE, record)
+        terminate_lease_assignments(client(simulator), LEASE, record)
         calm(simulator)
         assert simulator.active_of("joe") == []
     else:

@@ -20,7 +20,7 @@ NOTHING |= {"gather_metadata": False}
 
 def free(one, **given):
     """What quads_info returns."""
-    return host_search.available(one.client(), HostSearch.from_params({**NOTHING, **given}))["hosts"]
+    return host_search.find_available_lab_resources(one.client(), HostSearch.from_params({**NOTHING, **given}))["hosts"]
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_no_condition_that_is_accepted_crashes_the_server_and_groups_see_it_alik
     simulator = fresh()
     one = client(simulator, Wire(simulator), retry_time=0)
     try:
-        (wanted,) = host_search.preferences([], conditions, [])
+        (wanted,) = host_search.conditions_by_preference([], conditions, [])
     except InputError:
         return
-    found = host_search.free(one, wanted, simulator.clock.now() + 86400)
+    found = host_search.find_free_hosts(one, wanted, simulator.clock.now() + 86400)
     machines = {name: about for name, about in simulator.hosts.items() if about["can_self_schedule"]}
     rule = {"name": "same", "where": conditions}
     assert sorted(lab_inventory.assign_groups(machines, [rule])["same"]) == sorted(found)

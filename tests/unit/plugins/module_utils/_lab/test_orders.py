@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import holder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import earliest_active_schedule
 from quads_simulator import cron
 from quads_simulator import lab as labs
 
@@ -63,8 +63,8 @@ def test_the_earliest_schedule_holds_a_host():
     from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import HostSchedule
 
     rows = [HostSchedule(16, "h", 1), HostSchedule(17, "h", 2), HostSchedule(9, "h", 3, active=False)]
-    assert holder(rows) == rows[0]
-    assert holder([]) is None
+    assert earliest_active_schedule(rows) == rows[0]
+    assert earliest_active_schedule([]) is None
 
 
 def test_check_mode_only_reads(lab):

@@ -32,6 +32,13 @@ def test_point_999_is_read_before_point_1000(tmp_path):
         folder = tmp_path / "points" / name
         folder.mkdir(parents=True)
         (folder / "point.yml").write_text("status: failed\n")
-    assert [point.number for point in run_reader.read(tmp_path).points][-3:] == ["999-9", "999-10", "1000"]
-    assert [point.number for point in counted_points(run_reader.read(tmp_path)).points] == ["999-10", "1000"]
+    assert [point.number for point in run_reader.read_run_directory(tmp_path).points][-3:] == [
+        "999-9",
+        "999-10",
+        "1000",
+    ]
+    assert [point.number for point in counted_points(run_reader.read_run_directory(tmp_path)).points] == [
+        "999-10",
+        "1000",
+    ]
     assert [one.name for one in next_point.read_attempts(tmp_path)] == ["999", "999-9", "999-10", "1000"]

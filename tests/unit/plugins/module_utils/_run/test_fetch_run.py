@@ -38,14 +38,14 @@ def test_every_kind_of_source_gives_the_same_files(run, tmp_path, kind, inside):
             mode = {".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.xz": "w:xz"}.get(kind, "w")
             with tarfile.open(given, mode) as tar:
                 tar.add(run, arcname=NAME if inside else ".")
-    found = fetch_run.fetch(str(given), tmp_path / "artifacts")
+    found = fetch_run.fetch_run_directory(str(given), tmp_path / "artifacts")
     assert found.path.name == f"{NAME}-replot"
     assert contents(found.path) == contents(run)
 
 
 def test_the_source_is_not_touched_and_a_second_replot_has_a_directory_of_its_own(run, tmp_path):
     before = contents(run)
-    first, second = (fetch_run.fetch(str(run), tmp_path) for _ in range(2))
+    first, second = (fetch_run.fetch_run_directory(str(run), tmp_path) for _ in range(2))
     assert (first.path.name, second.path.name) == (f"{NAME}-replot", f"{NAME}-replot-2")
     (first.path / "run.yml").write_text("changed")
     assert contents(run) == before
@@ -58,7 +58,7 @@ def test_what_is_no_run_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(
         InputError, match="not a run directory: it contains neither run.yml, points/ nor submitted.json"
     ):
-        fetch_run.fetch(str(tmp_path / "a"), tmp_path / "artifacts")
+        fetch_run.fetch_run_directory(str(tmp_path / "a"), tmp_path / "artifacts")
     assert list((tmp_path / "artifacts").iterdir()) == []
 
 
@@ -66,11 +66,11 @@ def test_several_runs_are_named(run, tmp_path):
     for name in ("one", "two"):
         shutil.copytree(run, tmp_path / "many" / name)
     with pytest.raises(InputError, match="it contains 2 runs, name one of: one, two"):
-        fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
+        fetch_run.fetch_run_directory(str(tmp_path / "many"), tmp_path / "artifacts")
     for number in range(5):
         shutil.copytree(run, tmp_path / "many" / f"x{number}")
     with pytest.raises(InputError, match="it contains 7 runs, name one of: one, two, x0, x1, x2 and 2 more"):
-        fetch_run.fetch(str(tmp_path / "many"), tmp_path / "artifacts")
+        fetch_run.fetch_run_directory(str(tmp_path / "many"), tmp_path / "artifacts")
 
 
 @pytest.mark.parametrize(
@@ -79,18 +79,18 @@ def test_several_runs_are_named(run, tmp_path):
 )
 def test_what_can_not_be_read_is_refused(tmp_path, given, message):
     with pytest.raises(InputError, match=message):
-        fetch_run.fetch(given, tmp_path)
+        fetch_run.fetch_run_directory(given, tmp_path)
 
 
 def test_a_broken_archive_is_told(tmp_path):
     (tmp_path / "x.tar.gz").write_bytes(b"not an archive")
     with pytest.raises(DataError, match="x.tar.gz: cannot be unpacked"):
-        fetch_run.fetch(str(tmp_path / "x.tar.gz"), tmp_path / "artifacts")
+        fetch_run.fetch_run_directory(str(tmp_path / "x.tar.gz"), tmp_path / "artifacts")
 
 
 def test_an_archive_reaches_nowhere_else(run, tmp_path):
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         tar.add(run / "run.yml", arcname="../../evil.yml")
     with pytest.raises(DataError):
-        fetch_run.fetch(str(tmp_path / "evil.tar"), tmp_path / "artifacts")
+        fetch_run.fetch_run_directory(str(tmp_path / "evil.tar"), tmp_path / "artifacts")
     assert not (tmp_path / "evil.yml").exists()

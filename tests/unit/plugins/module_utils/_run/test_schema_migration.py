@@ -36,7 +36,7 @@ FILES = ["run.yml", "points/000/point.yml", "points/000/plan.jsonl", "points/000
 
 def test_a_run_of_today_is_left_as_it_is(top):
     before = {path: path.read_bytes() for path in top.rglob("*") if path.is_file()}
-    assert schema_migration.migrate(top) == []
+    assert schema_migration.migrate_run_files(top) == []
     assert {path: path.read_bytes() for path in top.rglob("*") if path.is_file()} == before
 
 
@@ -44,14 +44,14 @@ def test_a_run_of_today_is_left_as_it_is(top):
 def test_a_newer_version_is_refused_by_name(top, name):
     rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/9"))
     with pytest.raises(DataError, match=rf"{name}: written by a newer version .*/9; this version reads up to .*/[12]"):
-        schema_migration.migrate(top)
+        schema_migration.migrate_run_files(top)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_older_version_that_nothing_reads_is_refused(top, name):
     rewrite(top / name, lambda one: one.update(schema=f"{one['schema'].partition('/')[0]}/0"))
     with pytest.raises(DataError, match="/0 is too old: no migration from .*/0 to .*/1"):
-        schema_migration.migrate(top)
+        schema_migration.migrate_run_files(top)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -68,8 +68,8 @@ def test_an_older_version_goes_through_its_migrations(top, name, monkeypatch):
     before = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_lines(path)))(top / name)
     rewrite(top / name, old)
     monkeypatch.setitem(schema_migration.MIGRATIONS, (kind, 0), new)
-    (told,) = schema_migration.migrate(top)
-    assert told.endswith(f"{kind}/0 migrated to {kind}/{schema_migration.current(kind)}")
+    (told,) = schema_migration.migrate_run_files(top)
+    assert told.endswith(f"{kind}/0 migrated to {kind}/{schema_migration.current_schema_version(kind)}")
     after = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_lines(path)))(top / name)
     assert after == before
 
@@ -78,13 +78,13 @@ def test_an_older_version_goes_through_its_migrations(top, name, monkeypatch):
 def test_a_torn_file_is_left_to_the_report(top, name):
     path = top / name
     path.write_bytes(path.read_bytes()[:7])
-    assert schema_migration.migrate(top) == []
+    assert schema_migration.migrate_run_files(top) == []
 
 
 def test_a_run_of_version_1_is_migrated(tmp_path):
     top = tmp_path / "run"
     shutil.copytree(RUN_OF_VERSION_1, top)
-    assert schema_migration.migrate(top) == [
+    assert schema_migration.migrate_run_files(top) == [
         "cluster.yml: cluster/1 migrated to cluster/2",
         *["point.yml: point/1 migrated to point/2"] * 2,
     ]
@@ -94,7 +94,7 @@ def test_a_run_of_version_1_is_migrated(tmp_path):
 def test_a_verdict_of_version_1_is_read_as_version_2():
     path = RUN_OF_VERSION_1 / "verdict.json"
     before = path.read_bytes()
-    found = schema_migration.upgraded(path, "verdict")
+    found = schema_migration.read_document_migrated(path, "verdict")
     files.check_schema("verdict/2", found)
     assert (found["verdict"], found["code"], found["exit_status"]) == ("regression", 4, 1)
     assert {one["check"]: one["result"] for one in found["checks"] if one["point"] in (None, "001")} == {
@@ -106,10 +106,10 @@ def test_a_verdict_of_version_1_is_read_as_version_2():
 def test_a_verdict_of_a_newer_version_is_refused(tmp_path):
     files.write_json(tmp_path / "verdict.json", {"schema": "verdict/9", "verdict": "splendid"})
     with pytest.raises(DataError, match="verdict.json: written by a newer version .*: verdict/9"):
-        schema_migration.upgraded(tmp_path / "verdict.json", "verdict")
+        schema_migration.read_document_migrated(tmp_path / "verdict.json", "verdict")
 
 
 def test_a_record_of_what_ran_by_a_newer_version_is_refused(top):
     files.write_json(top / "points/000/ran.json", {"schema": "ran/9"})
     with pytest.raises(DataError, match="ran.json: written by a newer version"):
-        schema_migration.migrate(top)
+        schema_migration.migrate_run_files(top)

@@ -7,7 +7,11 @@ from math import nan
 import numpy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import NEEDED, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
+    MOMENTS,
+    TimelineTable,
+    create_empty_column,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,17 +23,17 @@ length = st.floats(min_value=0, max_value=5)
 stage_of_true_life = st.tuples(st.booleans(), length, length, length)
 
 
-def table_of(spans: dict[str, tuple[float, float]], sent: float = 0.0) -> Table:
+def table_of(spans: dict[str, tuple[float, float]], sent: float = 0.0) -> TimelineTable:
     stages = [
         {"name": name, "kind": "Job", "writer": "x", "simulated": False, "ends": None, "needs": needs}
         for name, needs in NEEDS.items()
     ]
-    table = Table({"start": 0.0, "end": 100.0, "planned": 1, "stages": stages, "notes": [], "gaps": []})
+    table = TimelineTable({"start": 0.0, "end": 100.0, "planned": 1, "stages": stages, "notes": [], "gaps": []})
     table.index, table.outcome = [0], ["succeeded"]
-    table.moments = {name: column(1) for name in MOMENTS}
+    table.moments = {name: create_empty_column(1) for name in MOMENTS}
     table.moments["sent"][0] = sent
-    table.earliest = {name: column(1) for name in NEEDS}
-    table.latest = {name: column(1) for name in NEEDS}
+    table.earliest = {name: create_empty_column(1) for name in NEEDS}
+    table.latest = {name: create_empty_column(1) for name in NEEDS}
     for name, (first, last) in spans.items():
         table.earliest[name][0], table.latest[name][0] = first, last
     return table

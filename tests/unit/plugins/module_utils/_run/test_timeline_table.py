@@ -12,8 +12,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import tim
 
 def test_what_is_written_is_read_back(mixed, tmp_path):
     _world, _folder, table = mixed
-    timeline_table.write(table, tmp_path)
-    again = timeline_table.read(tmp_path / "timeline.jsonl")
+    timeline_table.write_jsonl_and_csv(table, tmp_path)
+    again = timeline_table.read_timeline_jsonl(tmp_path / "timeline.jsonl")
     assert (again.header, again.name, again.outcome, again.censored) == (
         table.header,
         table.name,
@@ -29,7 +29,7 @@ def test_what_is_written_is_read_back(mixed, tmp_path):
 
 def test_csv_is_relative_to_the_start_with_six_digits(mixed, tmp_path):
     world, _folder, table = mixed
-    timeline_table.write(table, tmp_path)
+    timeline_table.write_jsonl_and_csv(table, tmp_path)
     with open(tmp_path / "timeline.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == world.count
@@ -45,7 +45,7 @@ def test_names_with_commas_and_quotes_survive_in_csv(mixed, tmp_path):
     _world, _folder, table = mixed
     before, table.name[0] = table.name[0], 'a "b", c'
     try:
-        timeline_table.write(table, tmp_path)
+        timeline_table.write_jsonl_and_csv(table, tmp_path)
     finally:
         table.name[0] = before
     with open(tmp_path / "timeline.csv", newline="") as stream:
@@ -63,13 +63,13 @@ def test_names_with_commas_and_quotes_survive_in_csv(mixed, tmp_path):
     ],
 )
 def test_a_file_that_is_not_whole_or_of_another_version_is_refused(mixed, tmp_path, change, message):
-    timeline_table.write(mixed[2], tmp_path)
+    timeline_table.write_jsonl_and_csv(mixed[2], tmp_path)
     path = tmp_path / "timeline.jsonl"
     path.write_text(change(path.read_text()))
     with pytest.raises(DataError, match=message):
-        timeline_table.read(path)
+        timeline_table.read_timeline_jsonl(path)
 
 
 def test_a_missing_file_is_refused_with_what_writes_it(tmp_path):
     with pytest.raises(DataError, match="stage timeline of module results"):
-        timeline_table.read(tmp_path / "timeline.jsonl")
+        timeline_table.read_timeline_jsonl(tmp_path / "timeline.jsonl")

@@ -70,7 +70,7 @@ class Cluster:
 
 
 def burnt(folder: Path, cluster: Cluster, image: str = "burn:1", timeout: float = 60.0) -> list[dict[str, Any]]:
-    burn = gpu_burn.Burn("gpus", "t1121-abcdef", 30, image, ["./gpu_burn", "{seconds}"], timeout)
+    burn = gpu_burn.GpuBurnSpec("gpus", "t1121-abcdef", 30, image, ["./gpu_burn", "{seconds}"], timeout)
     with (
         ScriptedServer(cluster.answer) as server,
         Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client,
@@ -94,7 +94,7 @@ def test_each_gpu_has_a_result_and_nothing_is_left(tmp_path: Path) -> None:
     assert cluster.jobs == {}
     with pytest.raises(ProcessError, match="2 of 5 GPUs failed: a GPU 1: faulty; c GPU 1: missing"):
         gpu_burn.check_results(found)
-    assert gpu_burn.summary(found, 30) == "4 GPUs burnt in for 30 s; 1 GPU simulated, without a burn-in"
+    assert gpu_burn.format_summary(found, 30) == "4 GPUs burnt in for 30 s; 1 GPU simulated, without a burn-in"
 
 
 def test_with_time_slicing_devices_are_counted_and_not_their_replicas(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_simulated_gpus_need_neither_image_nor_job(tmp_path: Path) -> None:
     found = burnt(tmp_path, cluster, image="")
     gpu_burn.check_results(found)
     assert cluster.created == []
-    assert gpu_burn.summary(found, 30) == "2 GPUs simulated, without a burn-in"
+    assert gpu_burn.format_summary(found, 30) == "2 GPUs simulated, without a burn-in"
 
 
 @pytest.mark.parametrize(

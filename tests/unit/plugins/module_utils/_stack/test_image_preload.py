@@ -34,13 +34,13 @@ RUNNING = {"running": {"startedAt": "2026-11-22T10:00:07Z"}}
 def test_a_pull_lasts_as_long_as_the_kubelet_says_or_until_the_container_starts(
     message: str, figures: tuple[float, float, int | None]
 ) -> None:
-    found = image_preload._figure(pod("a", **RUNNING), [message])
+    found = image_preload._image_pull_result(pod("a", **RUNNING), [message])
     assert (found["seconds"], found["waited"], found["bytes"]) == figures and not found["there"]
 
 
 def test_an_image_that_was_there_took_no_time() -> None:
     said = ['Container image "r/i:1" already present on machine and can be accessed by the pod']
-    found = image_preload._figure(pod("a", **RUNNING), said)
+    found = image_preload._image_pull_result(pod("a", **RUNNING), said)
     assert found == {"node": "a", "there": True, "seconds": 0.0, "waited": 0.0, "bytes": None}
 
 
@@ -62,7 +62,7 @@ def test_an_image_is_there_when_its_container_was_started(state: dict[str, Any],
 
 
 def test_the_daemon_set_is_for_the_named_nodes_only() -> None:
-    wanted = image_preload.Preload("n", "r/i:1", "t1-abcdef", 60, {"zone": "a"}, ({"operator": "Exists"},))
+    wanted = image_preload.ImagePreloadSpec("n", "r/i:1", "t1-abcdef", 60, {"zone": "a"}, ({"operator": "Exists"},))
     spec = wanted.manifest(["a", "b"])["spec"]["template"]["spec"]
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert [one["matchFields"][0]["values"] for one in terms] == [["a"], ["b"]]

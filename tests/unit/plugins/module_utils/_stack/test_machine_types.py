@@ -28,15 +28,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_siz
     ],
 )
 def test_types_of_aws_and_ibm_are_known(name: str, cpu: float, memory: float, volumes: int) -> None:
-    size = node_sizing.size_of(name)
+    size = node_sizing.size_of_machine_type(name)
     assert (size.cpu, size.memory, size.volumes) == (cpu, memory, volumes)
 
 
 def test_types_of_the_user_come_first() -> None:
     more = [{"name": "lab.big", "cpu": 128, "memory": "512", "pods": 500}, {"name": "m5.large", "cpu": 3, "memory": 9}]
-    big = node_sizing.size_of("lab.big", more)
+    big = node_sizing.size_of_machine_type("lab.big", more)
     assert (big.cpu, big.memory, big.pods, big.reserved_pods) == (128, 512, 500, 15)
-    assert node_sizing.size_of("m5.large", more).cpu == 3
+    assert node_sizing.size_of_machine_type("m5.large", more).cpu == 3
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_types_of_the_user_come_first() -> None:
 )
 def test_unknown_types_and_wrong_fields_are_refused(name: str, more: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        node_sizing.size_of(name, more)
+        node_sizing.size_of_machine_type(name, more)
 
 
 def test_a_set_is_sized_by_the_type_of_its_machines() -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_volume
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import path_of, read_sources
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import (
+    path_in_volume,
+    read_sources,
+)
 
 LAB = {"lab": "s3://models/tuned", "files": "https://files.example.com/"}
 
@@ -31,7 +34,7 @@ def test_a_source_has_an_address_and_a_path_in_the_volume(given: Any, name: str,
     (found,) = read_sources([given], LAB)
     assert (found.name, found.source) == (name, address)
     if isinstance(given, str) and "@" in given:
-        assert path_of(given) == name
+        assert path_in_volume(given) == name
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def test_a_claim_lacks_what_was_asked_for_otherwise() -> None:
     (one,) = read_sources(["org/model@hf"], {})
     (other,) = read_sources([{"source": "org/model@hf", "revision": "v2"}], {})
     record = {"name": one.name, "key": one.key, "sha256": "ab" * 32}
-    labels = {storage_volume.label_of(one.name): "ab" * 16}
+    labels = {storage_volume.source_label_key(one.name): "ab" * 16}
     held: dict[str, Any] = {
         "metadata": {"labels": labels, "annotations": {storage_volume.CONTENT: f'{{"{one.name}": {{'}}
     }
@@ -81,12 +84,12 @@ def test_a_claim_lacks_what_was_asked_for_otherwise() -> None:
     assert storage_volume.missing_sources(held, [one]) == []
     assert storage_volume.missing_sources(held, [other]) == [other]
     # Somebody removed or changed the label: the record does not count.
-    held["metadata"]["labels"] = {storage_volume.label_of(one.name): "cd" * 16}
+    held["metadata"]["labels"] = {storage_volume.source_label_key(one.name): "cd" * 16}
     assert storage_volume.missing_sources(held, [one]) == [one]
 
 
 @pytest.mark.parametrize("name", ["org/model", "a" * 200, "-x/.y-", "ä/b c"])
 def test_the_label_of_a_source_is_one_that_the_server_permits(name: str) -> None:
-    part = storage_volume.label_of(name).partition("/")[2]
+    part = storage_volume.source_label_key(name).partition("/")[2]
     assert len(part) <= 63 and part[0].isalnum() and part[-1].isalnum()
     assert all(one.isascii() and (one.isalnum() or one in "._-") for one in part)

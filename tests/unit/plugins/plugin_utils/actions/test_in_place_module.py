@@ -27,13 +27,13 @@ def test_a_module_gets_its_arguments_and_tells_its_result(tmp_path: Path) -> Non
     # What Ansible's community package brings: a package that would hide every other folder of this name.
     (tmp_path / "ansible_collections").mkdir()
     (tmp_path / "ansible_collections" / "__init__.py").touch()
-    folder = module_actions.root()
+    folder = module_actions.collections_parent_folder()
     assert folder is not None
-    made = module_actions.payload("perfscale.seatrial.runai_files", {"run_dir": str(tmp_path / "näme")}, folder)
+    made = module_actions.module_program("perfscale.seatrial.runai_files", {"run_dir": str(tmp_path / "näme")}, folder)
     said = run(made.b_module_data, tmp_path)
     assert said["failed"] and "näme" in said["msg"]
     assert "required arguments: run_dir" in run(
-        module_actions.payload("perfscale.seatrial.runai_files", {}, folder).b_module_data, tmp_path
+        module_actions.module_program("perfscale.seatrial.runai_files", {}, folder).b_module_data, tmp_path
     ).get("msg", "")
 
 

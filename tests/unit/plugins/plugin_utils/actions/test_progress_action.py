@@ -42,7 +42,7 @@ def test_every_line_is_read_once_however_it_is_written(
 
 def test_what_was_written_last_is_shown_before_the_module_is_done(tmp_path: Path) -> None:
     path, shown = tmp_path / "progress", []
-    with module_actions.following(str(path), shown.append):
+    with module_actions.show_appended_lines(str(path), shown.append):
         path.write_text("one\ntwo\n")
     assert shown == ["one", "two"]
 
@@ -50,7 +50,7 @@ def test_what_was_written_last_is_shown_before_the_module_is_done(tmp_path: Path
 def test_lines_are_shown_while_the_module_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_actions, "INTERVAL", 0.01)
     path, seen = tmp_path / "progress", threading.Event()
-    with module_actions.following(str(path), lambda line: seen.set()):
+    with module_actions.show_appended_lines(str(path), lambda line: seen.set()):
         path.write_text("one\n")
         assert seen.wait(120)
 
@@ -101,7 +101,7 @@ def test_an_exception_in_the_worker_ends_the_module(tmp_path: Path) -> None:
 
         signal.signal(signal.SIGALRM, cut_short)  # as a task's timeout does
         try:
-            with module_actions.following(None, print):
+            with module_actions.show_appended_lines(None, print):
                 start_module(tmp_path / "pid")
         except KeyboardInterrupt:
             (tmp_path / "survived").write_text("yes")
@@ -116,7 +116,7 @@ def test_an_exception_in_the_worker_ends_the_module(tmp_path: Path) -> None:
 def test_the_death_of_the_main_process_ends_the_module(tmp_path: Path) -> None:
     def main() -> None:
         def work() -> None:
-            with module_actions.following(None, print):
+            with module_actions.show_appended_lines(None, print):
                 start_module(tmp_path / "pid")
 
         fork(work)
@@ -147,7 +147,7 @@ def test_none_of_fifty_interrupts_is_lost_on_a_busy_machine(tmp_path: Path, busy
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda one, frame: WorkerProcess._term(me, one, frame))
         with (
-            module_actions.following(None, print),
+            module_actions.show_appended_lines(None, print),
             subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as module,
         ):
             path.write_text(f"{module.pid}\n")

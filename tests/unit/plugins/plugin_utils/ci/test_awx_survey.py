@@ -18,9 +18,9 @@ PROJECTS = ["fine_tuning", "scheduler", "users", "workload_scale"]
 
 
 def survey(project: str, settings: list[str] | None = None) -> dict[str, Any]:
-    role = project_role.find(project)
-    catalogue = settings_catalogue.load(project_role.ROOT, role)
-    return awx.survey(role, catalogue, awx.presets(role, {}, DataLoader()), settings)
+    role = project_role.find_role(project)
+    catalogue = settings_catalogue.load_catalogue(project_role.ROOT, role)
+    return awx.project_survey_spec(role, catalogue, awx.presets_by_name(role, {}, DataLoader()), settings)
 
 
 @pytest.mark.parametrize("project", PROJECTS)

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_engines
 
-ENGINES = ci_engines.load(Path(__file__).parents[5] / "roles" / "ci" / "files" / "engines")
+ENGINES = ci_engines.load_engine_definitions(Path(__file__).parents[5] / "roles" / "ci" / "files" / "engines")
 TERMINAL = {"HOME": "/home/ann", "PATH": "/bin"}
 
 ENVIRONMENTS = {
@@ -85,7 +85,7 @@ ENVIRONMENTS = {
 @pytest.mark.parametrize("engine", ENVIRONMENTS)
 def test_an_engine_is_found_by_its_environment_and_names_its_job(engine: str) -> None:
     environ, expected, path = ENVIRONMENTS[engine]
-    found = ci_engines.job(ENGINES, "", {**TERMINAL, **environ}, {"started": "t1"})
+    found = ci_engines.read_current_job(ENGINES, "", {**TERMINAL, **environ}, {"started": "t1"})
     assert found.engine == engine
     assert {name: getattr(found, name) for name in expected} == expected
     assert found.path == path
@@ -102,23 +102,23 @@ def test_a_detecting_value_must_be_the_one_of_the_file() -> None:
 
 def test_a_known_value_goes_before_the_environment() -> None:
     environ = ENVIRONMENTS["github_actions"][0]
-    found = ci_engines.job(ENGINES, "", environ, {"pull_request": "9", "test": "mine"})
+    found = ci_engines.read_current_job(ENGINES, "", environ, {"pull_request": "9", "test": "mine"})
     assert (found.pull_request, found.test, found.path) == ("9", "mine", "pull/org_repo/9/seatrial/77-2")
 
 
 def test_parts_of_a_path_are_no_paths() -> None:
     environ = {**ENVIRONMENTS["openshift_ci"][0], "PULL_NUMBER": "../..", "BUILD_ID": "a b$(id)/.."}
-    path = ci_engines.job(ENGINES, "", environ, {}).path
+    path = ci_engines.read_current_job(ENGINES, "", environ, {}).path
     assert path == "pull/org_repo/_/pull-ci-org-repo-main-scale-light/a_b_id_"
     assert ".." not in path.split("/")
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean 'gitlab'"):
-        ci_engines.job(ENGINES, "gitlabb", {}, {})
+        ci_engines.read_current_job(ENGINES, "gitlabb", {}, {})
 
 
 def test_an_unknown_key_in_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yml").write_text("title: Mine\nbiuld: [x]\n", encoding="utf-8")
     with pytest.raises(DataError, match="unknown key 'biuld' .did you mean 'build'"):
-        ci_engines.load(tmp_path)
+        ci_engines.load_engine_definitions(tmp_path)

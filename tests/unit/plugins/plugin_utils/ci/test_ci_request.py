@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[5]
-PROJECTS = ci_request.projects(ROOT / "playbooks")
+PROJECTS = ci_request.projects_with_playbook(ROOT / "playbooks")
 OWN = CiRequest("fine_tuning", ["gpu"])
 
 
@@ -38,16 +38,22 @@ VARIABLES = _presets()
 
 
 def presets_of(project: str) -> Mapping[str, Any]:
-    return preset_definitions.by_name(preset_definitions.of_project(VARIABLES, project))
+    return preset_definitions.definitions_by_name(preset_definitions.presets_of_project(VARIABLES, project))
 
 
 OFFER = CiOffer(
-    PROJECTS, presets_of, outside_settings.load(ROOT), settings_catalogue.load(ROOT), clusters={"mac5": ["fake_gpu"]}
+    PROJECTS,
+    presets_of,
+    outside_settings.load_role_declarations(ROOT),
+    settings_catalogue.load_catalogue(ROOT),
+    clusters={"mac5": ["fake_gpu"]},
 )
 
 
 def request(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> CiRequest:
-    return ci_request.requested_run(directives.parse([directives.Text("the comment", comment, True)], test), own, offer)
+    return ci_request.requested_run(
+        directives.parse_directives([directives.TextWithDirectives("the comment", comment, True)], test), own, offer
+    )
 
 
 def refusal(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> str:

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_run
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import Outcome
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import PlaybookOutcome
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
@@ -28,18 +28,23 @@ def judged_run(folder: Path, verdict: str, kind: str = "") -> Path:
     document = {"schema": "verdict/2", "verdict": verdict, "code": code, "exit_status": status, "checks": checks}
     folder.mkdir(exist_ok=True)
     files.write_json(folder / "verdict.json", document)
-    files.replace_text(folder / "junit.xml", junit.document("fine_tuning.light", [junit.Case("a", kind, "why")]))
+    files.replace_text(
+        folder / "junit.xml", junit.render_suite_xml("fine_tuning.light", [junit.JUnitTestCase("a", kind, "why")])
+    )
     return folder
 
 
 @pytest.mark.parametrize(("verdict", "status"), [(one, status) for one, (_code, status) in VERDICTS.items()])
 def test_the_exit_status_is_that_of_the_verdict(tmp_path: Path, verdict: str, status: int) -> None:
     code = 0 if status == 0 else 2
-    assert ci_run.judged(Outcome(code, 0.0, judged_run(tmp_path, verdict)))[:2] == (verdict, status)
+    assert ci_run.verdict_and_exit_status(PlaybookOutcome(code, 0.0, judged_run(tmp_path, verdict)))[:2] == (
+        verdict,
+        status,
+    )
 
 
 def test_the_line_has_the_first_reason(tmp_path: Path) -> None:
-    assert ci_run.judged(Outcome(2, 0.0, judged_run(tmp_path, "invalid"))) == (
+    assert ci_run.verdict_and_exit_status(PlaybookOutcome(2, 0.0, judged_run(tmp_path, "invalid"))) == (
         "invalid",
         2,
         "generator (point 000): late",
@@ -49,25 +54,29 @@ def test_the_line_has_the_first_reason(tmp_path: Path) -> None:
 def test_a_run_that_passed_but_could_not_clean_up_is_an_error(tmp_path: Path) -> None:
     judged_run(tmp_path, "pass", "error")
     (tmp_path / "FAILURES").write_text("Clean up: 3 pods left\nother\n")
-    outcome = Outcome(2, 0.0, tmp_path)
-    assert ci_run.judged(outcome) == ("error", 3, "verdict pass, but the run failed: Clean up: 3 pods left")
+    outcome = PlaybookOutcome(2, 0.0, tmp_path)
+    assert ci_run.verdict_and_exit_status(outcome) == (
+        "error",
+        3,
+        "verdict pass, but the run failed: Clean up: 3 pods left",
+    )
 
 
 def test_a_verdict_of_an_earlier_session_does_not_count(tmp_path: Path) -> None:
-    outcome = Outcome(2, time.time() + 60, judged_run(tmp_path, "pass"))
-    assert ci_run.judged(outcome) == ("error", 3, "the run was not judged: phase report did not run")
+    outcome = PlaybookOutcome(2, time.time() + 60, judged_run(tmp_path, "pass"))
+    assert ci_run.verdict_and_exit_status(outcome) == ("error", 3, "the run was not judged: phase report did not run")
 
 
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [
-        (Outcome(2, 0.0, error="preset 'ligth' is unknown"), "preset 'ligth' is unknown"),
-        (Outcome(4, 0.0), "ansible-playbook ended with status 4 before it opened a run"),
-        (Outcome(0, 0.0, ended_by="SIGTERM"), "ended by SIGTERM"),
+        (PlaybookOutcome(2, 0.0, error="preset 'ligth' is unknown"), "preset 'ligth' is unknown"),
+        (PlaybookOutcome(4, 0.0), "ansible-playbook ended with status 4 before it opened a run"),
+        (PlaybookOutcome(0, 0.0, ended_by="SIGTERM"), "ended by SIGTERM"),
     ],
 )
-def test_without_a_run_the_job_is_an_error_with_one_case(tmp_path: Path, outcome: Outcome, reason: str) -> None:
-    assert ci_run.judged(outcome) == ("error", 3, reason)
+def test_without_a_run_the_job_is_an_error_with_one_case(tmp_path: Path, outcome: PlaybookOutcome, reason: str) -> None:
+    assert ci_run.verdict_and_exit_status(outcome) == ("error", 3, reason)
     ci_run.write_junit(tmp_path / "new" / "junit.xml", outcome, reason, 3)
     suite = ElementTree.parse(tmp_path / "new" / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("1", "1", "0")
@@ -81,7 +90,7 @@ def test_the_junit_file_of_the_run_is_copied_unless_it_shows_no_error(
     tmp_path: Path, kind: str, status: int, copied: bool
 ) -> None:
     run_dir = judged_run(tmp_path / "run", "pass", kind)
-    ci_run.write_junit(tmp_path / "junit.xml", Outcome(0, 0.0, run_dir), "why", status)
+    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, run_dir), "why", status)
     assert ((tmp_path / "junit.xml").read_text() == (run_dir / "junit.xml").read_text()) is copied
 
 
@@ -102,7 +111,7 @@ def test_the_type_of_an_error_is_the_cause_that_the_run_recorded(
 ) -> None:
     run_dir = judged_run(tmp_path / "run", "pass")
     files.write_yaml(run_dir / "run.yml", {"phases": phases})
-    ci_run.write_junit(tmp_path / "junit.xml", Outcome(2, 0.0, run_dir, ended_by=ended_by), "why", 3)
+    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(2, 0.0, run_dir, ended_by=ended_by), "why", 3)
     error = ElementTree.parse(tmp_path / "junit.xml").getroot().find("testsuite/testcase/error")
     assert error is not None and error.get("type") == kind
 
@@ -150,19 +159,23 @@ def test_the_points_of_one_run_are_compared_without_a_verdict(tmp_path: Path) ->
     folder = compared(tmp_path, "pass")
     document = files.read_json(folder / "comparison.json")
     files.write_json(folder / "comparison.json", {key: document[key] for key in ("schema", "runs")})
-    assert ci_run.judged(Outcome(0, 0.0, comparison=folder)) == ("compared", 0, f"see {folder / 'index.html'}")
-    assert ci_run.judged(Outcome(2, 0.0, comparison=folder))[:2] == ("error", 3)
-    ci_run.write_junit(tmp_path / "junit.xml", Outcome(0, 0.0, comparison=folder), "", 0)
+    assert ci_run.verdict_and_exit_status(PlaybookOutcome(0, 0.0, comparison=folder)) == (
+        "compared",
+        0,
+        f"see {folder / 'index.html'}",
+    )
+    assert ci_run.verdict_and_exit_status(PlaybookOutcome(2, 0.0, comparison=folder))[:2] == ("error", 3)
+    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, comparison=folder), "", 0)
     assert 'errors="0"' in (tmp_path / "junit.xml").read_text()
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("4h", 14400.0), ("4 h", 14400.0), ("90 min", 5400.0), ("30m", 1800.0)])
 def test_timeouts_are_durations(given: str, seconds: float) -> None:
-    assert ci_run.options(["--timeout", given, "p.yml", "-e", "a=b", "--junit", "x"]).timeout == seconds
-    found = ci_run.options(["p.yml", "-e", "a=b", "--junit", "x"])
+    assert ci_run.parse_command_line(["--timeout", given, "p.yml", "-e", "a=b", "--junit", "x"]).timeout == seconds
+    found = ci_run.parse_command_line(["p.yml", "-e", "a=b", "--junit", "x"])
     assert (found.playbook, found.arguments, found.junit) == ("p.yml", ["-e", "a=b", "--junit", "x"], None)
     with pytest.raises(InputError, match="--timeout: '2x' has another unit than s"):
-        ci_run.options(["--timeout", "2x", "p.yml"])
+        ci_run.parse_command_line(["--timeout", "2x", "p.yml"])
 
 
 @pytest.fixture
@@ -181,7 +194,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_playbook_states_its_run_in_the_session_file(program: Any, tmp_path: Path) -> None:
     program(f'printf \'{{"run_dir": "{tmp_path}/%s"}}\' "$2" > "$SEATRIAL_SESSION_FILE"; exit 2')
-    outcome = ci_run.play(["p.yml", "x"], None)
+    outcome = ci_run.run_ansible_playbook(["p.yml", "x"], None)
     assert (outcome.code, outcome.run_dir, outcome.ended_by) == (2, tmp_path / "x", "")
 
 
@@ -208,24 +221,24 @@ def test_a_signal_is_passed_on_and_the_job_is_an_error(program: Any, tmp_path: P
 
     thread = threading.Thread(target=send)
     thread.start()
-    outcome = ci_run.play(["p.yml"], None)
+    outcome = ci_run.run_ansible_playbook(["p.yml"], None)
     thread.join()
     assert (outcome.ended_by, (tmp_path / "received").exists()) == ("SIGTERM", True)
-    assert ci_run.judged(outcome)[1] == 3
+    assert ci_run.verdict_and_exit_status(outcome)[1] == 3
 
 
 def test_after_the_timeout_a_playbook_that_does_not_end_is_killed(program: Any) -> None:
     program("trap '' TERM; while :; do sleep 0.1; done")
-    outcome = ci_run.play(["p.yml"], 0.3, grace=0.3)
+    outcome = ci_run.run_ansible_playbook(["p.yml"], 0.3, grace=0.3)
     assert (outcome.ended_by, outcome.code) == ("the timeout of 300 ms", -signal.SIGKILL)
 
 
 def test_nothing_is_written_without_a_session_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(run_directory.VARIABLE, raising=False)
-    run_directory.noted({"run_dir": "x"})
+    run_directory.write_outcome_file({"run_dir": "x"})
     place = tmp_path / "s.json"
     monkeypatch.setenv(run_directory.VARIABLE, str(place))
-    assert run_directory.noted({"run_dir": "x", "other": 1}) == {"run_dir": "x", "other": 1}
+    assert run_directory.write_outcome_file({"run_dir": "x", "other": 1}) == {"run_dir": "x", "other": 1}
     assert files.read_json(place) == {"run_dir": "x"}
-    run_directory.noted(InputError("preset x is unknown"))
+    run_directory.write_outcome_file(InputError("preset x is unknown"))
     assert files.read_json(place) == {"error": "preset x is unknown"}

@@ -13,9 +13,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives i
     DEEPEST,
     LONGEST,
     Directives,
-    Text,
-    addressed,
-    parse,
+    TextWithDirectives,
+    is_comment_for_test,
+    parse_directives,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,8 +25,10 @@ STEPS = ("prepare", "test", "cleanup")
 
 
 def asked(body: str = "", comment: str | None = None, test: str = NAME) -> Directives:
-    texts = [Text("the text", body)]
-    return parse([*texts, Text("the comment", comment, comment=True)] if comment is not None else texts, test)
+    texts = [TextWithDirectives("the text", body)]
+    return parse_directives(
+        [*texts, TextWithDirectives("the comment", comment, comment=True)] if comment is not None else texts, test
+    )
 
 
 # body, comment, what TOPSAIL's parser gives: arguments, variables, steps and whether only those, project, cluster.
@@ -172,7 +174,7 @@ def test_an_incomplete_or_hostile_directive_is_refused_with_its_place(line: str,
     ],
 )
 def test_a_comment_addresses_a_test_by_its_name(content: str, test: str, expected: bool) -> None:
-    assert addressed(content, test) is expected
+    assert is_comment_for_test(content, test) is expected
 
 
 SCALARS = st.one_of(

@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import directives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives import PullRequest, Requesters, Words
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives import (
+    AuthoredText,
+    PullRequest,
+    Requesters,
+)
 
 REQUESTERS = Requesters(("OWNER", "MEMBER"), ("Bob",))
 MEMBER, STRANGER = ("ann", "MEMBER"), ("eve", "NONE")
 
 
-def words(content: str, who: tuple[str, str]) -> Words:
-    return Words(content, *who)
+def words(content: str, who: tuple[str, str]) -> AuthoredText:
+    return AuthoredText(content, *who)
 
 
 def texts(pull: PullRequest, test: str = "light") -> tuple[list[str], list[str]]:
-    found, notes = directives.texts_of(pull, REQUESTERS, test)
+    found, notes = directives.texts_of_permitted_authors(pull, REQUESTERS, test)
     return [one.content for one in found], notes
 
 
@@ -39,12 +43,14 @@ def texts(pull: PullRequest, test: str = "light") -> tuple[list[str], list[str]]
     ],
 )
 def test_association_or_name_permit(author: str, association: str, expected: bool) -> None:
-    assert REQUESTERS.includes(Words("/test light # I am ann, OWNER and MEMBER", author, association)) is expected
+    assert (
+        REQUESTERS.includes(AuthoredText("/test light # I am ann, OWNER and MEMBER", author, association)) is expected
+    )
 
 
 def test_nobody_is_permitted_by_empty_lists() -> None:
-    assert not Requesters((), ()).includes(Words("", "", ""))
-    assert not Requesters(("",), ("",)).includes(Words("", "", ""))
+    assert not Requesters((), ()).includes(AuthoredText("", "", ""))
+    assert not Requesters(("",), ("",)).includes(AuthoredText("", "", ""))
 
 
 def test_the_last_permitted_comment_that_addresses_the_test_counts() -> None:
@@ -91,15 +97,15 @@ def github(**more: Any) -> dict[str, Any]:
 
 
 def test_a_pull_request_event_of_github() -> None:
-    found = directives.of_event(github())
-    assert found == PullRequest("12", "o/r", Words("", "ann", "MEMBER"), (), "c0ffee", False)
+    found = directives.pull_request_from_event(github())
+    assert found == PullRequest("12", "o/r", AuthoredText("", "ann", "MEMBER"), (), "c0ffee", False)
 
 
 def test_a_comment_event_of_github() -> None:
     issue = {**github()["pull_request"], "pull_request": {"url": "u"}}
     comment = {"body": "/test a", "user": {"login": "bob"}, "author_association": "NONE"}
-    found = directives.of_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
-    assert found and found.trigger and found.comments == (Words("/test a", "bob", "NONE"),)
+    found = directives.pull_request_from_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
+    assert found and found.trigger and found.comments == (AuthoredText("/test a", "bob", "NONE"),)
 
 
 def test_a_comment_event_of_gitlab() -> None:
@@ -110,7 +116,9 @@ def test_a_comment_event_of_gitlab() -> None:
         "merge_request": {"iid": 3, "description": "/var x: 1", "last_commit": {"id": "c0ffee"}},
         "project": {"path_with_namespace": "g/p"},
     }
-    assert directives.of_event(event) == PullRequest("3", "g/p", None, (Words("/test a", "bob"),), "c0ffee", True)
+    assert directives.pull_request_from_event(event) == PullRequest(
+        "3", "g/p", None, (AuthoredText("/test a", "bob"),), "c0ffee", True
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,16 +130,16 @@ def test_a_comment_event_of_gitlab() -> None:
     ],
 )
 def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> None:
-    assert directives.of_event(event) is None
+    assert directives.pull_request_from_event(event) is None
 
 
 @pytest.mark.parametrize("event", [[], "text", None, 3])
 def test_another_document_is_refused(event: Any) -> None:
     with pytest.raises(InputError, match="no JSON object"):
-        directives.of_event(event)
+        directives.pull_request_from_event(event)
 
 
 def test_a_deleted_comment_asks_for_nothing() -> None:
     comment = {"body": "/test light", "user": {"login": "ann"}, "author_association": "MEMBER"}
-    found = directives.of_event({**github(comment=comment), "action": "deleted"})
+    found = directives.pull_request_from_event({**github(comment=comment), "action": "deleted"})
     assert found and texts(found) == ([], [])

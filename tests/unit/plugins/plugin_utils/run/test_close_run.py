@@ -45,11 +45,11 @@ def done(*names: str) -> dict[str, dict[str, Any]]:
 
 def test_the_end_of_a_session_is_written_into_the_run_directory(tmp_path: Path) -> None:
     phase = {"status": "running", "started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
-    run_record.write(tmp_path, record(phases={"test": phase}))
+    run_record.write_record(tmp_path, record(phases={"test": phase}))
     (tmp_path / "FAILURES").write_text("of an earlier session\n")
-    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
+    closed = close_run.close_session(tmp_path, [], FAIL_ON, began=0.0)
     assert (closed.failed, closed.failures, closed.record["status"]) == (False, [], "passed")
-    assert run_record.read(tmp_path)["phases"]["test"]["status"] == "passed"
+    assert run_record.read_record(tmp_path)["phases"]["test"]["status"] == "passed"
     assert " fine_tuning t1-abcdef passed after " in (tmp_path / "FINISHED").read_text()
     assert not (tmp_path / "FAILURES").exists()
     assert 'name="phase test"' in (tmp_path / "junit.xml").read_text(), "also of a run that was not judged"
@@ -60,13 +60,15 @@ def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) 
     check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
     files.replace_text(tmp_path / "verdict.json", json.dumps({"verdict": "regression", "checks": [check]}))
     report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z", "ended": None, "seconds": 1, "error": None}
-    run_record.write(tmp_path, record(phases={"report": report}))
-    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0)
+    run_record.write_record(tmp_path, record(phases={"report": report}))
+    closed = close_run.close_session(tmp_path, [], FAIL_ON, began=0.0)
     assert (closed.failed, closed.failures) == (True, ["verdict regression: every object ended: 11 of 12"])
     assert (tmp_path / "FAILURES").read_text() == "verdict regression: every object ended: 11 of 12\n"
-    assert not close_run.close(tmp_path, [], ["error"], began=0.0).failed
-    run_record.change(tmp_path, lambda one: one["sessions"].append(SESSION | {"started": "2026-11-21T06:00:00.000Z"}))
-    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed, "it gives back, or exports"
+    assert not close_run.close_session(tmp_path, [], ["error"], began=0.0).failed
+    run_record.update_record(
+        tmp_path, lambda one: one["sessions"].append(SESSION | {"started": "2026-11-21T06:00:00.000Z"})
+    )
+    assert not close_run.close_session(tmp_path, [], FAIL_ON, began=0.0).failed, "it gives back, or exports"
 
 
 def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
@@ -90,9 +92,9 @@ def test_only_a_failing_verdict_fails_the_run() -> None:
 
 def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
     ran = {"test": {"status": "interrupted"}, "cleanup": {"status": "passed"}}
-    assert close_run.status(record(phases=ran), []) == "interrupted"
-    assert close_run.status(record(phases=done("test", "cleanup")), []) == "passed"
-    assert close_run.status(record(phases=done("test")), ["verdict regression"]) == "failed"
+    assert close_run.overall_run_status(record(phases=ran), []) == "interrupted"
+    assert close_run.overall_run_status(record(phases=done("test", "cleanup")), []) == "passed"
+    assert close_run.overall_run_status(record(phases=done("test")), ["verdict regression"]) == "failed"
 
 
 def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
@@ -118,25 +120,25 @@ def test_ending_a_phase_gives_its_seconds() -> None:
 
 
 def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path) -> None:
-    run_record.write(tmp_path, record())
+    run_record.write_record(tmp_path, record())
     figure = {"name": "ready_p50", "value": 1.5, "unit": "s", "simulated": True, "points": []}
     verdict = {"verdict": "pass", "checks": [], "headline": [figure]}
     files.replace_text(tmp_path / "verdict.json", json.dumps(verdict))
-    stats = close_run.stats(tmp_path, close_run.close(tmp_path, [], FAIL_ON, began=0.0))
+    stats = close_run.workflow_stats(tmp_path, close_run.close_session(tmp_path, [], FAIL_ON, began=0.0))
     assert (stats["seatrial_run_dir"], stats["seatrial_run_id"]) == (str(tmp_path), "t1-abcdef")
     assert (stats["seatrial_verdict"], stats["seatrial_status"], stats["seatrial_held"]) == ("pass", "passed", [])
     assert stats["seatrial_figures"] == {"ready_p50": {"value": 1.5, "unit": "s", "simulated": True}}
-    catalogue = settings_catalogue.load(project_role.ROOT)
+    catalogue = settings_catalogue.load_catalogue(project_role.ROOT)
     catalogue.check_names(stats, "fine_tuning", "-e")  # AWX passes them to the next job by -e
     assert not set(stats) & {*catalogue.settings, *settings_catalogue.RESERVED_VARIABLES}
 
 
 def test_a_session_that_only_gives_back_may_fail_as_the_run_did(tmp_path: Path) -> None:
     phase = {"started": "2026-11-21T05:00:00.000Z", "ended": None, "seconds": None, "error": None}
-    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "interrupted"}}))
-    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0).failed
-    closed = close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True)
+    run_record.write_record(tmp_path, record(phases={"test": {**phase, "status": "interrupted"}}))
+    assert not close_run.close_session(tmp_path, [], FAIL_ON, began=0.0).failed
+    closed = close_run.close_session(tmp_path, [], FAIL_ON, began=0.0, repeat=True)
     assert closed.failed and "given back, but the run itself is interrupted" in closed.failures[0]
     assert closed.record["status"] == "interrupted" and not (tmp_path / "FAILURES").exists()
-    run_record.write(tmp_path, record(phases={"test": {**phase, "status": "passed"}}))
-    assert not close_run.close(tmp_path, [], FAIL_ON, began=0.0, repeat=True).failed
+    run_record.write_record(tmp_path, record(phases={"test": {**phase, "status": "passed"}}))
+    assert not close_run.close_session(tmp_path, [], FAIL_ON, began=0.0, repeat=True).failed

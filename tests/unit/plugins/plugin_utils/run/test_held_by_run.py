@@ -19,12 +19,12 @@ FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False
 
 
 def whats(folder: Path, **cluster: Any) -> list[str]:
-    run_cluster_records.update(folder, ["sutest", "driver"], cluster)
-    return [one["what"] for one in held_by_run.of(folder, SINCE)]
+    run_cluster_records.update_host_records(folder, ["sutest", "driver"], cluster)
+    return [one["what"] for one in held_by_run.resources_held(folder, SINCE)]
 
 
 def test_an_owned_cluster_is_held_once_until_it_is_released(tmp_path: Path) -> None:
-    assert held_by_run.of(tmp_path, SINCE) == []
+    assert held_by_run.resources_held(tmp_path, SINCE) == []
     assert whats(tmp_path, **OWN) == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="failed") == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="released") == []
@@ -78,8 +78,8 @@ def test_monitoring_of_user_workloads_is_held_until_it_is_restored(tmp_path: Pat
 
 
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
-    run_cluster_records.update(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
-    assert held_by_run.of(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
+    run_cluster_records.update_host_records(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
+    assert held_by_run.resources_held(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
 
 
 KEEP = {"cluster_keep": True}
@@ -92,7 +92,9 @@ def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     values = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
-    run_cluster_records.update(tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"})
+    run_cluster_records.update_host_records(
+        tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"}
+    )
     return tmp_path
 
 
@@ -105,5 +107,5 @@ def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path
     refuse(run_dir, {"cluster_keep": False}, "cleanup", "release")
     refuse(run_dir, KEEP, "cleanup")
     for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
-        run_cluster_records.update(run_dir, ["sutest", "driver"], change)
+        run_cluster_records.update_host_records(run_dir, ["sutest", "driver"], change)
         refuse(run_dir, KEEP, "release")

@@ -40,20 +40,20 @@ CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acqu
 def test_only_what_the_session_would_have_given_back_is_given_back(
     chosen: list[str], settings: dict[str, bool], expected: list[str]
 ) -> None:
-    assert interrupted_run.phases(chosen, PROJECT, settings) == expected
+    assert interrupted_run.phases_that_release_resources(chosen, PROJECT, settings) == expected
 
 
 def test_a_playbook_that_takes_what_stays_gives_nothing_back() -> None:
     every = ["settings", "acquire", "info", "release", "reap"]
-    assert interrupted_run.phases(every, every, {}) == []
+    assert interrupted_run.phases_that_release_resources(every, every, {}) == []
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     arguments = run_record.CommandLine(["ansible-playbook", "x.yml"], {}, [])
-    record = run_record.new("t1121-abcdef", project_role.find("fine_tuning"), [], ["001"], arguments)
+    record = run_record.new_record("t1121-abcdef", project_role.find_role("fine_tuning"), [], ["001"], arguments)
     phase = {"status": "running", "started": record["started"], "ended": None, "seconds": None, "error": None}
-    run_record.write(tmp_path, {**record, "give_back": "THE COMMAND", "phases": {"test": phase}})
+    run_record.write_record(tmp_path, {**record, "give_back": "THE COMMAND", "phases": {"test": phase}})
     return tmp_path
 
 
@@ -88,7 +88,7 @@ def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, ru
 def test_the_last_line_is_the_command_that_gives_back(
     watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
 ) -> None:
-    run_cluster_records.update(run_dir, ["sutest", "driver"], CLUSTER)
+    run_cluster_records.update_host_records(run_dir, ["sutest", "driver"], CLUSTER)
     watch.note(interrupted_run.OPENS, opened(run_dir))
     watch.end()
     assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]
@@ -184,16 +184,24 @@ def test_the_time_of_a_give_back_counts_from_the_session_that_started_it(run_dir
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdin is not None
         child.stdout.readline()
-        alone = run_record.began(run_dir, child.pid)
-        mine = {"started": run_record.stamp(), "command": "x", "tags": [], "pid": os.getpid(), "began": began}
+        alone = run_record.session_start_time(run_dir, child.pid)
+        mine = {
+            "started": run_record.format_utc_timestamp(),
+            "command": "x",
+            "tags": [],
+            "pid": os.getpid(),
+            "began": began,
+        }
         earlier = {**mine, "began": began - 1000}  # of another process, which had our id
-        run_record.change(run_dir, lambda record: record.update(sessions=[earlier, mine]))
-        both = run_record.began(run_dir, child.pid)
+        run_record.update_record(run_dir, lambda record: record.update(sessions=[earlier, mine]))
+        both = run_record.session_start_time(run_dir, child.pid)
         child.stdin.close()
     assert both == began < alone
 
 
 def test_the_session_that_starts_a_give_back_does_not_stand_in_its_way() -> None:
-    above = run_record.ancestors(os.getpid())
+    above = run_record.process_and_ancestor_ids(os.getpid())
     assert {os.getpid(), os.getppid()} <= above
-    assert processes.parent_of(os.getpid()) == os.getppid() and processes.group_of(os.getpid()) == os.getpgrp()
+    assert (
+        processes.parent_pid_of(os.getpid()) == os.getppid() and processes.process_group_of(os.getpid()) == os.getpgrp()
+    )

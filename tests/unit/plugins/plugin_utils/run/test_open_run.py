@@ -60,7 +60,7 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
     assert result["gives_back"] == ["cleanup", "release"]
     assert load(directory / "settings.yml")["fine_tuning_count"] == 3
     assert [load(directory / "points" / name / "settings.yml")["fine_tuning_gpus"] for name in ("001", "002")] == [1, 2]
-    record = run_record.read(directory)
+    record = run_record.read_record(directory)
     assert record["sessions"][0]["pid"] == os.getppid()
     assert f"run_dir={directory}" in record["give_back"]
     assert (directory / "GIVE_BACK").read_text() == record["give_back"] + "\n"
@@ -93,7 +93,7 @@ def test_an_error_in_the_input_leaves_no_file(tmp_path: Path, more: dict[str, An
 def opened(tmp_path: Path, **more: Any) -> Path:
     """A run whose session has ended."""
     directory = Path(session(tmp_path, preset="small", **more).begin()["run_dir"])
-    run_record.change(directory, lambda record: record["sessions"][0].update(began=0.0))
+    run_record.update_record(directory, lambda record: record["sessions"][0].update(began=0.0))
     return directory
 
 
@@ -105,23 +105,23 @@ def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -
     assert (result["run_dir"], result["gives_back"]) == (str(directory), [])
     values = load(directory / "settings.yml")
     assert (values["fine_tuning_count"], values["fine_tuning_rate"]) == (3, 5.0)
-    assert len(run_record.read(directory)["sessions"]) == 2
+    assert len(run_record.read_record(directory)["sessions"]) == 2
     assert not (directory / "FINISHED").exists()
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"], ids=["killed", "ended by a signal"])
 def test_the_session_after_one_that_was_cut_short_learns_it_once(tmp_path: Path, status: str) -> None:
     directory = opened(tmp_path)
-    run_record.change(directory, lambda record: record.update(status=status))
+    run_record.update_record(directory, lambda record: record.update(status=status))
     point = directory / "points" / "001" / "point.yml"
     extra = {"run_dir": str(directory)}
     assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": ""}, "no point was begun"
     point.write_text(point.read_text().replace("status: planned", "status: running"))
     assert load(point)["status"] == "running"
-    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
     assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": "001"}
-    close_run.close(directory, [], [], began=0.0)
-    run_record.change(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    close_run.close_session(directory, [], [], began=0.0)
+    run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
     assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] is None, "the last one gave back in order"
 
 
@@ -135,7 +135,7 @@ def test_a_report_beside_a_session_that_works_changes_no_record(
 ) -> None:
     directory = opened(tmp_path)
     before = (directory / "run.yml").read_text()
-    monkeypatch.setattr(run_record, "at_work", lambda _directory: {"pid": 1})
+    monkeypatch.setattr(run_record, "find_running_session", lambda _directory: {"pid": 1})
     extra = {"run_dir": str(directory)}
     one = session(tmp_path, ["report"])
     one.context = SettingsContext(
@@ -209,7 +209,7 @@ def test_redo_gives_a_fresh_attempt_with_the_settings_of_the_new_session(tmp_pat
     record = load(directory / "points" / "002-2" / "point.yml")
     assert (record["why"], record["settings"]) == ("It failed, redo=failed.", {"fine_tuning_gpus": 2})
     assert (result["points"], result["most_points"]) == (["001", "002"], 4)
-    assert run_record.read(directory)["points"] == ["001", "002"]
+    assert run_record.read_record(directory)["points"] == ["001", "002"]
 
 
 @pytest.mark.parametrize(

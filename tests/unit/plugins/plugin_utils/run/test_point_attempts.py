@@ -51,16 +51,20 @@ def documents(run_dir: Path, names: list[str]) -> dict[str, tuple[str, int]]:
 
 def test_decisions_are_lines_of_one_session(tmp_path: Path) -> None:
     begin(tmp_path)
-    first = point_attempts.answer(tmp_path, False)
+    first = point_attempts.next_attempt_module_result(tmp_path, False)
     assert (first["point"], first["attempt"], first["finished"], first["last"]) == ("001", 1, False, False)
     end(tmp_path, "001", "failed")
-    assert point_attempts.answer(tmp_path, True)["failures"] == ["point 001: no reason was recorded"]
+    assert point_attempts.next_attempt_module_result(tmp_path, True)["failures"] == [
+        "point 001: no reason was recorded"
+    ]
     begin(tmp_path, began="2")
-    assert point_attempts.answer(tmp_path, True)["point"] == "002", "a failure of an earlier session stops nothing"
-    assert point_attempts.failures(tmp_path) == [
+    assert point_attempts.next_attempt_module_result(tmp_path, True)["point"] == "002", (
+        "a failure of an earlier session stops nothing"
+    )
+    assert point_attempts.failures_of_points(tmp_path) == [
         "point 001: no reason was recorded (in an earlier session; -e redo=failed measures it again)"
     ]
-    kinds = [(line["type"], line.get("point")) for line in schedule_log.lines(tmp_path)]
+    kinds = [(line["type"], line.get("point")) for line in schedule_log.read_schedule_lines(tmp_path)]
     assert kinds == [("session", None), ("decided", "001"), ("finished", None), ("session", None), ("decided", "002")]
 
 
@@ -79,7 +83,7 @@ def test_points_that_have_ended_keep_their_files_and_others_get_the_new_settings
 def test_a_further_attempt_has_its_record_and_the_settings_of_its_point(tmp_path: Path) -> None:
     begin(tmp_path)
     end(tmp_path, "003", "passed")
-    (wanted,) = next_point.points_to_redo(["003"], point_attempts.state_of(tmp_path))
+    (wanted,) = next_point.points_to_redo(["003"], point_attempts.last_session_schedule_state(tmp_path))
     point_attempts.create_attempt(tmp_path, wanted)
     first, further = (files.read_yaml(tmp_path / "points" / name / "point.yml") for name in ("003", "003-2"))
     assert (further["point"], further["of"], further["attempt"]) == ("003-2", "003", 2)
@@ -124,10 +128,10 @@ def run_session(run_dir: Path, number: int, asked: list[str], outcomes: list[str
     code = 1
     try:
         begin(run_dir, began=str(number))
-        for one in next_point.points_to_redo(asked, point_attempts.state_of(run_dir)):
+        for one in next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir)):
             point_attempts.create_attempt(run_dir, one)
         for outcome in outcomes:
-            found = point_attempts.answer(run_dir, False)
+            found = point_attempts.next_attempt_module_result(run_dir, False)
             if found["finished"]:
                 code = 0
                 break
@@ -169,7 +173,7 @@ def check(run_dir: Path) -> None:
         numbers = [one.attempt for one in found if one.of == name]
         assert numbers == list(range(1, len(numbers) + 1))
     decided: list[Counter[str]] = []
-    for line in schedule_log.lines(run_dir):
+    for line in schedule_log.read_schedule_lines(run_dir):
         if line["type"] == "session":
             decided.append(Counter())
         elif line["type"] == "decided":
@@ -180,8 +184,8 @@ def check(run_dir: Path) -> None:
 
 def test_a_torn_line_of_the_schedule_is_cut(tmp_path: Path) -> None:
     begin(tmp_path)
-    point_attempts.answer(tmp_path, False)
+    point_attempts.next_attempt_module_result(tmp_path, False)
     with (tmp_path / schedule_log.FILE).open("a") as stream:
         stream.write('{"type":"deci')
-    assert point_attempts.answer(tmp_path, False)["point"] == "002"
-    assert [line["type"] for line in schedule_log.lines(tmp_path)] == ["session", "decided", "decided"]
+    assert point_attempts.next_attempt_module_result(tmp_path, False)["point"] == "002"
+    assert [line["type"] for line in schedule_log.read_schedule_lines(tmp_path)] == ["session", "decided", "decided"]

@@ -30,7 +30,7 @@ class Run:
         self.record: dict[str, Any] = {"held": [], "sessions": []}
         given = {name: value for name, value in extra.items() if name != "overrides"}
         layers = (SettingsLayer("overrides", "overrides", {"a.b": 1}), SettingsLayer("extra", "-e", given))
-        self.request = resumed_extra_vars.opened(RequestedSettings("lease", (), layers), extra)
+        self.request = resumed_extra_vars.request_of_new_run(RequestedSettings("lease", (), layers), extra)
         self.begin(WORKS)
 
     def begin(self, chosen: list[str]) -> None:
@@ -43,7 +43,9 @@ class Run:
 
     def go_on(self, chosen: list[str] = WORKS, **extra: Any) -> list[str]:
         more = SettingsLayer("extra", "-e", extra)
-        self.request, dropped = resumed_extra_vars.continued(self.request, more, self.record["sessions"], chosen)
+        self.request, dropped = resumed_extra_vars.request_of_continued_run(
+            self.request, more, self.record["sessions"], chosen
+        )
         self.request = RequestedSettings.read(self.request.document(), "request.yml")
         self.begin(chosen)
         return dropped

@@ -28,7 +28,7 @@ def test_a_directory_that_could_not_be_filled_is_not_there(tmp_path: Path) -> No
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError):
-        run_directory.create(tmp_path, "run", fill)
+        run_directory.create_run_directory(tmp_path, "run", fill)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -47,15 +47,15 @@ def test_a_number_that_another_caller_claims_or_has_used_is_left_out(tmp_path: P
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a run directory: it holds no request.yml"):
-        run_directory.existing(str(tmp_path))
+        run_directory.check_existing_directory(str(tmp_path))
     with pytest.raises(InputError, match="does not exist"):
-        run_directory.existing(str(tmp_path / "none"))
+        run_directory.check_existing_directory(str(tmp_path / "none"))
 
 
 def test_a_parent_that_can_not_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="can't create a run directory in"):
-        run_directory.create(tmp_path / "file" / "below", "run", lambda path: None)
+        run_directory.create_run_directory(tmp_path / "file" / "below", "run", lambda path: None)
 
 
 def test_timings_are_summed_by_category(tmp_path: Path) -> None:
@@ -63,5 +63,5 @@ def test_timings_are_summed_by_category(tmp_path: Path) -> None:
         step = Step(str(run_directory.next_step(tmp_path, "role", "entry")))
         step.timing("load", seconds)
         step.timing("wait", 1.0, "workloads")
-    assert run_directory.timings(tmp_path, 0.0) == {"load": 3.5, "wait": 2.0}
-    assert run_directory.timings(tmp_path, 2e10) == {}
+    assert run_directory.sum_seconds_by_category(tmp_path, 0.0) == {"load": 3.5, "wait": 2.0}
+    assert run_directory.sum_seconds_by_category(tmp_path, 2e10) == {}

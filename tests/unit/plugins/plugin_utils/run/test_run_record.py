@@ -72,7 +72,9 @@ def test_the_give_back_command_prints_as_quietly_as_the_run(here: Path, monkeypa
 
 def test_a_copied_project_of_awx_has_the_revision_of_the_job(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROJECT_REVISION", "c0ffee")
-    assert run_record.git(here) == {"revision": "c0ffee", "dirty": None}
-    assert run_record.git(here.parent)["revision"] is None, "what the project does not contain has another revision"
+    assert run_record.git_revision_and_changes(here) == {"revision": "c0ffee", "dirty": None}
+    assert run_record.git_revision_and_changes(here.parent)["revision"] is None, (
+        "what the project does not contain has another revision"
+    )
     monkeypatch.delenv("PROJECT_REVISION")
-    assert run_record.git(here)["revision"] is None
+    assert run_record.git_revision_and_changes(here)["revision"] is None

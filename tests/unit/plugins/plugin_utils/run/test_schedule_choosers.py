@@ -10,17 +10,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
     HistoryRequest,
-    collect,
+    collect_past_runs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.point_attempts import ScheduleKeywords
 
 RUN = "t1122-abcdef"
 BISECT = {"over": "delay", "values": [0, 1, 2, 3, 4, 5], "kpi": "latency", "max": 40}
-LIMIT = Limit("latency", None, 2.0, "max 2 s", "s")
+LIMIT = KpiLimit("latency", None, 2.0, "max 2 s", "s")
 
 
 @pytest.fixture(autouse=True)
@@ -70,17 +70,19 @@ def measure(top: Path, name: str, value: float, clock: Clock, resumed: bool = Fa
 
 
 def judged(top: Path, repeat: dict[str, object]) -> list[dict[str, object]]:
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     run.schedule = run.schedule or [{"type": "session", "repeat": repeat}]
     rules = JudgingRules(limits={point.number: [LIMIT] for point in run.points})
-    return judge_run.judge(run, {point.number: None for point in run.points}, rules)["kpis"]
+    return judge_run.judge_whole_run(run, {point.number: None for point in run.points}, rules)["kpis"]
 
 
 def repeat_until_done(top: Path, figures, clock: Clock, stop_after: int = 99) -> list[str]:
     """Repeat; return the names of the attempts. figures: point -> its values, in order."""
     words, made = {"max": 8}, []
     while len(made) < stop_after:
-        found = point_attempts.answer(top, False, ScheduleKeywords(repeat=words, kpis=judged(top, words)))
+        found = point_attempts.next_attempt_module_result(
+            top, False, ScheduleKeywords(repeat=words, kpis=judged(top, words))
+        )
         if found["finished"]:
             return made
         name = str(found["point"])
@@ -113,14 +115,17 @@ def test_without_a_readable_history_a_repetition_ends_undecided(tmp_path: Path) 
     top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
     begin_session(top, "2026-11-22T10:00:01Z")
     for name in ("001", "001-2"):
-        assert point_attempts.answer(top, False, ScheduleKeywords(repeat=words))["point"] == name
+        assert point_attempts.next_attempt_module_result(top, False, ScheduleKeywords(repeat=words))["point"] == name
         measure(top, name, 1.0, clock)
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     past = HistoryRequest((str(tmp_path / "nowhere"),))
-    verdict = judge_run.judge(
-        run, {one.number: None for one in run.points}, JudgingRules(judged=["all"]), history=collect(run, past)
+    verdict = judge_run.judge_whole_run(
+        run,
+        {one.number: None for one in run.points},
+        JudgingRules(judged=["all"]),
+        history=collect_past_runs(run, past),
     )
-    found = point_attempts.answer(top, False, ScheduleKeywords(repeat=words, kpis=verdict["kpis"]))
+    found = point_attempts.next_attempt_module_result(top, False, ScheduleKeywords(repeat=words, kpis=verdict["kpis"]))
     assert found["finished"]
     reason = f"folder {tmp_path / 'nowhere'} cannot be read: No such file or directory"
     kpi = verdict["kpis"][0]
@@ -147,7 +152,7 @@ def test_a_repetition_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, 
 def test_an_attempt_that_was_resumed_is_measured_again_and_decides_nothing(tmp_path: Path) -> None:
     top, clock, words = directory(tmp_path, 1), Clock(), {"max": 8}
     begin_session(top, "2026-11-22T10:00:01Z")
-    assert point_attempts.answer(top, False, ScheduleKeywords(repeat=words))["point"] == "001"
+    assert point_attempts.next_attempt_module_result(top, False, ScheduleKeywords(repeat=words))["point"] == "001"
     measure(top, "001", 60.0, clock, resumed=True)
     made = repeat_until_done(top, {"001": [60.0, *FIGURES["001"]]}, clock)
     assert made[0] == "001-2" and 3 <= len(made) < 7
@@ -158,7 +163,7 @@ def test_an_attempt_that_was_resumed_is_measured_again_and_decides_nothing(tmp_p
 def test_a_bisection_leaves_out_an_attempt_that_was_resumed(tmp_path: Path) -> None:
     top, clock = directory(tmp_path, 6), Clock()
     begin_session(top, "2026-11-22T10:00:01Z")
-    assert point_attempts.answer(top, False, ScheduleKeywords(bisect=BISECT))["point"] == "001"
+    assert point_attempts.next_attempt_module_result(top, False, ScheduleKeywords(bisect=BISECT))["point"] == "001"
     measure(top, "001", 60.0, clock, resumed=True)
     made = bisect_until_done(top, stepped, clock)
     assert made[0] == "001-2"
@@ -170,7 +175,7 @@ def test_a_bisection_leaves_out_an_attempt_that_was_resumed(tmp_path: Path) -> N
 def bisect_until_done(top: Path, figure, clock: Clock, stop_after: int = 99) -> list[str]:
     made: list[str] = []
     while len(made) < stop_after:
-        found = point_attempts.answer(top, False, ScheduleKeywords(bisect=BISECT))
+        found = point_attempts.next_attempt_module_result(top, False, ScheduleKeywords(bisect=BISECT))
         if found["finished"]:
             return made
         name = str(found["point"])
@@ -196,8 +201,8 @@ def test_a_bisection_names_the_step_and_leaves_values_out(tmp_path: Path) -> Non
     assert found["step"]["probability"] >= 0.95
     assert [one["point"] for one in found["measurements"]] == made
     assert len(made) < 20
-    run = run_reader.read(top)
-    verdict = judge_run.judge(run, {point.number: None for point in run.points}, JudgingRules())
+    run = run_reader.read_run_directory(top)
+    verdict = judge_run.judge_whole_run(run, {point.number: None for point in run.points}, JudgingRules())
     assert next(one["result"] for one in verdict["checks"] if one["check"] == "bisection") == "pass"
     assert not any(one["check"] == "points" and one["result"] != "pass" for one in verdict["checks"])
 
@@ -225,6 +230,6 @@ def test_ends_that_do_not_differ_are_inconclusive(tmp_path: Path) -> None:
     found = files.read_json(top / "bisection.json")
     assert (found["verdict"], found["exit_status"]) == ("inconclusive", 2)
     assert found["why"].startswith("No difference of latency between 0 and 5 after 40 runs: nothing to bisect")
-    run = run_reader.read(top)
-    verdict = judge_run.judge(run, {point.number: None for point in run.points}, JudgingRules())
+    run = run_reader.read_run_directory(top)
+    verdict = judge_run.judge_whole_run(run, {point.number: None for point in run.points}, JudgingRules())
     assert next(one["result"] for one in verdict["checks"] if one["check"] == "bisection") == "not judged"

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.side_by
     FAILED,
     LEFT_OUT,
     PASSED,
-    Member,
+    ParallelCall,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,10 +30,10 @@ def listed(**after: list[str]) -> list[dict[str, Any]]:
     return [{"name": name, "call": {"module": "a.b.c"}, "after": names} for name, names in after.items()]
 
 
-def meeting(folder: Path, expected: int, fails: str = "") -> Callable[[Member], dict[str, Any]]:
+def meeting(folder: Path, expected: int, fails: str = "") -> Callable[[ParallelCall], dict[str, Any]]:
     """A call that ends only when all expected members have begun; one of them fails."""
 
-    def call(member: Member) -> dict[str, Any]:
+    def call(member: ParallelCall) -> dict[str, Any]:
         (folder / member.name).touch()
         deadline = time.monotonic() + 120
         while len(list(folder.iterdir())) < expected:
@@ -49,7 +49,7 @@ def meeting(folder: Path, expected: int, fails: str = "") -> Callable[[Member], 
 
 @pytest.mark.parametrize("broken", ["", *NAMES])
 def test_all_run_at_the_same_time_and_a_failure_ends_no_other(tmp_path: Path, broken: str) -> None:
-    members = [Member(name, "a.b.c") for name in NAMES]
+    members = [ParallelCall(name, "a.b.c") for name in NAMES]
     found = side_by_side.run_members(members, meeting(tmp_path, len(NAMES), broken), lambda: None)
     assert list(found) == list(NAMES)
     text = side_by_side.outcome_summary(found)
@@ -65,7 +65,7 @@ def test_a_member_begins_after_another_and_not_if_that_one_failed() -> None:
         listed(operators=[], components=["operators"], images=["components"], nodes=[])
     )
 
-    def call(member: Member) -> dict[str, Any]:
+    def call(member: ParallelCall) -> dict[str, Any]:
         return {"failed": member.name == "operators", "msg": f"said by {member.name}"}
 
     found = side_by_side.run_members(members, call, lambda: None)
@@ -84,12 +84,12 @@ def test_a_member_begins_after_another_and_not_if_that_one_failed() -> None:
 
 
 def test_a_killed_member_is_a_failure() -> None:
-    def call(member: Member) -> dict[str, Any]:
+    def call(member: ParallelCall) -> dict[str, Any]:
         if member.name == "nodes":
             os.kill(os.getpid(), signal.SIGKILL)
         return {}
 
-    found = side_by_side.run_members([Member("nodes", "m"), Member("images", "m")], call, lambda: None)
+    found = side_by_side.run_members([ParallelCall("nodes", "m"), ParallelCall("images", "m")], call, lambda: None)
     assert found["nodes"].message == "its process was ended before it had a result"
     assert found["images"].state == PASSED
 
@@ -112,7 +112,7 @@ def test_a_member_without_a_call_has_nothing_to_do_and_holds_up_nobody() -> None
     empty = {"module": None, "arguments": None, "progress": False}  # as Ansible fills in an empty dictionary
     asked = [{"name": "nodes", "call": None, "after": []}, {"name": "volumes", "call": empty, "after": []}]
     asked += listed(images=["nodes", "volumes"])
-    assert side_by_side.parse_members(asked) == [Member("images", "a.b.c")]
+    assert side_by_side.parse_members(asked) == [ParallelCall("images", "a.b.c")]
 
 
 @settings(max_examples=20, deadline=None)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
-    Resolved,
+    ResolvedSettings,
     SettingsError,
-    apply,
-    expand,
-    layer,
+    apply_changes,
+    changes_of_layer,
+    changes_of_preset,
     preset_names,
 )
 from hypothesis import given
@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 BASE = {"a": {"x": 0, "y": 0}, "list": [{"key": "k"}], "limits": {"nvidia.com/gpu": 0}}
 
 
-def resolve(presets: dict, names: Sequence[str], overrides: dict) -> Resolved:
-    changes = [change for name in names for change in expand(presets, name)]
-    return apply(Resolved(dict(BASE)), [*changes, *layer("overrides", overrides)])
+def resolve(presets: dict, names: Sequence[str], overrides: dict) -> ResolvedSettings:
+    changes = [change for name in names for change in changes_of_preset(presets, name)]
+    return apply_changes(ResolvedSettings(dict(BASE)), [*changes, *changes_of_layer("overrides", overrides)])
 
 
 def one(presets: dict, *names: str, overrides: dict | None = None) -> dict:

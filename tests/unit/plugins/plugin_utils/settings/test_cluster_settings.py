@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings, settings_catalogue
 
-KNOWN = settings_catalogue.load(Path(__file__).parents[5])
+KNOWN = settings_catalogue.load_catalogue(Path(__file__).parents[5])
 
 
 class HostVars(dict[str, Any]):
@@ -39,7 +39,7 @@ def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
     taken, expires = (datetime.fromisoformat(record[name]) for name in ("taken", "expires"))
     assert (expires - taken).total_seconds() == 7200
     assert (record["name"], record["owner"], record["purpose"]) == ("t1121-abcdef", "t1121-abcdef", "a test")
-    described = cluster_settings.description(target, record, {"state": "acquired"})
+    described = cluster_settings.target_module_result(target, record, {"state": "acquired"})
     assert described["acquired"] and {"acquire", "finish", "release"} <= set(described["steps"])
     [other] = cluster_settings.cluster_targets(KNOWN, {"cluster_lifetime": "soon"}, HostVars(), {})
     with pytest.raises(InputError, match="cluster_lifetime"):
@@ -75,7 +75,7 @@ def test_a_lost_kubeconfig_is_replaced_by_one_of_the_same_cluster(
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     record = {"provider": "existing", "state": "acquired", "kubeconfig": "/gone", "api_host": "api.lab.example"}
-    run_cluster_records.update(tmp_path, ["sutest", "driver"], record)
+    run_cluster_records.update_host_records(tmp_path, ["sutest", "driver"], record)
     warnings: list[str] = []
 
     def replace(extra: dict[str, str], **run: str) -> tuple[dict[str, dict[str, Any]], bool]:
@@ -92,7 +92,7 @@ def test_a_lost_kubeconfig_is_replaced_by_one_of_the_same_cluster(
 
 def test_a_lost_kubeconfig_of_a_hub_is_replaced(tmp_path: Path) -> None:
     data = {"hub": "/gone", "namespace": "pools"}
-    run_cluster_records.update(
+    run_cluster_records.update_host_records(
         tmp_path, ["sutest"], {"provider": "hive_pool", "state": "acquired", "provider_data": data}
     )
     given = cluster_settings.access_settings({"cluster_hive_kubeconfig": "/hub"}, {}, lambda one: one)

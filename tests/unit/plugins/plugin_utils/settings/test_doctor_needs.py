@@ -34,14 +34,14 @@ OWN = {
 
 def run(*points: dict[str, Any], **settings: Any) -> ExaminedRun:
     values = {"logs": False, "kinds": ["v1/Pod"], "ns": "a", "nodes": 2, "count": 3, **settings}
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     named = {f"{number:03d}": {**values, **one} for number, one in enumerate(points or ({},), start=1)}
     return ExaminedRun(values, named, render, "doctor", ["big"])
 
 
 def needs(tmp_path: Path, one: ExaminedRun, phases: list[str]) -> dict[str, Any]:
     (tmp_path / "t.csv").write_text("0\n")
-    return doctor_needs.requirements(
+    return doctor_needs.requirements_to_check(
         [COMMON, OWN], one, phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
     )
 
@@ -51,7 +51,7 @@ def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -
     (tmp_path / "t.csv").write_text("0\n")
 
     def counts(*phases: str) -> list[int]:
-        found = doctor_needs.requirements(
+        found = doctor_needs.requirements_to_check(
             [COMMON, later], run(), phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
         )
         return [one["count"] for one in found["nodes"]]
@@ -90,9 +90,10 @@ def test_what_phases_bring_counts_only_if_they_run(tmp_path: Path) -> None:
 
 def test_a_project_without_needs_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"project 'fine_tunin' has no .*did you mean 'fine_tuning'"):
-        doctor_needs.needs_of("fine_tunin", required=True)
+        doctor_needs.read_doctor_files("fine_tunin", required=True)
     assert (
-        len(doctor_needs.needs_of("fine_tunin", required=False)) == len(doctor_needs.needs_of("fine_tuning", True)) - 1
+        len(doctor_needs.read_doctor_files("fine_tunin", required=False))
+        == len(doctor_needs.read_doctor_files("fine_tuning", True)) - 1
     )
 
 
@@ -123,7 +124,7 @@ def test_kinds_and_rights_follow_from_the_kinds_of_workloads_of_each_point() -> 
     own = {"workloads": ["{{ kind }}"], "watches": "{{ ['Workload'] if queued else [] }}"}
     common = {"permissions": [{"phases": ["test"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]}
     points = run({"kind": "Job", "queued": False}, {"kind": "RayJob", "queued": True})
-    found = doctor_needs.requirements([common, own], points, ["test"], lambda _kind, name: name, "fine_tuning")
+    found = doctor_needs.requirements_to_check([common, own], points, ["test"], lambda _kind, name: name, "fine_tuning")
     assert found["kinds"] == [
         "batch/v1/Job",
         "ray.io/v1/RayJob",

@@ -47,26 +47,26 @@ def leaves(tree: Any, above: dotted_paths.Path = ()) -> Iterator[tuple[dotted_pa
     ],
 )
 def test_a_dotted_key_is_split_into_its_steps(text: str, steps: tuple) -> None:
-    assert dotted_paths.parse(text) == steps
+    assert dotted_paths.parse_path(text) == steps
 
 
 @pytest.mark.parametrize("text", ["", ".a", "a.", "a..b", "a[", "a[x]", "a[-1]", 'a["b"', "a]b", "a[0]b"])
 def test_what_is_no_dotted_key_is_refused_with_the_text(text: str) -> None:
     with pytest.raises(dotted_paths.PathError, match="dotted key"):
-        dotted_paths.parse(text)
+        dotted_paths.parse_path(text)
 
 
 @given(st.lists(names.filter(lambda name: True), min_size=1, max_size=4).map(tuple))
 def test_rendered_paths_parse_back_to_the_same_steps(steps: tuple) -> None:
-    assert dotted_paths.parse(dotted_paths.render(steps)) == steps
+    assert dotted_paths.parse_path(dotted_paths.render(steps)) == steps
 
 
 @given(trees.filter(lambda tree: isinstance(tree, dict) and tree))
 def test_putting_changes_one_leaf_and_leaves_the_original_alone(tree: dict) -> None:
     before = copy.deepcopy(tree)
     for path, _value in list(leaves(tree)):
-        changed = dotted_paths.put(tree, path, "new")
-        assert dotted_paths.get(changed, path) == "new"
+        changed = dotted_paths.with_value_replaced(tree, path, "new")
+        assert dotted_paths.get_value(changed, path) == "new"
         assert tree == before
         others = {p: v for p, v in leaves(tree) if p != path}
         assert {p: v for p, v in leaves(changed) if p != path} == others
@@ -76,11 +76,11 @@ def test_putting_changes_one_leaf_and_leaves_the_original_alone(tree: dict) -> N
 def test_created_keys_keep_all_others(tree: dict, path: tuple) -> None:
     before = copy.deepcopy(tree)
     try:
-        changed = dotted_paths.create(tree, path, "new")
+        changed = dotted_paths.with_value_created(tree, path, "new")
     except dotted_paths.PathError as error:
         assert "that is" in str(error)  # a leaf on the way
     else:
-        assert dotted_paths.get(changed, path) == "new"
+        assert dotted_paths.get_value(changed, path) == "new"
         apart = {p: v for p, v in leaves(tree) if p[: len(path)] != path and p != path[: len(p)]}
         assert apart.items() <= dict(leaves(changed)).items()
     assert tree == before
@@ -99,5 +99,5 @@ def test_created_keys_keep_all_others(tree: dict, path: tuple) -> None:
 def test_a_key_is_never_created_and_the_message_says_what_is_there(path: str, message: str) -> None:
     tree = {"hyper": {"r": 4}, "list": [1], "nothing": None}
     with pytest.raises(dotted_paths.PathError) as caught:
-        dotted_paths.put(tree, dotted_paths.parse(path), 1)
+        dotted_paths.with_value_replaced(tree, dotted_paths.parse_path(path), 1)
     assert str(caught.value).startswith(message)

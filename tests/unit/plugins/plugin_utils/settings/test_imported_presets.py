@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = settings_preflight.ROOT
-CATALOGUE = settings_catalogue.load(ROOT)
+CATALOGUE = settings_catalogue.load_catalogue(ROOT)
 DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 
 TESTS: dict[str, Any] = {
@@ -171,8 +171,8 @@ ILAB = {
 
 def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The presets as they are read from the written file, and those that were not imported."""
-    made, failed = write_presets.translate(copy.deepcopy(config), wanted)
-    text = write_presets.text(made, failed)
+    made, failed = write_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
+    text = write_presets.render_presets_file(made, failed)
     return yaml.safe_load(text)[write_presets.VARIABLE], failed
 
 
@@ -180,9 +180,9 @@ def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The settings of each point of an imported preset, in a run."""
     presets = translated(config, name)[0]
     variables = {write_presets.VARIABLE: presets, "preset": next(iter(presets))}
-    request = settings_context.requested("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
-    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    request = settings_context.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
     checks = settings_preflight.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
     assert [settings_preflight.first_refused(checks, one.settings, render) for one in found.measured] == [
         None for _one in found.measured
@@ -231,7 +231,9 @@ def test_points_that_differ_in_several_settings_are_listed_and_conditions_leave_
     found = points(GATING, "full")
     assert [one["fine_tuning_model_name"] for one in found] == ["org/a@hf", "org/b@hf"]
     assert all(one["fine_tuning_hyper_parameters"]["max_seq_length"] == 512 for one in found)
-    assert "skip_if: 1 of 3 points are left out" in write_presets.translate(GATING, ["full"])[0][0].unmapped
+    assert (
+        "skip_if: 1 of 3 points are left out" in write_presets.translate_wanted_presets(GATING, ["full"])[0][0].unmapped
+    )
     lora = points(GATING, "lora")
     assert [(one["fine_tuning_model_name"], one["fine_tuning_gpus"]) for one in lora] == [
         ("org/a@hf", 1),
@@ -303,7 +305,7 @@ def test_models_and_datasets_are_downloaded_from_where_topsail_gets_them() -> No
         storage_sources.read_sources(
             [name for name in asked if "@" in name or "://" in name], one["storage_registries"]
         )
-    (lab,) = write_presets.translate(SOURCES, ["lab"])[0]
+    (lab,) = write_presets.translate_wanted_presets(SOURCES, ["lab"])[0]
     assert {
         "secrets.git: set storage_hub_token",
         "secrets.aws: set storage_s3_access_key and storage_s3_secret_key",
@@ -320,7 +322,7 @@ def test_only_files_of_rows_in_a_volume_are_replicated() -> None:
         "https://huggingface.co/datasets/org/rows/resolve/main/rows.jsonl",
         "https://example.com/notes.txt",
     ]
-    (many,) = write_presets.translate(SOURCES, ["many"])[0]
+    (many,) = write_presets.translate_wanted_presets(SOURCES, ["many"])[0]
     replication = f"{SETTINGS}.dataset_replication = 2: notes.txt is no .json or .jsonl file in a volume"
     assert replication in many.unmapped
     by_hand = "own.json: it cannot be downloaded from /filled/by/hand: put own.json into the volume"
@@ -367,7 +369,7 @@ def test_several_models_come_one_after_the_other_and_then_at_once() -> None:
 
 
 def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
-    (full,) = write_presets.translate(GATING, ["full"])[0]
+    (full,) = write_presets.translate_wanted_presets(GATING, ["full"])[0]
     assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped
 
 
@@ -382,16 +384,16 @@ def test_a_preset_that_topsail_cannot_apply_is_reported_and_the_others_are_writt
 def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
     source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
     source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
-    predicted = write_presets.write(source, target, [], True)
+    predicted = write_presets.write_presets_file(source, target, [], True)
     assert predicted["changed"] and predicted["diff"]["before"] == "" and not target.exists()
-    assert write_presets.write(source, target, [], False)["presets"] == ["ilab", "nics", "many"]
+    assert write_presets.write_presets_file(source, target, [], False)["presets"] == ["ilab", "nics", "many"]
     assert target.read_text(encoding="utf-8") == predicted["diff"]["after"]
-    again = write_presets.write(source, target, [], False)
+    again = write_presets.write_presets_file(source, target, [], False)
     assert not again["changed"] and again["diff"]["before"] == again["diff"]["after"]
     with pytest.raises(InputError, match=r"src: there is no .*config.yml \(did you mean '.*config.yaml'\?\)"):
-        write_presets.write(tmp_path / "config.yml", target, [], False)
+        write_presets.write_presets_file(tmp_path / "config.yml", target, [], False)
     with pytest.raises(InputError, match="there is no folder"):
-        write_presets.write(source, tmp_path / "no" / "x.yml", [], False)
+        write_presets.write_presets_file(source, tmp_path / "no" / "x.yml", [], False)
 
 
 #: Machines that are added, operators of GPUs, a volume for the output, a script that rewrites the dataset.
@@ -462,7 +464,7 @@ def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
         "fine_tuning_dataset_transform": "text",
     }
     assert {name: only[name] for name in expected} == expected
-    assert write_presets.translate(MACHINES, ["spot"])[0][0].unmapped == []
+    assert write_presets.translate_wanted_presets(MACHINES, ["spot"])[0][0].unmapped == []
     (shared,) = points(MACHINES, "shared")
     assert (shared["node_scaling_count"], shared["node_scaling_taint"], shared["fine_tuning_tolerations"]) == (
         2,
@@ -477,5 +479,5 @@ def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
 
 def test_a_preset_of_lists_that_topsail_only_runs_with_another_is_a_matrix_and_says_so() -> None:
     assert [one["fine_tuning_network_count"] for one in points(MACHINES, "nics")] == [2, 4]
-    (nics,) = write_presets.translate(MACHINES, ["nics"])[0]
+    (nics,) = write_presets.translate_wanted_presets(MACHINES, ["nics"])[0]
     assert any("matbenchmarking is not enabled" in one for one in nics.unmapped)

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[5]
-CATALOGUE = settings_catalogue.load(ROOT)
-OUTSIDE = outside_settings.load(ROOT)
+CATALOGUE = settings_catalogue.load_catalogue(ROOT)
+OUTSIDE = outside_settings.load_role_declarations(ROOT)
 
 
 def refusal(key: str, value: Any = 1, outside: outside_settings.OutsideSettings = OUTSIDE) -> str:
@@ -35,9 +35,9 @@ def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> 
     for path in (ROOT / "roles").glob("*/meta/outside.yml"):
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert set(declared) <= {"settings", "reserved"}
-    roots = [str(dotted_paths.parse(key)[0]) for key in OUTSIDE.patterns]
+    roots = [str(dotted_paths.parse_path(key)[0]) for key in OUTSIDE.patterns]
     assert set(roots) <= {*CATALOGUE.settings, *RESERVED}
-    assert [name for name in roots if outside_settings.never(name, CATALOGUE)] == []
+    assert [name for name in roots if outside_settings.why_never_permitted(name, CATALOGUE)] == []
     assert not {"matrix", "matrix_skip_if", "matrix_points", "bisect"} & set(roots)
 
 
@@ -153,7 +153,7 @@ def test_a_text_that_passes_is_one_word(text: str) -> None:
     assert text.isascii() and not set(text) & set("{}%#$`;&|<>()[]'\"\\/~!@*?:, \t\r\n\0") and text[0] not in "-."
 
 
-@given(st.sampled_from(sorted(set(CATALOGUE.settings) - {dotted_paths.parse(key)[0] for key in OUTSIDE.patterns})))
+@given(st.sampled_from(sorted(set(CATALOGUE.settings) - {dotted_paths.parse_path(key)[0] for key in OUTSIDE.patterns})))
 def test_every_setting_that_no_declaration_names_is_refused(name: str) -> None:
     assert "can't be set from outside" in refusal(name)
 

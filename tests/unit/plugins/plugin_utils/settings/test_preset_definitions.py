@@ -17,13 +17,13 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 
 ROOT = Path(__file__).parents[5]
-CATALOGUE = settings_catalogue.load(ROOT)
+CATALOGUE = settings_catalogue.load_catalogue(ROOT)
 SHIPPED = {"fine_tuning_presets": {"light": {"description": "All phases", "fine_tuning_count": 12}}}
 
 
 def request(presets: dict[Any, Any], asked: str, **more: Any) -> Any:
     variables = {**SHIPPED, "fine_tuning_presets_lab": presets, "preset": asked, **more}
-    return settings_context.requested("fine_tuning", variables, {}, {}, CATALOGUE)
+    return settings_context.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"description": "nothing"}])
@@ -54,7 +54,7 @@ def test_a_preset_that_edits_another_is_told_what_to_write(key: str) -> None:
 
 def test_a_preset_that_replaces_another_is_named_with_both_places() -> None:
     variables = {**SHIPPED, "fine_tuning_presets_lab": {"light": {}, "mine": {"extends": "light"}}}
-    found = preset_definitions.of_project(variables, "fine_tuning")
+    found = preset_definitions.presets_of_project(variables, "fine_tuning")
     expected = "preset light of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
     assert preset_definitions.replaced_presets(found, ["mine"]) == [expected]
     assert preset_definitions.replaced_presets(found, ["none"]) == []

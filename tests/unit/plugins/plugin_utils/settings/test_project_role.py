@@ -10,7 +10,10 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.new_project import NewProject, write
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.new_project import (
+    NewProject,
+    write_project_files,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     doctor_needs,
@@ -27,7 +30,7 @@ LOADER = DataLoader()
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The installed collection me.bench with a project of the skeleton, my_llm_test."""
-    write(NewProject("my_llm_test", "me.bench", tmp_path), ROOT / "skeletons")
+    write_project_files(NewProject("my_llm_test", "me.bench", tmp_path), ROOT / "skeletons")
     package = ModuleType("ansible_collections.me.bench")
     package.__path__ = [str(tmp_path)]
     monkeypatch.setitem(sys.modules, package.__name__, package)
@@ -36,7 +39,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_short_name_is_a_role_of_this_collection() -> None:
     for name in ("fine_tuning", "perfscale.seatrial.fine_tuning"):
-        found = project_role.find(name)
+        found = project_role.find_role(name)
         assert (found.name, found.ours) == ("perfscale.seatrial.fine_tuning", True)
         assert found.folder.resolve() == ROOT / "roles" / "fine_tuning"
 
@@ -52,7 +55,7 @@ def test_a_short_name_is_a_role_of_this_collection() -> None:
 )
 def test_a_role_that_can_not_be_found_is_refused(bench: Path, name: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        project_role.find(name)
+        project_role.find_role(name)
 
 
 def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, ansible_plugins: None) -> None:
@@ -62,7 +65,7 @@ def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, an
     found = context.effective(context.request())
     assert (found.settings["my_llm_test_count"], found.settings["my_llm_test_gpus"]) == (5, 1)
     assert found.settings["fake_gpu_nodes"] == 2
-    assert doctor_needs.needs_of("me.bench.my_llm_test", required=True)[-1]["workloads"] == ["Job"]
+    assert doctor_needs.read_doctor_files("me.bench.my_llm_test", required=True)[-1]["workloads"] == ["Job"]
     with pytest.raises(InputError, match="did you mean 'my_llm_test_count'"):
         SettingsContext.of(
             "me.bench.my_llm_test", variables, {"my_llm_test_cuont": 1}, LOADER, Templar(loader=LOADER)
@@ -71,21 +74,21 @@ def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, an
 
 def test_other_entry_points_are_those_given_or_those_of_the_playbook_of_the_project(bench: Path) -> None:
     for name, expected in (("fine_tuning", ["prepare_beside"]), ("workload_scale", ["report"]), ("sample", [])):
-        assert project_role.also(project_role.find(name), None) == expected
-    role, path = project_role.find("me.bench.my_llm_test"), bench / "playbooks" / "my_llm_test.yml"
-    assert project_role.also(role, None) == []
+        assert project_role.additional_entry_points(project_role.find_role(name), None) == expected
+    role, path = project_role.find_role("me.bench.my_llm_test"), bench / "playbooks" / "my_llm_test.yml"
+    assert project_role.additional_entry_points(role, None) == []
     path.write_text(path.read_text() + "    run_role_also: [prepare_beside]\n")
     with pytest.raises(InputError, match=r"role me\.bench\.my_llm_test has no entry point 'prepare_beside'"):
-        project_role.also(role, None)
+        project_role.additional_entry_points(role, None)
     (bench / "roles/my_llm_test/tasks/prepare_beside.yml").write_text("---\n")
-    assert project_role.also(role, None) == ["prepare_beside"]
-    assert project_role.also(role, []) == []
+    assert project_role.additional_entry_points(role, None) == ["prepare_beside"]
+    assert project_role.additional_entry_points(role, []) == []
     with pytest.raises(InputError, match=r"'prepare_besides' is none of .* \(did you mean 'prepare_beside'\?\)"):
-        project_role.also(role, ["prepare_besides"])
+        project_role.additional_entry_points(role, ["prepare_besides"])
 
 
 def test_presets_that_the_inventory_defines_are_not_replaced(bench: Path) -> None:
-    role = project_role.find("me.bench.my_llm_test")
+    role = project_role.find_role("me.bench.my_llm_test")
     assert set(preset_definitions.installed_presets(role, {}, LOADER)) == {"common_presets", "my_llm_test_presets"}
     given = {"common_presets": {}, "my_llm_test_presets": {}}
     assert preset_definitions.installed_presets(role, given, LOADER) == {}
@@ -94,16 +97,16 @@ def test_presets_that_the_inventory_defines_are_not_replaced(bench: Path) -> Non
 def test_a_role_with_the_name_of_one_of_ours_or_with_one_of_its_settings_is_refused(bench: Path) -> None:
     (bench / "roles" / "my_llm_test").rename(bench / "roles" / "workload")
     with pytest.raises(InputError, match=r"perfscale\.seatrial has a role of this name"):
-        settings_catalogue.load(ROOT, project_role.find("me.bench.workload"))
+        settings_catalogue.load_catalogue(ROOT, project_role.find_role("me.bench.workload"))
     (bench / "roles" / "workload").rename(bench / "roles" / "another")
     specs = bench / "roles" / "another" / "meta" / "argument_specs.yml"
     specs.write_text(specs.read_text(encoding="utf-8").replace("my_llm_test_count", "workload_count"), encoding="utf-8")
     with pytest.raises(InputError, match="'workload_count' is a setting of role workload"):
-        settings_catalogue.load(ROOT, project_role.find("me.bench.another"))
+        settings_catalogue.load_catalogue(ROOT, project_role.find_role("me.bench.another"))
 
 
 def test_the_record_of_a_run_names_role_and_version(bench: Path) -> None:
     command = run_record.CommandLine(["ansible-playbook"], {}, [])
-    record = run_record.new("t1121-abcdef", project_role.find("me.bench.my_llm_test"), [], ["001"], command)
+    record = run_record.new_record("t1121-abcdef", project_role.find_role("me.bench.my_llm_test"), [], ["001"], command)
     assert (record["project"], record["role"]) == ("my_llm_test", "me.bench.my_llm_test")
     assert record["versions"]["me.bench"] == "0.1.0"

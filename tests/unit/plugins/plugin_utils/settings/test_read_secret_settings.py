@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 
 
 def read(variables: dict, environ: dict | None = None) -> str | None:
-    return read_secret_settings.read("x_token", variables, environ or {}, lambda value: value)
+    return read_secret_settings.read_secret("x_token", variables, environ or {}, lambda value: value)
 
 
 def test_variable_wins_over_file_and_file_over_environment(tmp_path: Path) -> None:
@@ -32,14 +32,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_secret_names_all_three_ways() -> None:
-    text = str(read_secret_settings.missing("x_token", "by phase prepare"))
+    text = str(read_secret_settings.missing_secret_error("x_token", "by phase prepare"))
     assert "by phase prepare" in text
     for way in ("variable x_token ", "x_token_file", "SEATRIAL_X_TOKEN"):
         assert way in text
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    assert read_secret_settings.mask("a abcdef abc", ["abc", "abcdef", None, ""]) == "a <secret> <secret>"
+    assert read_secret_settings.mask_secret_values("a abcdef abc", ["abc", "abcdef", None, ""]) == "a <secret> <secret>"
 
 
 def test_the_recorded_command_holds_no_secret() -> None:
@@ -70,7 +70,7 @@ def test_an_error_about_a_file_never_quotes_its_content(tmp_path: Path) -> None:
 
 def test_a_missing_secret_names_the_file_that_was_looked_for_and_the_nearest_one(tmp_path: Path) -> None:
     (tmp_path / "x_tokn").touch()
-    text = str(read_secret_settings.missing("x_token", "by phase prepare", tmp_path))
+    text = str(read_secret_settings.missing_secret_error("x_token", "by phase prepare", tmp_path))
     assert f"{tmp_path / 'x_token'}, which does not exist" in text and "x_tokn" in text
 
 

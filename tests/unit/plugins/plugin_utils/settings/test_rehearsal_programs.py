@@ -41,7 +41,7 @@ def test_a_job_of_awx_with_a_place_for_programs_may_make_them(name: str, tmp_pat
 
 def test_a_job_of_awx_with_programs_runs(tmp_path: Path) -> None:
     known = component_spec.load_all(FOLDER)
-    names = {name for one in component_spec.select(known, ["kueue"]) for name in one.build.binaries}
+    names = {name for one in component_spec.select_required_components(known, ["kueue"]) for name in one.build.binaries}
     programs = {name: str(tmp_path / name) for name in names}
     for path in programs.values():
         Path(path).touch(mode=0o755)

@@ -42,8 +42,8 @@ DEFAULTS = {name: spec["default"] for name, spec in SPECS.items() if not spec.ge
 def resolve(
     *layers: SettingsLayer, presets: tuple[str, ...] = (), variables: dict[str, Any] | None = None
 ) -> resolve_settings.EffectiveSettings:
-    render = setting_templates.renderer(Templar(loader=DataLoader()), variables or {})
-    return resolve_settings.effective(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), variables or {})
+    return resolve_settings.resolve_request(RequestedSettings("load", presets, layers), CATALOGUE, DEFAULTS, render)
 
 
 def preset(name: str, **values: Any) -> SettingsLayer:
@@ -113,8 +113,8 @@ def test_braces_in_a_literal_text_are_no_template() -> None:
 def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
     defaults = {**DEFAULTS, "load_hyper": "{{ {'r': load_count} }}"}
     request = RequestedSettings("load", ("p",), (preset("p", **{"load_hyper.r": 9}),))
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
-    assert resolve_settings.effective(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    assert resolve_settings.resolve_request(request, CATALOGUE, defaults, render).settings["load_hyper"] == {"r": 9}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_a_template_sees_what_the_matrix_sets_at_its_point() -> None:
 
 def test_what_can_not_refer_to_the_matrix_is_rendered_once() -> None:
     rendered: list[Any] = []
-    real = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    real = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
 
     def render(value: Any, tree: Any) -> tuple[Any, bool]:
         rendered.append(value)
@@ -339,7 +339,7 @@ def test_what_can_not_refer_to_the_matrix_is_rendered_once() -> None:
     apart, far, dynamic = "{{ load_mode }}", "{{ [load_title] }}", "{{ {'r': lookup('vars', 'load_' ~ 'count')} }}"
     values = {"load_name": apart, "load_hosts": far, "load_hyper": dynamic, "matrix": {"load_count": [1, 2]}}
     request = RequestedSettings("load", ("p",), (preset("p", **values),))
-    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
     assert [one.settings["load_hosts"] for one in found.points] == [["open x 1"], ["open x 2"]]
     assert [one.settings["load_hyper"] for one in found.points] == [{"r": 1}, {"r": 2}]
     assert [rendered.count(one) for one in (apart, far, dynamic)] == [1, 3, 3]

@@ -20,7 +20,7 @@ def found(repeat=None, bisect=None, settings=LIMITED, points=1, late=()):
 
 
 def check(of):
-    schedule_keywords.check("fine_tuning", of, ROLES)
+    schedule_keywords.check_keywords("fine_tuning", of, ROLES)
 
 
 def test_a_limit_or_history_decides():

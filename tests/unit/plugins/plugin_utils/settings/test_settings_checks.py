@@ -21,7 +21,7 @@ REFUSED = {"setting": "count", "refuse_when": "count > 1 and place == 'sea'", "b
 def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> settings_preflight.Problem | None:
     path = tmp_path / "checks.yml"
     path.write_text(yaml.safe_dump(checks), encoding="utf-8")
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
     return settings_preflight.first_refused(settings_preflight.read_checks(path), values, render)
 
@@ -50,5 +50,5 @@ def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, t
 
 
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {})
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     assert settings_preflight.first_refused(settings_preflight.read_checks(tmp_path / "none.yml"), {}, render) is None

@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolv
     MatrixPoint,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
-    Change,
     RequestedSettings,
-    Resolved,
+    ResolvedSettings,
+    SettingChange,
     SettingsLayer,
 )
 
@@ -38,7 +38,7 @@ LOAD = {
 
 def rows(*writes: tuple[str, Any]) -> list[tuple[str, str, str]]:
     told = [{"source": source, "value": value} for source, value in writes]
-    return settings_files.rows({"settings": {"load_count": told}}, {"load_count": 3})
+    return settings_files.changed_settings_rows({"settings": {"load_count": told}}, {"load_count": 3})
 
 
 def test_a_value_that_is_the_default_is_shown_and_said_to_be() -> None:
@@ -49,13 +49,13 @@ def test_a_value_that_is_the_default_is_shown_and_said_to_be() -> None:
 
 @pytest.mark.parametrize("value", ["x" * 500, ["y" * 40] * 10, {"key": "z" * 200}, "several\nlines", ""])
 def test_no_value_is_cut(value: Any) -> None:
-    lines = settings_files.table(rows(("-e", value), ("-e", value)), [], 1)
-    assert all(part in "\n".join(lines) for part in settings_files._text(value).splitlines())
+    lines = settings_files.render_settings_table(rows(("-e", value), ("-e", value)), [], 1)
+    assert all(part in "\n".join(lines) for part in settings_files._format_setting_value(value).splitlines())
 
 
 def test_a_long_value_does_not_widen_the_others() -> None:
     found = [("a", "1", "-e"), ("b", "x" * 200, "-e"), ("c", "22", "-e")]
-    assert settings_files.table(found, ["p"], 2)[1:] == [
+    assert settings_files.render_settings_table(found, ["p"], 2)[1:] == [
         "  a  1   -e",
         "  b      -e",
         f"    {'x' * 200}",
@@ -74,8 +74,10 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         MatrixPoint(f"00{number}", {"fine_tuning_gpus": gpus}, {**LOAD, "fine_tuning_gpus": gpus})
         for number, gpus in ((1, 4), (2, 8))
     )
-    found = EffectiveSettings({}, Resolved({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_files.points(found, point_loads.load_durations(ROLES / "fine_tuning", points, render))[1:] == [
+    found = EffectiveSettings({}, ResolvedSettings({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
+    assert settings_files.render_point_list(found, point_loads.load_durations(ROLES / "fine_tuning", points, render))[
+        1:
+    ] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -124,7 +126,10 @@ def test_provenance_keeps_the_place_of_each_write() -> None:
         SettingsLayer("preset", "p", {"load_count": 5}, {"load_count": "p.yml:1:1"}),
         SettingsLayer("extra", "-e", {}),
     )
-    changes = (Change("preset p", ("load_count",), 5, "load_count"), Change("-e", ("load_count",), 6, "load_count"))
-    found = EffectiveSettings({}, Resolved({}, changes), (), (), {}, False)
+    changes = (
+        SettingChange("preset p", ("load_count",), 5, "load_count"),
+        SettingChange("-e", ("load_count",), 6, "load_count"),
+    )
+    found = EffectiveSettings({}, ResolvedSettings({}, changes), (), (), {}, False)
     told = settings_files.provenance(found, RequestedSettings("load", ("p",), layers), [])["settings"]["load_count"]
     assert [one.get("where") for one in told] == ["p.yml:1:1", None]

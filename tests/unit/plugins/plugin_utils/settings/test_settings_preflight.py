@@ -55,7 +55,7 @@ def test_the_remedy_names_the_phases_that_are_missing() -> None:
     ],
 )
 def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path: Path) -> None:
-    run_cluster_records.update(
+    run_cluster_records.update_host_records(
         tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"}
     )
     with pytest.raises(InputError, match=f"phase test needs a cluster, and {why}"):
@@ -65,7 +65,9 @@ def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path:
 
 
 def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
-    run_cluster_records.update(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
+    run_cluster_records.update_host_records(
+        tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"}
+    )
     check(["test"], tmp_path)
 
 
@@ -211,10 +213,10 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
     request = RequestedSettings(
         "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
     )
-    render = setting_templates.renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
-    found = resolve_settings.effective(request, CATALOGUE, DEFAULTS, render)
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
+    found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
-        settings_preflight.Preflight(request, found, CATALOGUE, render, PHASES, {}).check(None)
+        settings_preflight.PreflightInput(request, found, CATALOGUE, render, PHASES, {}).check(None)
 
 
 #: Paths that are made or written, or that are on another host.

@@ -17,9 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 
-@pytest.mark.parametrize("name", training_flavours.names())
+@pytest.mark.parametrize("name", training_flavours.flavour_names())
 def test_a_flavour_knows_what_it_sets_itself(name: str) -> None:
-    flavour = training_flavours.load(name)
+    flavour = training_flavours.load_flavour(name)
     if flavour.known:
         extra = flavour.without_gpus.get("hyper_parameters", {})
         assert {*flavour.hyper_parameters, *extra} <= set(flavour.known)
@@ -28,12 +28,12 @@ def test_a_flavour_knows_what_it_sets_itself(name: str) -> None:
     assert len(flavour.known) == len(set(flavour.known))
 
 
-@pytest.mark.parametrize("name", training_flavours.names())
+@pytest.mark.parametrize("name", training_flavours.flavour_names())
 def test_the_kpis_of_a_flavour_exist_only_with_it_and_read_what_its_log_gives(name: str) -> None:
     path = training_flavours.FOLDER / name / kpi_definitions.IN_FOLDER
     if not path.exists():
         return
-    steps = training_flavours.load(name).log_format.get("steps", {}).get("figures")
+    steps = training_flavours.load_flavour(name).log_format.get("steps", {}).get("figures")
     for one in load_definitions([str(path)]):
         assert one["settings"] == {"fine_tuning_flavour": name}
         assert steps is None or one["source"]["figure"] in steps
@@ -42,7 +42,7 @@ def test_the_kpis_of_a_flavour_exist_only_with_it_and_read_what_its_log_gives(na
 def test_the_choices_of_the_setting_are_the_folders() -> None:
     specs = yaml.safe_load((training_flavours.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     setting = specs["argument_specs"]["main"]["options"]["fine_tuning_flavour"]
-    assert sorted(setting["choices"]) == training_flavours.names()
+    assert sorted(setting["choices"]) == training_flavours.flavour_names()
 
 
 @pytest.fixture
@@ -60,13 +60,13 @@ def written(folder: Path, **changes: Any) -> None:
 
 def test_another_flavour_is_a_folder_with_the_name_of_a_kind(folder: Path) -> None:
     written(folder, kind="MyJob")
-    training_flavours.load.cache_clear()
-    assert training_flavours.load("mine").variables()["kind"] == "MyJob"
+    training_flavours.load_flavour.cache_clear()
+    assert training_flavours.load_flavour("mine").variables()["kind"] == "MyJob"
 
 
-@pytest.mark.parametrize("name", training_flavours.names())
+@pytest.mark.parametrize("name", training_flavours.flavour_names())
 def test_the_kind_of_a_flavour_says_where_the_log_of_a_training_is(name: str) -> None:
-    kind = workload_kinds.load(training_flavours.load(name).kind)
+    kind = workload_kinds.load_kind(training_flavours.load_flavour(name).kind)
     assert kind.log["pods"] and kind.log["container"] and kind.install and "kind:" in kind.template()
 
 
@@ -82,14 +82,14 @@ def test_the_kind_of_a_flavour_says_where_the_log_of_a_training_is(name: str) ->
 )
 def test_a_wrong_file_is_refused(folder: Path, changes: dict[str, Any], words: str) -> None:
     written(folder, **changes)
-    training_flavours.load.cache_clear()
+    training_flavours.load_flavour.cache_clear()
     with pytest.raises(DataError, match=words):
-        training_flavours.load("mine")
+        training_flavours.load_flavour("mine")
 
 
 def test_an_unknown_flavour_is_refused_with_the_nearest() -> None:
-    training_flavours.load.cache_clear()
+    training_flavours.load_flavour.cache_clear()
     with pytest.raises(InputError, match=r"fine-tuning 'ilb' .*did you mean 'ilab'\?\); there are fms, ilab, ray"):
-        training_flavours.load("ilb")
+        training_flavours.load_flavour("ilb")
     with pytest.raises(AnsibleLookupError, match="did you mean 'ilab'"):
         training_flavour.LookupModule().run(["ilb"])

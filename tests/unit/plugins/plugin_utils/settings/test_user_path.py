@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.action.rehearsal_cluster import ActionModule
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values, settings_context
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import coerce
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import coerce_to_declared_type
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
 ONE = Setting("load_kubeconfig", "load", {"type": "path"})
@@ -58,9 +58,9 @@ def test_a_setting_keeps_its_path_for_a_session_that_is_called_from_another_fold
 def test_a_template_of_a_path_is_made_absolute_when_it_is_rendered(here: Path) -> None:
     text = "{{ lab }}/kubeconfig"
     assert settings_context.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {"load_kubeconfig": text}
-    assert coerce(ONE, "lab/kubeconfig", "-e") == f"{here}/lab/kubeconfig"
-    assert coerce(SEVERAL, ["a"], "-e") == [f"{here}/a"]
-    assert coerce(NAME, "a", "-e") == "a"
+    assert coerce_to_declared_type(ONE, "lab/kubeconfig", "-e") == f"{here}/lab/kubeconfig"
+    assert coerce_to_declared_type(SEVERAL, ["a"], "-e") == [f"{here}/a"]
+    assert coerce_to_declared_type(NAME, "a", "-e") == "a"
 
 
 def test_the_rehearsal_cluster_gets_the_folders_that_its_user_meant(here: Path) -> None:

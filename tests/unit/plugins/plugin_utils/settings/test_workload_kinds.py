@@ -46,7 +46,7 @@ spec: {restartPolicy: {{ restart_policy }}, containers: [{name: {{ container }},
 
 def rendered(template: dict[str, Any]) -> dict[str, Any]:
     """The first object of a template."""
-    made = template_renderer.render(template_renderer.Template(**template), "r", "001", "ns", [0])
+    made = template_renderer.render(template_renderer.WorkloadTemplate(**template), "r", "001", "ns", [0])
     return made.workload.manifest(0)
 
 
@@ -69,11 +69,11 @@ def places(role: Path) -> list[Path]:
     return workload_kinds.places_of_task({"role_path": str(role)}, str)
 
 
-@pytest.mark.parametrize("name", workload_kinds.names())
+@pytest.mark.parametrize("name", workload_kinds.all_kind_names())
 def test_each_kind_has_a_resource_and_parts_that_exist(name: str) -> None:
-    kind = workload_kinds.load(name)
+    kind = workload_kinds.load_kind(name)
     assert kind.resource
-    compiled = stage_definitions.compile_kinds(workload_kinds.definitions(kind.watched(), nothing))
+    compiled = stage_definitions.compile_kinds(workload_kinds.resolve_stage_definitions(kind.watched(), nothing))
     assert compiled[0].kind == kind.kind
     if (kind.folder / workload_kinds.TEMPLATE).exists():
         assert f"kind: {kind.kind}\n" in kind.template()
@@ -83,11 +83,13 @@ def test_each_kind_has_a_resource_and_parts_that_exist(name: str) -> None:
 def test_a_kind_that_is_only_a_folder_has_all_that_a_load_needs(places: list[Path]) -> None:
     parameters = {"metadata": {"labels": {"a": "b"}}, "pods": 3, "image": "i"}
     templates = [{"kind": "Simulation", "content": POD, "parameters": parameters}]
-    found = workload_files.request({"stages": ["Simulation", "Pod"], "templates": templates}, nothing, places)
+    found = workload_files.submit_options_with_content(
+        {"stages": ["Simulation", "Pod"], "templates": templates}, nothing, places
+    )
     kinds = stage_definitions.compile_kinds(found["stages"])
     assert [kind.kind for kind in kinds] == ["Simulation", "Pod"] and kinds[0].ends == {1: "succeeded"}
     assert found["stages"][0] == {key: SIMULATION[key] for key in ("api_version", "kind", "stages")}
-    template = template_renderer.Template(**found["templates"][0])
+    template = template_renderer.WorkloadTemplate(**found["templates"][0])
     manifest = rendered(found["templates"][0])
     assert (template.name, manifest["kind"], manifest["spec"]["replicas"]) == ("simulation", "Simulation", 3)
     assert manifest["metadata"]["labels"]["a"] == "b" and "perfscale.seatrial/index" in manifest["metadata"]["labels"]
@@ -96,7 +98,7 @@ def test_a_kind_that_is_only_a_folder_has_all_that_a_load_needs(places: list[Pat
 
 def test_its_rights_follow_from_the_folder(places: list[Path]) -> None:
     own = {"group": "example.com", "resources": ["simulations"]}
-    assert workload_kinds.permissions(["Simulation"], [], places) == [
+    assert workload_kinds.permissions_required_by_load(["Simulation"], [], places) == [
         {"phases": ["test"], **own, "verbs": ["create", "get", "list", "watch"]},
         {"phases": ["test", "cleanup"], **own, "verbs": ["list", "delete", "deletecollection"]},
         *SIMULATION["permissions"],  # type: ignore[misc]  # a list
@@ -105,7 +107,7 @@ def test_its_rights_follow_from_the_folder(places: list[Path]) -> None:
     ]
     # What is only watched is not deleted; the resource of a definition that stands in the settings is not known.
     entries = ["Job", {"use": "Pod", "select": "owners"}, {"kind": "X"}, "own.yml"]
-    watched = workload_kinds.permissions([], entries, places)
+    watched = workload_kinds.permissions_required_by_load([], entries, places)
     assert [(rule["resources"], rule["verbs"]) for rule in watched] == [
         (["jobs"], ["get", "list", "watch"]),
         (["pods"], ["get", "list", "watch"]),
@@ -126,16 +128,19 @@ def test_a_kind_of_the_role_precedes_ours_of_the_same_name(role: Path, places: l
     own = role / "files" / "kinds" / "job"
     own.mkdir()
     (own / "kind.yml").write_text("{api_version: batch/v1, kind: Job, resource: jobs, parts: [], stages: []}")
-    assert workload_kinds.load("Job", places).folder == own
-    assert workload_kinds.load("Job").folder == workload_kinds.SHIPPED / "job"
+    assert workload_kinds.load_kind("Job", places).folder == own
+    assert workload_kinds.load_kind("Job").folder == workload_kinds.SHIPPED / "job"
 
 
 def test_a_component_in_its_folder_is_what_a_rehearsal_cluster_adds(role: Path, places: list[Path]) -> None:
     folder = role / "files" / "kinds" / "simulation"
     known = Path("/none")
-    assert workload_kinds.components(["simulation", "kueue"], known, places) == ["simulation", "kueue"]
+    assert workload_kinds.components_with_kind_folders(["simulation", "kueue"], known, places) == [
+        "simulation",
+        "kueue",
+    ]
     (folder / "component.yml").write_text("about: x\n")
-    assert workload_kinds.components(["Simulation", "kueue"], known, places) == [str(folder), "kueue"]
+    assert workload_kinds.components_with_kind_folders(["Simulation", "kueue"], known, places) == [str(folder), "kueue"]
     (kind,) = workload_kind.LookupModule().run(["Simulation"], {"role_path": str(role)})
     assert kind["install"].endswith("""on a rehearsal cluster: -e '{"rehearsal_components": ["simulation"]}'""")
 
@@ -145,7 +150,7 @@ def test_a_wrapper_contains_an_object_of_another_kind() -> None:
 
     def wrapped(**entry: str) -> dict[str, Any]:
         templates = [{"kind": "AppWrapper", "content": POD, "parameters": values, **entry}]
-        manifest = rendered(workload_files.templates(templates, nothing)[0])
+        manifest = rendered(workload_files.templates_with_content(templates, nothing)[0])
         assert manifest["metadata"]["labels"]["queue"] == "q" and manifest["spec"]["suspend"] is True
         return dict(manifest["spec"]["components"][0]["template"])
 
@@ -154,7 +159,7 @@ def test_a_wrapper_contains_an_object_of_another_kind() -> None:
     assert "queue" not in job["metadata"]["labels"] and job["metadata"]["labels"]["perfscale.seatrial/index"] == "0"
     assert wrapped(wraps="JobSet")["kind"] == "JobSet"
     with pytest.raises(InputError, match="kind Job does not wrap another object, so it cannot wrap Pod"):
-        workload_files.templates([{"kind": "Job", "wraps": "Pod"}], nothing)
+        workload_files.templates_with_content([{"kind": "Job", "wraps": "Pod"}], nothing)
 
 
 @pytest.mark.parametrize(
@@ -168,25 +173,25 @@ def test_a_wrong_value_is_refused_with_its_file(role: Path, changes: dict[str, A
     path = role / "files" / "kinds" / "simulation" / "kind.yml"
     path.write_text(yaml.safe_dump({**SIMULATION, **changes}))
     with pytest.raises(DataError, match=f"{path}: {words}"):
-        workload_kinds.read(path)
+        workload_kinds.read_kind_file(path)
 
 
 def test_what_a_kind_lacks_is_an_error_where_it_is_needed(role: Path, places: list[Path]) -> None:
     folder = role / "files" / "kinds" / "simulation"
     (folder / "template.yaml.j2").unlink()
     with pytest.raises(InputError, match="kind Simulation has no template: .* does not exist"):
-        workload_files.templates([{"kind": "Simulation"}], nothing, places)
+        workload_files.templates_with_content([{"kind": "Simulation"}], nothing, places)
     (folder / "kind.yml").write_text("{api_version: v1, kind: Simulation, stages: []}")
     with pytest.raises(DataError, match="resource is missing"):
-        workload_kinds.permissions([], ["Simulation"], places)
+        workload_kinds.permissions_required_by_load([], ["Simulation"], places)
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest(places: list[Path]) -> None:
     with pytest.raises(
         InputError, match=r"unknown kind of workload 'Simulations' \(did you mean 'Simulation'\?\); there are "
     ):
-        workload_kinds.load("Simulations", places)
+        workload_kinds.load_kind("Simulations", places)
     with pytest.raises(AnsibleLookupError, match="did you mean 'PyTorchJob'"):
         workload_kind.LookupModule().run(["PyTorchJobs"])
     with pytest.raises(InputError, match="unknown kind of workload '/none/x'"):
-        workload_kinds.load("/none/x")
+        workload_kinds.load_kind("/none/x")

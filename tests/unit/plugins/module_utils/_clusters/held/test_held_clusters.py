@@ -101,7 +101,7 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     assert only_listed["expired"] == ["t1121-bbbbbb"] and not only_listed["changed"] and not told.exists()
     dry = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=True)
     assert dry["expired"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
-    _held, listed = held_clusters.listing(tmp_path, tmp_path / "none")
+    _held, listed = held_clusters.list_clusters_and_locks(tmp_path, tmp_path / "none")
     assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 2
     assert not told.exists()
     done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)

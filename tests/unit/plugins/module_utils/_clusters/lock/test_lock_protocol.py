@@ -16,7 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
     lock_lease,
     lock_protocol,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_lease import Conflict, LockLease
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_lease import (
+    LeaseConflictError,
+    LockLease,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -36,7 +39,7 @@ class Server:
     def put(self, entry: LockLease) -> LockLease:
         there = self.kept.get(entry.name)
         if (there.version if there else "") != entry.version:
-            raise Conflict(entry.name)
+            raise LeaseConflictError(entry.name)
         uid = there.uid if there else f"uid-{next(self.count)}"
         created = there.created if there else f"{int(self.time):09d}"
         self.kept[entry.name] = replace(entry, uid=uid, created=created, version=str(next(self.count)))
@@ -46,7 +49,7 @@ class Server:
         there = self.kept.get(entry.name)
         if there is not None:
             if (there.uid, there.version) != (entry.uid, entry.version):
-                raise Conflict(entry.name)
+                raise LeaseConflictError(entry.name)
             del self.kept[entry.name]
 
 
@@ -305,9 +308,9 @@ def test_an_answer_that_was_lost_is_not_taken_for_the_lock_but_the_lock_is_found
 def test_giving_back_twice_and_without_having_anything_is_fine() -> None:
     server, _first, second = two_runs()
     step(second)
-    assert {one.role for one in lock_protocol.release(second, "run-one")} == {lock_lease.HOLDER}
-    assert {one.role for one in lock_protocol.release(second, "run-two")} == {lock_lease.WAITER}
-    assert lock_protocol.release(second, "run-two") == []
+    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-one")} == {lock_lease.HOLDER}
+    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-two")} == {lock_lease.WAITER}
+    assert lock_protocol.delete_leases_of_run(second, "run-two") == []
     assert server.kept == {}
 
 
@@ -339,18 +342,21 @@ def record(**more: Any) -> dict[str, Any]:
 
 def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
     path = tmp_path / "lock-sutest.json"
-    assert held_lock_file.lost(tmp_path) == ""
-    held_lock_file.write(path, record())
-    assert held_lock_file.lost(tmp_path) == ""
-    held_lock_file.write(path, record(deadline=boot_clock() - 1))
-    assert "was not renewed since 2026-11-21T10:00:00Z" in held_lock_file.lost(tmp_path)
-    held_lock_file.write(path, record(state="released", lost="run t1121-others holds it"))
-    assert "run t1121-others holds it" in held_lock_file.lost(tmp_path)
-    held_lock_file.write(path, record(deadline=0.0, boot="another machine"))
-    assert held_lock_file.lost(tmp_path) == ""
+    assert held_lock_file.find_lost_lock(tmp_path) == ""
+    held_lock_file.write_lock_record(path, record())
+    assert held_lock_file.find_lost_lock(tmp_path) == ""
+    held_lock_file.write_lock_record(path, record(deadline=boot_clock() - 1))
+    assert "was not renewed since 2026-11-21T10:00:00Z" in held_lock_file.find_lost_lock(tmp_path)
+    held_lock_file.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
+    assert "run t1121-others holds it" in held_lock_file.find_lost_lock(tmp_path)
+    held_lock_file.write_lock_record(path, record(deadline=0.0, boot="another machine"))
+    assert held_lock_file.find_lost_lock(tmp_path) == ""
 
 
 def test_times_of_leases_are_read_as_the_server_writes_them() -> None:
-    assert lock_lease.seconds("2026-11-21T10:00:00.250000Z") - lock_lease.seconds("2026-11-21T10:00:00Z") == 0.25
-    assert lock_lease.seconds(lock_lease.micro_time(1.5e9)) == 1.5e9
-    assert lock_lease.seconds(None) == lock_lease.seconds("soon") == 0.0
+    assert (
+        lock_lease.parse_micro_time("2026-11-21T10:00:00.250000Z") - lock_lease.parse_micro_time("2026-11-21T10:00:00Z")
+        == 0.25
+    )
+    assert lock_lease.parse_micro_time(lock_lease.micro_time(1.5e9)) == 1.5e9
+    assert lock_lease.parse_micro_time(None) == lock_lease.parse_micro_time("soon") == 0.0

@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def machine(number: int, role: str = "master", **more: Any) -> bare_metal_hosts.Host:
+def machine(number: int, role: str = "master", **more: Any) -> bare_metal_hosts.BareMetalHost:
     macs = {f"em{nic}": f"02:11:22:33:{number:02x}:0{nic}" for nic in (1, 2)}
     variables = {
         "quads_macs": macs,
@@ -33,7 +33,9 @@ def machine(number: int, role: str = "master", **more: Any) -> bare_metal_hosts.
         "bmc_user": "quads",
         **more,
     }
-    return bare_metal_hosts.read(f"s01-h{number:02d}-000-r650.lab.example.com", role, variables, SETTINGS)
+    return bare_metal_hosts.read_host_from_inventory(
+        f"s01-h{number:02d}-000-r650.lab.example.com", role, variables, SETTINGS
+    )
 
 
 def test_every_machine_gets_its_address_network_and_disk() -> None:
@@ -78,7 +80,7 @@ def test_a_machine_s_own_network_is_taken_as_it_is() -> None:
 def test_a_model_says_which_interface_and_disk() -> None:
     models = {"r650": {"interface": "1", "root_device": {"model": "PERC"}}}
     settings = {**SETTINGS, "cluster_agent_models": models}
-    one = bare_metal_hosts.read(
+    one = bare_metal_hosts.read_host_from_inventory(
         "a", "master", {"macs": {"x": "02:00:00:00:00:01", "y": "02:00:00:00:00:02"}, "model": "R650"}, settings
     )
     assert one.interface == "y" and one.root_device == {"model": "PERC"}
@@ -105,7 +107,7 @@ def test_a_model_says_which_interface_and_disk() -> None:
 )
 def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bare_metal_hosts.read("a", "master", variables, settings)
+        bare_metal_hosts.read_host_from_inventory("a", "master", variables, settings)
 
 
 @pytest.mark.parametrize(("masters", "workers"), [(0, 3), (2, 0), (1, 1), (6, 0)])
@@ -127,7 +129,7 @@ def test_two_machines_with_one_mac_are_refused() -> None:
 def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], first: int) -> None:
     machines = [machine(at, cluster_agent_address=f"198.18.0.{one}" if one else "") for at, one in enumerate(own)]
     settings = {**SETTINGS, "cluster_agent_first_address": f"198.18.0.{first}"}
-    found = list(bare_metal_hosts.addressed(machines, settings).values())
+    found = list(bare_metal_hosts.assign_addresses(machines, settings).values())
     assert len(set(found)) == len(found) == len(own)
     network = ipaddress.ip_network("198.18.0.0/24")
     assert all(ipaddress.ip_address(one) in network for one in found)
@@ -136,9 +138,9 @@ def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], 
 
 def test_addresses_outside_the_network_and_given_twice_are_refused() -> None:
     with pytest.raises(InputError, match="198.19.0.9 is not in 198.18.0.0/24"):
-        bare_metal_hosts.addressed([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
+        bare_metal_hosts.assign_addresses([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
     twice = [machine(at, cluster_agent_address="198.18.0.9") for at in (1, 2)]
     with pytest.raises(InputError, match="two machines have the address 198.18.0.9"):
-        bare_metal_hosts.addressed(twice, SETTINGS)
+        bare_metal_hosts.assign_addresses(twice, SETTINGS)
     with pytest.raises(InputError, match="only IPv4 is supported"):
-        bare_metal_hosts.addressed([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})
+        bare_metal_hosts.assign_addresses([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})

@@ -28,17 +28,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.opens
 
 def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
     place = str(tmp_path / "store")
-    cluster_metadata_store.put(place, "perf", {"metadata": {"infraID": "perf-abcde"}})
-    assert cluster_metadata_store.get(place, "perf") == {"metadata": {"infraID": "perf-abcde"}}
-    cluster_metadata_store.drop(place, "perf")
-    cluster_metadata_store.drop(place, "perf")
+    cluster_metadata_store.write_cluster_entry(place, "perf", {"metadata": {"infraID": "perf-abcde"}})
+    assert cluster_metadata_store.read_cluster_entry(place, "perf") == {"metadata": {"infraID": "perf-abcde"}}
+    cluster_metadata_store.delete_cluster_entry(place, "perf")
+    cluster_metadata_store.delete_cluster_entry(place, "perf")
     with pytest.raises(DataError, match="has no cluster perf"):
-        cluster_metadata_store.get(place, "perf")
+        cluster_metadata_store.read_cluster_entry(place, "perf")
     with pytest.raises(InputError, match="is not a valid cluster name"):
-        cluster_metadata_store.put(place, "../perf", {})
-    cluster_metadata_store.put("", "perf", {})
+        cluster_metadata_store.write_cluster_entry(place, "../perf", {})
+    cluster_metadata_store.write_cluster_entry("", "perf", {})
     with pytest.raises(InputError, match="cluster_release_named=perf requires cluster_metadata_store"):
-        cluster_metadata_store.get("", "perf")
+        cluster_metadata_store.read_cluster_entry("", "perf")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tmp_path: Path, mirror: Any) -> None:
     url, digest = mirror
     said: list[str] = []
-    find = partial(cli_tools.find, "openshift-install", "")
+    find = partial(cli_tools.find_or_download_program, "openshift-install", "")
     path = Path(find(url, "4.19.9", digest, tmp_path / "cache", said.append))
     assert path.read_bytes() == b"#!/bin/sh\n" and path.stat().st_mode & 0o100
     assert find(url, "4.19.9", f"sha256:{digest}", tmp_path / "cache", said.append) == str(path)
@@ -82,7 +82,7 @@ def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tm
 
 def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no program"):
-        cli_tools.find("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
+        cli_tools.find_or_download_program("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="openshift-install is not in PATH"):
-        cli_tools.find("openshift-install", "", "", "", "", tmp_path, print)
+        cli_tools.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)

@@ -28,8 +28,8 @@ def test_a_cluster_on_a_cloud_is_as_the_settings_say() -> None:
         "cluster_ipi_root_volume_gib": 200,
         "cluster_ipi_install_config": {"platform": {"aws": {"lbType": "NLB"}}},
     }
-    config = install_config.with_secrets(
-        install_config.ipi(settings, "perf", {"Project": "x"}), SECRET, "ssh-ed25519 A"
+    config = install_config.add_secrets(
+        install_config.cloud_install_config(settings, "perf", {"Project": "x"}), SECRET, "ssh-ed25519 A"
     )
     assert config["fips"] is True and config["controlPlane"]["replicas"] == 3
     worker = config["compute"][0]
@@ -39,24 +39,26 @@ def test_a_cluster_on_a_cloud_is_as_the_settings_say() -> None:
         "rootVolume": {"size": 200, "type": "gp3"},
     }
     assert config["platform"]["aws"]["userTags"] == {"Project": "x"} and config["platform"]["aws"]["lbType"] == "NLB"
-    assert install_config.shown(config)["pullSecret"] == "<secret>"
+    assert install_config.hide_secrets(config)["pullSecret"] == "<secret>"
 
 
 def test_a_single_node_has_one_machine() -> None:
-    config = install_config.ipi({**IPI, "cluster_ipi_variant": "single_node"}, "perf", {})
+    config = install_config.cloud_install_config({**IPI, "cluster_ipi_variant": "single_node"}, "perf", {})
     assert config["controlPlane"]["replicas"] == 1 and config["compute"][0]["replicas"] == 0
 
 
 def test_bare_metal_has_virtual_addresses_unless_it_is_a_single_node() -> None:
     with pytest.raises(InputError, match="cluster_agent_api_vip is required"):
-        install_config.agent(AGENT, "perf", 3, 2)
+        install_config.bare_metal_install_config(AGENT, "perf", 3, 2)
     vips = {"cluster_agent_api_vip": "198.18.0.5", "cluster_agent_ingress_vip": "198.18.0.6"}
-    config = install_config.with_secrets(install_config.agent({**AGENT, **vips}, "perf", 3, 2), SECRET, "")
+    config = install_config.add_secrets(
+        install_config.bare_metal_install_config({**AGENT, **vips}, "perf", 3, 2), SECRET, ""
+    )
     assert config["platform"] == {"baremetal": {"apiVIPs": ["198.18.0.5"], "ingressVIPs": ["198.18.0.6"]}}
-    single = install_config.with_secrets(install_config.agent(AGENT, "perf", 1, 0), SECRET, "")
+    single = install_config.add_secrets(install_config.bare_metal_install_config(AGENT, "perf", 1, 0), SECRET, "")
     assert single["platform"] == {"none": {}}
     with pytest.raises(InputError, match="cluster_agent_api_vip: 10.0.0.1 is not in"):
-        install_config.agent({**AGENT, **vips, "cluster_agent_api_vip": "10.0.0.1"}, "perf", 3, 2)
+        install_config.bare_metal_install_config({**AGENT, **vips, "cluster_agent_api_vip": "10.0.0.1"}, "perf", 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_bare_metal_has_virtual_addresses_unless_it_is_a_single_node() -> None:
 )
 def test_what_can_not_be_is_refused(settings: dict, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        install_config.ipi(settings, name, {})
+        install_config.cloud_install_config(settings, name, {})
 
 
 @pytest.mark.parametrize(
@@ -86,14 +88,14 @@ def test_what_can_not_be_is_refused(settings: dict, name: str, message: str) -> 
     ],
 )
 def test_a_field_is_refused_by_its_place(change: dict, message: str) -> None:
-    config = {**install_config.ipi(IPI, "perf", {}), "pullSecret": SECRET, **change}
+    config = {**install_config.cloud_install_config(IPI, "perf", {}), "pullSecret": SECRET, **change}
     with pytest.raises(InputError, match=message):
-        install_config_fields.check(config, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
+        install_config_fields.check_field_types(config, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
 
 
 def test_tags_say_whose_it_is_and_until_when_and_what_is_given_comes_first() -> None:
     settings = {"cluster_lifetime": "6h", "cluster_tags": {"TicketId": 4711, "Owner": "team"}}
-    found = install_config.tags(settings, "2026-11-21T18:00:00.000Z", "run")
+    found = install_config.cloud_resource_tags(settings, "2026-11-21T18:00:00.000Z", "run")
     assert found == {
         "Owner": "team",
         "TimeToLive": "6h",

@@ -30,9 +30,9 @@ def test_where_no_error_is_telling_the_first_counts_and_without_any_the_last_lin
 
 def test_passwords_are_not_passed_on() -> None:
     line = r'level=info msg="Login to the console with user: \"kubeadmin\", and password: \"aBc-dEf-gHi\""'
-    assert "aBc-dEf-gHi" not in installer_log.masked(line) and "kubeadmin" in installer_log.masked(line)
-    assert "aBc-dEf-gHi" not in installer_log.messages(line, ["info"])[0]
-    assert "Zm9v" not in installer_log.masked('{"auths": {"registry.example.com": {"auth": "Zm9v"}}}')
+    assert "aBc-dEf-gHi" not in installer_log.mask_passwords(line) and "kubeadmin" in installer_log.mask_passwords(line)
+    assert "aBc-dEf-gHi" not in installer_log.messages_of_levels(line, ["info"])[0]
+    assert "Zm9v" not in installer_log.mask_passwords('{"auths": {"registry.example.com": {"auth": "Zm9v"}}}')
 
 
 def test_a_growing_log_is_told_line_by_line_and_a_torn_line_waits(tmp_path: Path) -> None:

@@ -22,23 +22,28 @@ def python(code: str) -> list[str]:
 
 def test_a_program_that_was_begun_is_waited_for_and_its_end_is_known(tmp_path: Path) -> None:
     seen: list[int] = []
-    installer_process.begin(python("import time; print('hello'); time.sleep(0.5); raise SystemExit(3)"), tmp_path, {})
+    installer_process.start_detached_program(
+        python("import time; print('hello'); time.sleep(0.5); raise SystemExit(3)"), tmp_path, {}
+    )
     assert installer_process.await_end(tmp_path, 60, "it", lambda: seen.append(1)) == 3
     assert seen and "hello" in (tmp_path / "output.log").read_text()
     assert installer_process.await_end(tmp_path, 60, "it", lambda: None) == 3, "a later process learns it too"
 
 
 def test_a_program_that_was_begun_can_be_ended_with_its_children(tmp_path: Path) -> None:
-    installer_process.begin(
+    installer_process.start_detached_program(
         python("import subprocess, sys; subprocess.call([sys.executable, '-c', 'import time; time.sleep(99)'])"),
         tmp_path,
         {},
     )
     end = time.monotonic() + 120
-    while len(installer_process.marked(tmp_path)) < 3 and time.monotonic() < end:
+    while len(installer_process.find_processes_of_folder(tmp_path)) < 3 and time.monotonic() < end:
         time.sleep(0.05)
-    assert len(installer_process.stop(tmp_path, 2.0)) == 3 and installer_process.marked(tmp_path) == []
-    assert installer_process.stop(tmp_path) == []
+    assert (
+        len(installer_process.stop_processes_of_folder(tmp_path, 2.0)) == 3
+        and installer_process.find_processes_of_folder(tmp_path) == []
+    )
+    assert installer_process.stop_processes_of_folder(tmp_path) == []
 
 
 def test_one_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
@@ -49,7 +54,7 @@ def test_one_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
 def test_time_that_is_over_ends_what_is_waited_for(tmp_path: Path) -> None:
     with pytest.raises(WaitTimeout, match="has not ended after 0.3 s"):
         installer_process.run(python("import time; time.sleep(99)"), tmp_path, {}, 0.3)
-    assert installer_process.marked(tmp_path) == []
+    assert installer_process.find_processes_of_folder(tmp_path) == []
     with pytest.raises(ProcessError, match="can't be started"):
         installer_process.run(["/no/such"], tmp_path, {}, 1)
 
@@ -59,15 +64,15 @@ def test_an_image_is_served_without_a_listing_until_it_is_stopped(tmp_path: Path
 
     (tmp_path / "www" / "token").mkdir(parents=True)
     (tmp_path / "www" / "token" / "agent.iso").write_bytes(b"image")
-    port, begun = boot_image_server.start(tmp_path, "127.0.0.1", 0, 60)
+    port, begun = boot_image_server.start_image_server(tmp_path, "127.0.0.1", 0, 60)
     try:
-        assert begun and boot_image_server.start(tmp_path, "127.0.0.1", 0, 60) == (port, False)
+        assert begun and boot_image_server.start_image_server(tmp_path, "127.0.0.1", 0, 60) == (port, False)
         with open_url(f"http://127.0.0.1:{port}/token/agent.iso", timeout=10) as answer:
             assert answer.read() == b"image"
         with pytest.raises(OSError, match="404"):
             open_url(f"http://127.0.0.1:{port}/token/", timeout=10)
     finally:
-        installer_process.stop(tmp_path, 1.0)
+        installer_process.stop_processes_of_folder(tmp_path, 1.0)
     with pytest.raises(OSError, match="refused"):
         open_url(f"http://127.0.0.1:{port}/token/agent.iso", timeout=10)
     assert boot_image_server.own_address("127.0.0.1:443") == "127.0.0.1"

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
-    Instance,
+    InstancePaths,
     boot_time,
 )
 
@@ -37,8 +37,8 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def made(data: Path, owner: str = "") -> Instance:
-    instance = Instance(data, "tests")
+def made(data: Path, owner: str = "") -> InstancePaths:
+    instance = InstancePaths(data, "tests")
     instance.create(owner, [])
     instance.create_directories()
     return instance
@@ -73,12 +73,12 @@ def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_not
     late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", started=started)
     with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
         cluster_lifecycle.present(dataclasses.replace(late, binaries=programs()), support.quiet)
-    assert Instance(data, "tests").marker() is None
+    assert InstancePaths(data, "tests").marker() is None
 
 
 def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> None:
     cluster_lifecycle.absent(support.options(data), support.quiet)
-    instance = Instance(data, "tests")
+    instance = InstancePaths(data, "tests")
     assert instance.was_removed_since(0, "")
     assert not instance.was_removed_since(boot_time(), "")
     assert not instance.was_removed_since(0, "another-run")
@@ -97,7 +97,9 @@ def test_old_notes_of_ends_are_swept(data: Path) -> None:
 def programs() -> dict[str, str]:
     """Some executable for every program of the components that are always there."""
     known = component_spec.load_all(support.COMPONENTS)
-    return {name: "/bin/true" for one in component_spec.select(known, []) for name in one.build.binaries}
+    return {
+        name: "/bin/true" for one in component_spec.select_required_components(known, []) for name in one.build.binaries
+    }
 
 
 def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
@@ -128,7 +130,7 @@ def test_what_clients_cached_of_an_instance_goes_with_it(
 
 
 def test_info_of_nothing_says_so_and_makes_nothing(data: Path) -> None:
-    found = cluster_lifecycle.info(support.options(data))
+    found = cluster_lifecycle.read_instance_state(support.options(data))
     assert (found["state"], found["ready"], found["changed"]) == ("absent", False, False)
     assert found["lines"] == [f"there is no rehearsal cluster tests in {data}"]
     assert not data.exists()
@@ -136,7 +138,7 @@ def test_info_of_nothing_says_so_and_makes_nothing(data: Path) -> None:
 
 def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) -> None:
     made(data, "run-1")
-    found = cluster_lifecycle.info(support.options(data))
+    found = cluster_lifecycle.read_instance_state(support.options(data))
     assert found["state"] == "partial"
     assert found["lines"][0].startswith("rehearsal cluster tests is incomplete, not ready - etcd, ")
     assert any(line.startswith("belongs to run run-1, created ") for line in found["lines"])
@@ -145,29 +147,31 @@ def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) ->
 
 def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
     made(data, "run-1")
-    found = cluster_lifecycle.info(support.options(data, owner="run-1"))["cluster"]
+    found = cluster_lifecycle.read_instance_state(support.options(data, owner="run-1"))["cluster"]
     files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
     assert found["owned"] and found["simulated"] and found["simulated_writers"] == ["node"]
-    assert not cluster_lifecycle.info(support.options(data, owner="run-2"))["cluster"]["owned"]
+    assert not cluster_lifecycle.read_instance_state(support.options(data, owner="run-2"))["cluster"]["owned"]
 
 
 def test_check_mode_says_what_would_change_and_changes_nothing(data: Path) -> None:
     options = support.options(data, binaries_dir="/bin")
-    assert cluster_lifecycle.bring(options, "present", support.quiet, check=True)["changed"]
-    assert not cluster_lifecycle.bring(options, "absent", support.quiet, check=True)["changed"]
+    assert cluster_lifecycle.set_cluster_state(options, "present", support.quiet, check=True)["changed"]
+    assert not cluster_lifecycle.set_cluster_state(options, "absent", support.quiet, check=True)["changed"]
     assert not data.exists()
 
 
 def test_parameters_without_a_folder_of_components_are_refused() -> None:
     with pytest.raises(InputError, match="components_dir is empty"):
-        cluster_lifecycle.Options.of({"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": None})
+        cluster_lifecycle.RehearsalOptions.of(
+            {"name": "x", "data_dir": "/x", "cache_dir": "/x", "components_dir": None}
+        )
 
 
 @pytest.mark.parametrize("value", ["~/.cache/seatrial", "/here/~/.cache/seatrial"])
 def test_a_home_folder_that_there_is_none_of_is_refused(value: str) -> None:
     given = {"name": "x", "data_dir": "/x", "cache_dir": value, "components_dir": "/x"}
     with pytest.raises(InputError, match="rehearsal_cache_dir is '.*', but HOME is not set .* set HOME"):
-        cluster_lifecycle.Options.of(given)
+        cluster_lifecycle.RehearsalOptions.of(given)
 
 
 def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Path) -> None:
@@ -184,10 +188,10 @@ def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Pat
 
 def test_ports_of_two_instances_differ_and_stay(data: Path) -> None:
     known = component_spec.load_all(support.COMPONENTS)
-    wanted = component_spec.processes(component_spec.select(known, []))
+    wanted = component_spec.processes_of_components(component_spec.select_required_components(known, []))
     chosen = []
     for name in ("one", "two"):
-        instance = Instance(data, name)
+        instance = InstancePaths(data, name)
         instance.create("", [])
         chosen.append(launch_plan.settle_ports(instance, wanted, set()))
         assert launch_plan.settle_ports(instance, wanted, set()) == chosen[-1]
@@ -199,12 +203,12 @@ def given(**more: Any) -> dict[str, Any]:
 
 
 def test_a_real_node_is_a_component_and_there_is_at_most_one() -> None:
-    options = cluster_lifecycle.Options.of(given(nodes_real=1, components=["olm"]))
+    options = cluster_lifecycle.RehearsalOptions.of(given(nodes_real=1, components=["olm"]))
     assert options.components == ["olm", "node"]
-    assert cluster_lifecycle.Options.of(given(nodes_real=0)).components == ["training-operator"]
+    assert cluster_lifecycle.RehearsalOptions.of(given(nodes_real=0)).components == ["training-operator"]
     for wrong in (-1, 2):
         with pytest.raises(InputError, match=f"rehearsal_nodes_real is {wrong}: 0 or 1 is required"):
-            cluster_lifecycle.Options.of(given(nodes_real=wrong))
+            cluster_lifecycle.RehearsalOptions.of(given(nodes_real=wrong))
 
 
 def test_a_machine_without_namespaces_is_refused_before_anything_is_made(

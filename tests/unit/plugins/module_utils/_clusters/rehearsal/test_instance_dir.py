@@ -20,25 +20,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
-    Instance,
-    instances,
-    locked,
+    InstancePaths,
+    hold_file_lock,
+    list_instance_markers,
 )
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    return Instance(tmp_path / "data", "one")
+def instance(tmp_path: Path) -> InstancePaths:
+    return InstancePaths(tmp_path / "data", "one")
 
 
-def test_a_new_instance_carries_its_marker(instance: Instance) -> None:
+def test_a_new_instance_carries_its_marker(instance: InstancePaths) -> None:
     made = instance.create("r1", ["training-operator"])
     assert instance.marker() == made
     assert (made.owner, made.components) == ("r1", ["training-operator"])
     assert stat.S_IMODE(instance.path.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_is_not_there_or_empty_has_no_marker(instance: Instance) -> None:
+def test_a_folder_that_is_not_there_or_empty_has_no_marker(instance: InstancePaths) -> None:
     assert instance.marker() is None
     instance.path.mkdir(parents=True)
     assert instance.marker() is None
@@ -46,7 +46,7 @@ def test_a_folder_that_is_not_there_or_empty_has_no_marker(instance: Instance) -
     assert instance.marker() is not None
 
 
-def test_a_folder_with_files_of_others_is_refused(instance: Instance) -> None:
+def test_a_folder_with_files_of_others_is_refused(instance: InstancePaths) -> None:
     instance.path.mkdir(parents=True)
     (instance.path / "thesis.txt").write_text("all my work")
     with pytest.raises(OwnershipError, match="holds files but no instance.json.*nothing was changed"):
@@ -63,15 +63,15 @@ def test_a_folder_with_files_of_others_is_refused(instance: Instance) -> None:
         json.dumps({"schema": "rehearsal-instance/1", "name": "two", "owner": "", "created": "x", "components": []}),
     ],
 )
-def test_a_marker_that_is_not_ours_is_refused(instance: Instance, text: str) -> None:
+def test_a_marker_that_is_not_ours_is_refused(instance: InstancePaths, text: str) -> None:
     instance.path.mkdir(parents=True)
     instance.marker_file.write_text(text)
     with pytest.raises(OwnershipError, match="instance.json"):
         instance.marker()
 
 
-def test_a_file_or_link_in_its_place_is_refused(instance: Instance, tmp_path: Path) -> None:
-    other = Instance(tmp_path / "data", "other")
+def test_a_file_or_link_in_its_place_is_refused(instance: InstancePaths, tmp_path: Path) -> None:
+    other = InstancePaths(tmp_path / "data", "other")
     other.create("", [])
     instance.path.symlink_to(other.path)
     with pytest.raises(OwnershipError, match="is not a folder"):
@@ -81,10 +81,10 @@ def test_a_file_or_link_in_its_place_is_refused(instance: Instance, tmp_path: Pa
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "-a", "a-", ".a", "a" * 41])
 def test_a_name_that_could_lead_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="rehearsal_name"):
-        Instance(tmp_path, name)
+        InstancePaths(tmp_path, name)
 
 
-def test_what_a_killed_creation_or_removal_left_is_swept(instance: Instance) -> None:
+def test_what_a_killed_creation_or_removal_left_is_swept(instance: InstancePaths) -> None:
     instance.root.mkdir()
     for left in (".one.new-x", ".one.old-7", ".two.new-x"):
         (instance.root / left).mkdir()
@@ -93,21 +93,21 @@ def test_what_a_killed_creation_or_removal_left_is_swept(instance: Instance) -> 
     assert sorted(one.name for one in instance.root.iterdir()) == [".two.new-x", "one"]
 
 
-def test_a_removed_instance_is_gone(instance: Instance) -> None:
+def test_a_removed_instance_is_gone(instance: InstancePaths) -> None:
     instance.create("", [])
     instance.create_directories()
     instance.remove()
     assert list(instance.root.iterdir()) == []
 
 
-def test_instances_are_listed_and_strangers_are_not(instance: Instance, tmp_path: Path) -> None:
+def test_instances_are_listed_and_strangers_are_not(instance: InstancePaths, tmp_path: Path) -> None:
     instance.create("r1", [])
     (instance.root / "stranger").mkdir()
     (instance.root / "stranger" / "instance.json").write_text("{")
-    assert [(one["name"], one["owner"]) for one in instances(instance.root)] == [("one", "r1")]
+    assert [(one["name"], one["owner"]) for one in list_instance_markers(instance.root)] == [("one", "r1")]
 
 
-def test_ports_of_other_instances_are_known_and_damaged_files_do_not_hurt(instance: Instance) -> None:
+def test_ports_of_other_instances_are_known_and_damaged_files_do_not_hurt(instance: InstancePaths) -> None:
     for name, text in (("one", '{"a": 1}'), ("two", '{"a": 2, "b": 3}'), ("three", "{")):
         folder = instance.root / name
         folder.mkdir(parents=True)
@@ -117,14 +117,14 @@ def test_ports_of_other_instances_are_known_and_damaged_files_do_not_hurt(instan
 
 def test_a_lock_is_held_by_one_and_names_its_holder(tmp_path: Path) -> None:
     words = rf"the thing: process {os.getpid()} has been working on it for over 0 s"
-    with locked(tmp_path / "lock", 1, "the thing"):
-        again = locked(tmp_path / "lock", 0, "the thing")
+    with hold_file_lock(tmp_path / "lock", 1, "the thing"):
+        again = hold_file_lock(tmp_path / "lock", 0, "the thing")
         with pytest.raises(WaitTimeout, match=words), again:
             pass
 
 
 def test_a_lock_leaves_no_file(tmp_path: Path) -> None:
-    with locked(tmp_path / "lock", 1, "x"):
+    with hold_file_lock(tmp_path / "lock", 1, "x"):
         assert (tmp_path / "lock").exists()
     assert list(tmp_path.iterdir()) == []
 
@@ -135,7 +135,7 @@ def test_many_who_wait_for_a_lock_get_it_one_after_the_other(tmp_path: Path) -> 
 
     def work(number: int) -> None:
         for _round in range(5):
-            with locked(tmp_path / "lock", 30, "x"):
+            with hold_file_lock(tmp_path / "lock", 30, "x"):
                 inside.append(number)
                 most.append(len(inside))
                 time.sleep(0.001)
@@ -150,7 +150,7 @@ def test_many_who_wait_for_a_lock_get_it_one_after_the_other(tmp_path: Path) -> 
 
 
 def _hold(path: str, ready) -> None:
-    with locked(Path(path), 5, "x"):
+    with hold_file_lock(Path(path), 5, "x"):
         ready.set()
         time.sleep(60)
 
@@ -163,7 +163,7 @@ def test_a_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     assert ready.wait(120)
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
-    with locked(tmp_path / "lock", 5, "x"):
+    with hold_file_lock(tmp_path / "lock", 5, "x"):
         pass
 
 

@@ -25,17 +25,17 @@ def instance(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "inst"
     (folder / "pids").mkdir(parents=True)
     yield folder
-    for one in instance_processes.running(folder):
+    for one in instance_processes.list_running_processes(folder):
         os.kill(one.pid, signal.SIGKILL)
 
 
 @pytest.fixture
 def start(instance: Path) -> Callable[..., subprocess.Popen]:
     def run(name: str = "a", command: list[str] | None = None) -> subprocess.Popen:
-        child = instance_processes.start(
+        child = instance_processes.start_instance_process(
             instance, instance / "pids", name, command or [SLEEP, "60"], {"X": "1"}, instance / f"{name}.log", "r"
         )
-        wait_for(lambda: processes.program_of(child.pid) != sys.executable)
+        wait_for(lambda: processes.executable_of(child.pid) != sys.executable)
         return child
 
     return run
@@ -50,7 +50,7 @@ def wait_for(truth: Callable[[], object]) -> None:
 
 def test_a_started_process_is_found_with_its_record(instance: Path, start) -> None:
     child = start()
-    (found,) = instance_processes.running(instance)
+    (found,) = instance_processes.list_running_processes(instance)
     assert (found.name, found.pid, found.program) == ("a", child.pid, SLEEP)
     assert instance_processes.is_recorded(found, instance_processes.read_record(instance / "pids", "a"))
 
@@ -68,7 +68,7 @@ def test_a_process_without_a_record_is_found(instance: Path, start) -> None:
     """We were killed after it was started and before it was recorded."""
     child = start()
     (instance / "pids" / "a.json").unlink()
-    assert [one.pid for one in instance_processes.running(instance)] == [child.pid]
+    assert [one.pid for one in instance_processes.list_running_processes(instance)] == [child.pid]
 
 
 def test_the_intent_is_written_before_the_process_is_started(instance: Path, start) -> None:
@@ -80,8 +80,8 @@ def test_the_intent_is_written_before_the_process_is_started(instance: Path, sta
 
 def test_a_process_of_another_instance_is_not_found(instance: Path, start, tmp_path: Path) -> None:
     start()
-    assert instance_processes.running(tmp_path / "inst2") == []
-    assert instance_processes.running(tmp_path) == []
+    assert instance_processes.list_running_processes(tmp_path / "inst2") == []
+    assert instance_processes.list_running_processes(tmp_path) == []
 
 
 def test_a_program_that_inherited_our_environment_is_not_ours(instance: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_program_that_inherited_our_environment_is_not_ours(instance: Path) ->
     }
     child = subprocess.Popen([SLEEP, "60"], env=marked)
     try:
-        wait_for(lambda: processes.program_of(child.pid) == SLEEP)
+        wait_for(lambda: processes.executable_of(child.pid) == SLEEP)
         assert processes.environment_of(child.pid)[instance_processes.INSTANCE] == str(instance)
-        assert instance_processes.running(instance) == []
+        assert instance_processes.list_running_processes(instance) == []
     finally:
         child.kill()
         child.wait()
@@ -103,7 +103,7 @@ def test_a_program_that_inherited_our_environment_is_not_ours(instance: Path) ->
 
 def test_a_record_of_an_earlier_process_with_the_same_pid_does_not_count(instance: Path, start) -> None:
     start()
-    (found,) = instance_processes.running(instance)
+    (found,) = instance_processes.list_running_processes(instance)
     record = instance_processes.read_record(instance / "pids", "a")
     assert record is not None
     assert not instance_processes.is_recorded(found, replace(record, ticks=record.ticks - 1))
@@ -113,18 +113,20 @@ def test_a_record_of_an_earlier_process_with_the_same_pid_does_not_count(instanc
 
 def test_stopping_never_signals_a_pid_that_was_used_again(instance: Path, start) -> None:
     child = start()
-    (found,) = instance_processes.running(instance)
-    instance_processes.stop(instance, [replace(found, ticks=found.ticks - 1)], grace=0.1)
-    instance_processes.stop(instance, [replace(found, name="b")], grace=0.1)
+    (found,) = instance_processes.list_running_processes(instance)
+    instance_processes.stop_instance_processes(instance, [replace(found, ticks=found.ticks - 1)], grace=0.1)
+    instance_processes.stop_instance_processes(instance, [replace(found, name="b")], grace=0.1)
     assert child.poll() is None
 
 
 def test_stopping_never_signals_a_process_of_others(instance: Path) -> None:
     child = subprocess.Popen([SLEEP, "60"])
     try:
-        ticks = processes.ticks_of(child.pid)
+        ticks = processes.start_ticks_of(child.pid)
         assert ticks is not None
-        instance_processes.stop(instance, [instance_processes.RunningProcess("a", child.pid, ticks, SLEEP)], grace=0.1)
+        instance_processes.stop_instance_processes(
+            instance, [instance_processes.RunningProcess("a", child.pid, ticks, SLEEP)], grace=0.1
+        )
         assert child.poll() is None
     finally:
         child.kill()
@@ -137,16 +139,16 @@ def test_stopping_ends_what_ends_by_itself_and_kills_what_does_not(instance: Pat
     start("deaf", [python, "-c", code])
     start("tame")
     wait_for(lambda: "on" in (instance / "deaf.log").read_text().splitlines())
-    wait_for(lambda: len(instance_processes.running(instance)) == 2)
-    instance_processes.stop(instance, instance_processes.running(instance), grace=0.3)
-    assert instance_processes.running(instance) == []
+    wait_for(lambda: len(instance_processes.list_running_processes(instance)) == 2)
+    instance_processes.stop_instance_processes(instance, instance_processes.list_running_processes(instance), grace=0.3)
+    assert instance_processes.list_running_processes(instance) == []
 
 
 def test_a_zombie_does_not_run(instance: Path, start) -> None:
     child = start()
     os.kill(child.pid, signal.SIGKILL)
-    wait_for(lambda: processes.ticks_of(child.pid) is None)
-    assert instance_processes.running(instance) == []
+    wait_for(lambda: processes.start_ticks_of(child.pid) is None)
+    assert instance_processes.list_running_processes(instance) == []
     child.wait()
 
 
@@ -155,7 +157,7 @@ def test_a_program_replaced_on_disk_is_still_recognized(instance: Path, start, t
     shutil.copy(SLEEP, own)
     child = start(command=[str(own), "60"])
     own.unlink()
-    assert [one.pid for one in instance_processes.running(instance)] == [child.pid]
+    assert [one.pid for one in instance_processes.list_running_processes(instance)] == [child.pid]
 
 
 def test_a_torn_record_is_no_record(tmp_path: Path) -> None:
@@ -169,5 +171,5 @@ def test_a_torn_record_is_no_record(tmp_path: Path) -> None:
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text("".join(f"line {number}\n" for number in range(5000)))
-    assert instance_processes.tail(log, 2) == "    line 4998\n    line 4999"
-    assert instance_processes.tail(tmp_path / "none") == "    (no log)"
+    assert instance_processes.last_log_lines(log, 2) == "    line 4998\n    line 4999"
+    assert instance_processes.last_log_lines(tmp_path / "none") == "    (no log)"

@@ -28,7 +28,7 @@ def read(folder: Path, name: str) -> x509.Certificate:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    pki.ensure(tmp_path / "pki", ALL)
+    pki.create_missing_certificates(tmp_path / "pki", ALL)
     return tmp_path / "pki"
 
 
@@ -86,30 +86,30 @@ def test_nobody_else_may_read_any_of_it(folder: Path) -> None:
 
 def test_a_second_call_makes_nothing(folder: Path) -> None:
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    assert pki.ensure(folder, ALL) == []
+    assert pki.create_missing_certificates(folder, ALL) == []
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
 def test_only_what_is_missing_is_made(folder: Path) -> None:
     (folder / "kwok.crt").unlink()
-    assert pki.ensure(folder, ALL) == ["kwok"]
+    assert pki.create_missing_certificates(folder, ALL) == ["kwok"]
     read(folder, "kwok").verify_directly_issued_by(read(folder, "ca"))
 
 
 @pytest.mark.parametrize("damage", ["ca.crt", "ca.key"])
 def test_what_a_lost_authority_signed_is_made_anew(folder: Path, damage: str) -> None:
     (folder / damage).unlink()
-    assert sorted(pki.ensure(folder, ALL)) == ["api", "ca", "kwok"]
+    assert sorted(pki.create_missing_certificates(folder, ALL)) == ["api", "ca", "kwok"]
     read(folder, "api").verify_directly_issued_by(read(folder, "ca"))
 
 
 def test_a_torn_certificate_is_made_anew(folder: Path) -> None:
     whole = (folder / "kwok.crt").read_bytes()
     (folder / "kwok.crt").write_bytes(whole[: len(whole) // 2])
-    assert pki.ensure(folder, ALL) == ["kwok"]
+    assert pki.create_missing_certificates(folder, ALL) == ["kwok"]
 
 
 def test_what_expires_soon_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=pki.LEAF_DAYS - pki.RENEW_DAYS + 1)
-    monkeypatch.setattr(pki, "_now", lambda: later)
-    assert sorted(pki.ensure(folder, ALL)) == ["api", "etcd-client", "kwok"]
+    monkeypatch.setattr(pki, "_current_utc_time", lambda: later)
+    assert sorted(pki.create_missing_certificates(folder, ALL)) == ["api", "etcd-client", "kwok"]

@@ -108,7 +108,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the components that Go would have built; here each program is the text "built"."""
     names: list[str] = []
 
-    def build(component: component_spec.Component, fresh: Path, *_rest: object) -> str:
+    def build(component: component_spec.RehearsalComponent, fresh: Path, *_rest: object) -> str:
         names.append(component.name)
         for name in component.build.binaries:
             (fresh / "bin" / name).write_text("built")
@@ -132,19 +132,19 @@ def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETE
         "processes": {name: {"binary": "tool", "after": [], "ready": [{"url": "http://127.0.0.1:1/"}]}},
     }
     (folder / name / "component.yml").write_text(yaml.safe_dump(document))
-    return component_spec.load(folder / name)
+    return component_spec.load_component(folder / name)
 
 
 @pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
 def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
     tool = make(tmp_path, publisher, layout)
-    sources = component_binaries.Sources(tmp_path / "cache")
-    programs, made = component_binaries.ensure([tool], sources, lambda _line: None)
+    sources = component_binaries.ProgramSources(tmp_path / "cache")
+    programs, made = component_binaries.ensure_programs([tool], sources, lambda _line: None)
     assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
     assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
     assert [one.name for one in programs["tool"].paths["tool"].parent.iterdir()] == ["tool"]
     asked = len(publisher.asked)
-    _again, made = component_binaries.ensure([tool], sources, lambda _line: None)
+    _again, made = component_binaries.ensure_programs([tool], sources, lambda _line: None)
     assert not made and len(publisher.asked) == asked
     (record,) = json.loads(sources.record.read_text())
     assert record.startswith(publisher.url)
@@ -174,7 +174,9 @@ def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
         publisher.fault = fault
     said: list[str] = []
     tool = make(tmp_path, publisher, layout)
-    programs, made = component_binaries.ensure([tool], component_binaries.Sources(tmp_path / "cache"), said.append)
+    programs, made = component_binaries.ensure_programs(
+        [tool], component_binaries.ProgramSources(tmp_path / "cache"), said.append
+    )
     assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
     (line,) = (one for one in said if one.startswith("tool is not fetched: "))
     assert re.search(why, line), line
@@ -185,7 +187,7 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
     publisher.fault = "silent"
     said: list[str] = []
     tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
-    component_binaries.ensure(tools, component_binaries.Sources(tmp_path / "cache"), said.append)
+    component_binaries.ensure_programs(tools, component_binaries.ProgramSources(tmp_path / "cache"), said.append)
     assert built == ["one", "two"] and len(publisher.asked) == 1
     assert sum("rehearsal_fetch_published=false skips the attempt" in one for one in said) == 1
 
@@ -193,23 +195,25 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
 def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, built, monkeypatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_all, **_more: publisher.ended.wait())
     said: list[str] = []
-    component_binaries.ensure([make(tmp_path, publisher)], component_binaries.Sources(tmp_path / "cache"), said.append)
+    component_binaries.ensure_programs(
+        [make(tmp_path, publisher)], component_binaries.ProgramSources(tmp_path / "cache"), said.append
+    )
     assert built == ["tool"] and any("no answer after 1 s" in one for one in said)
 
 
 def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tmp_path, publisher, built) -> None:
-    tool, sources = make(tmp_path, publisher), component_binaries.Sources(tmp_path / "cache")
-    component_binaries.ensure([tool], sources, lambda _line: None)
-    (component_binaries.entry_of(tool, sources.cache) / "entry.json").unlink()
+    tool, sources = make(tmp_path, publisher), component_binaries.ProgramSources(tmp_path / "cache")
+    component_binaries.ensure_programs([tool], sources, lambda _line: None)
+    (component_binaries.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
     publisher.publish(b"another program")
     said: list[str] = []
-    component_binaries.ensure([tool], sources, said.append)
+    component_binaries.ensure_programs([tool], sources, said.append)
     assert built == ["tool"] and any("at its first use here it had" in one for one in said)
 
 
 def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
-    sources = component_binaries.Sources(tmp_path / "cache", publishers=False)
-    component_binaries.ensure([make(tmp_path, publisher)], sources, lambda _line: None)
+    sources = component_binaries.ProgramSources(tmp_path / "cache", publishers=False)
+    component_binaries.ensure_programs([make(tmp_path, publisher)], sources, lambda _line: None)
     assert built == ["tool"] and publisher.asked == []
 
 
@@ -217,7 +221,7 @@ def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publ
     make(tmp_path, publisher)
     (tmp_path / "tool" / "main.go").write_text("package main\n")
     with pytest.raises(InputError, match="published programs do not contain main.go"):
-        component_spec.load(tmp_path / "tool")
+        component_spec.load_component(tmp_path / "tool")
 
 
 def test_the_published_programs_are_those_without_source_of_ours() -> None:
@@ -226,5 +230,5 @@ def test_the_published_programs_are_those_without_source_of_ours() -> None:
     assert set(published) >= {"control-plane", "etcd", "kwok"}
     for one in published.values():
         for template in filter(None, (one.build.published.url, one.build.published.sums)):
-            address = binary_download.address_of(template, one, next(iter(one.build.binaries)))
+            address = binary_download.binary_url(template, one, next(iter(one.build.binaries)))
             assert address.startswith("https://") and one.version in address and "{" not in address

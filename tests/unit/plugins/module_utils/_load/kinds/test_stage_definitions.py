@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
@@ -14,13 +14,13 @@ CREATED = "2026-11-21T05:36:23Z"
 
 
 def shipped(name: str) -> stage_definitions.KindStages:
-    return stage_definitions.compile_kind(workload_kinds.load(name).definition)
+    return stage_definitions.compile_kind(workload_kinds.load_kind(name).definition)
 
 
 def values(kind: stage_definitions.KindStages, thing: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value
-        for name, value in zip(kind.names, kind.values(thing, conditions(thing)), strict=True)
+        for name, value in zip(kind.names, kind.values(thing, conditions_by_type(thing)), strict=True)
         if value is not None
     }
 
@@ -38,14 +38,14 @@ def thing(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> None:
-    found = [shipped(name) for name in workload_kinds.names()]
+    found = [shipped(name) for name in workload_kinds.all_kind_names()]
     wanted = "AppWrapper Deployment Job JobSet Notebook PersistentVolumeClaim Pod PodGroup PyTorchJob RayCluster RayJob"
     assert {one.kind for one in found} >= {*wanted.split(), "StatefulSet", "TrainingWorkload", "Workload"}
     # Those that are never a workload of their own end nothing.
     assert {one.kind for one in found if not one.ends} == {"PodGroup", "ReplicaSet", "RunaiJob", "Workload"}
     assert all("succeeded" in one.ends.values() for one in found if one.ends)
     # A folder is found by the name of its kind. Run:ai's PodGroup shares its kind with that of the coscheduling plugin.
-    others = {name for name in workload_kinds.names() if name != shipped(name).kind}
+    others = {name for name in workload_kinds.all_kind_names() if name != shipped(name).kind}
     assert others == {"runaipodgroup"}
 
 
@@ -147,9 +147,9 @@ def test_shipped_definitions_read_what_controllers_write(
 
 def test_what_stages_wait_for_is_there_or_belongs_to_another_kind() -> None:
     known: dict[str, set[str]] = {}
-    for folder in workload_kinds.names():
+    for folder in workload_kinds.all_kind_names():
         known.setdefault(shipped(folder).kind, set()).update(shipped(folder).names)
-    for folder in workload_kinds.names():
+    for folder in workload_kinds.all_kind_names():
         kind = shipped(folder)
         for stage in kind.definition["stages"]:
             for name in stage.get("depends_on", []):
@@ -184,7 +184,7 @@ def one_stage(**stage: Any) -> stage_definitions.KindStages:
 )
 def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], status: dict[str, Any], value: Any) -> None:
     thing = {"metadata": {}, "status": status}
-    assert one_stage(**stage).values(thing, conditions(thing)) == (value,)
+    assert one_stage(**stage).values(thing, conditions_by_type(thing)) == (value,)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,11 @@ def test_a_kind_may_stand_there_once() -> None:
 def test_gpus_are_those_of_all_containers() -> None:
     limits = [{"nvidia.com/gpu": "2", "cpu": "4"}, {"amd.com/gpu": 1}, {}]
     pod = thing(containers=[{"resources": {"limits": one}} for one in limits] + [{}])
-    assert stage_definitions.gpus(pod) == 3.0 and stage_definitions.gpus({}) == 0.0
+    assert stage_definitions.pod_gpu_count(pod) == 3.0 and stage_definitions.pod_gpu_count({}) == 0.0
 
 
 def test_a_thousand_gpus_are_counted_though_the_server_writes_them_with_a_unit() -> None:
-    assert stage_definitions.gpus(thing(containers=[{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}])) == 1000.0
+    assert (
+        stage_definitions.pod_gpu_count(thing(containers=[{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}]))
+        == 1000.0
+    )

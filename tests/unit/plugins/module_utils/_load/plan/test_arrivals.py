@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals as module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrivals import arrivals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrivals import arrivals_from_options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ PLACED = ("uniform", "normal", "bimodal")
 
 
 def moments(given_: dict[str, Any], count: int, seed: int | None = 1) -> list[float]:
-    found = arrivals(given_, count, seed).offsets
+    found = arrivals_from_options(given_, count, seed).offsets
     assert all(one is not None for one in found)
     return [one for one in found if one is not None]
 
@@ -146,21 +146,21 @@ def test_a_ramp_over_a_timespan_tells_its_count() -> None:
 
 
 def test_rate_and_timespan_together_tell_the_count() -> None:
-    assert arrivals({"rate": 20, "timespan": 3}, 0, None).count == 60
-    assert arrivals({"timespan": 5}, 50, None).header == {"type": "constant", "rate": 10.0}
+    assert arrivals_from_options({"rate": 20, "timespan": 3}, 0, None).count == 60
+    assert arrivals_from_options({"timespan": 5}, 50, None).header == {"type": "constant", "rate": 10.0}
 
 
 def test_a_trace_is_replayed_by_time_and_speed() -> None:
-    found = arrivals({"type": "trace", "content": "offset,template\n3,b\n1,a\n2,\n", "speed": 2}, 0, None)
+    found = arrivals_from_options({"type": "trace", "content": "offset,template\n3,b\n1,a\n2,\n", "speed": 2}, 0, None)
     assert (found.offsets, found.templates, found.header["rows"]) == ([0.5, 1.0, 1.5], ["a", "", "b"], 3)
-    assert arrivals({"type": "trace", "content": "1\n2\n4\n"}, 2, None).offsets == [1.0, 2.0]
+    assert arrivals_from_options({"type": "trace", "content": "1\n2\n4\n"}, 2, None).offsets == [1.0, 2.0]
     lines = '{"offset": 0.25, "user": "x"}\n{"offset": 0.5, "template": "t"}\n'
-    found = arrivals({"type": "trace", "content": lines}, 0, None)
+    found = arrivals_from_options({"type": "trace", "content": lines}, 0, None)
     assert (found.offsets, found.templates) == ([0.25, 0.5], ["", "t"])
 
 
 def test_a_closed_loop_has_no_moments() -> None:
-    found = arrivals({"type": "closed", "batch": 4, "delay": 1.5}, 3, None)
+    found = arrivals_from_options({"type": "closed", "batch": 4, "delay": 1.5}, 3, None)
     assert (found.header, found.offsets) == ({"type": "closed", "batch": 4, "delay": 1.5}, [None] * 3)
 
 
@@ -195,10 +195,10 @@ def test_a_closed_loop_has_no_moments() -> None:
 )
 def test_what_can_not_be_is_named(asked: dict[str, Any], count: int, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        arrivals(asked, count, 1)
+        arrivals_from_options(asked, count, 1)
     assert words in str(caught.value)
 
 
 def test_random_arrivals_without_a_seed_are_refused() -> None:
     with pytest.raises(InputError, match="is random and needs a seed"):
-        arrivals({"type": "poisson"}, 1, None)
+        arrivals_from_options({"type": "poisson"}, 1, None)

@@ -12,8 +12,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
     BodyCache,
-    Rendered,
-    Template,
+    RenderedTemplate,
+    WorkloadTemplate,
     render,
     workload_name,
 )
@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ name }}'}\n"
 
 
-def made(content: str, count: int = 12, **parameters: Any) -> Rendered:
-    return render(Template("t", content, 1, parameters), "test-run", "001", "ns", range(count))
+def made(content: str, count: int = 12, **parameters: Any) -> RenderedTemplate:
+    return render(WorkloadTemplate("t", content, 1, parameters), "test-run", "001", "ns", range(count))
 
 
 def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
@@ -33,7 +33,10 @@ def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
     assert rendered.workload.manifest(7) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "test-run-001-7", "labels": {"mine": "1", **run_labels.of("test-run", "001", 7)}},
+        "metadata": {
+            "name": "test-run-001-7",
+            "labels": {"mine": "1", **run_labels.workload_labels("test-run", "001", 7)},
+        },
         "data": {"run": "test-run"},
     }
     assert rendered.workload.name(7) == "test-run-001-7"
@@ -65,7 +68,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
     environment.filters["to_json"] = json.dumps
     for index in range(12):
         name = f"test-run-001-{index}"
-        values = {"index": index, "name": name, "labels": run_labels.of("test-run", "001", index)}
+        values = {"index": index, "name": name, "labels": run_labels.workload_labels("test-run", "001", index)}
         expected = yaml.safe_load(environment.from_string(f"x: {text}").render(values))["x"]
         assert rendered.workload.manifest(index)["data"]["x"] == expected
 
@@ -74,7 +77,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
 @given(st.integers(0, 10**6), st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=30))
 def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> None:
     rendered = render(
-        Template("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}),
+        WorkloadTemplate("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}),
         "test-run",
         "001",
         "ns",
@@ -97,7 +100,9 @@ def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
 
 @pytest.mark.parametrize("text", ["{{ index }}", "{{ index * 2 }}"])
 def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
-    rendered = render(Template("t", f"{HEAD}data: {{x: '{text}'}}\n"), "test-run", "001", "ns", array("Q", [3, 7, 40]))
+    rendered = render(
+        WorkloadTemplate("t", f"{HEAD}data: {{x: '{text}'}}\n"), "test-run", "001", "ns", array("Q", [3, 7, 40])
+    )
     factor = 2 if "*" in text else 1
     assert rendered.first == 3
     for index in (3, 7, 40):
@@ -110,9 +115,9 @@ def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
 
 
 def test_a_template_that_nothing_is_made_from_is_still_tried() -> None:
-    assert render(Template("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
+    assert render(WorkloadTemplate("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
     with pytest.raises(InputError, match="'nobody' is undefined"):
-        render(Template("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q"))
+        render(WorkloadTemplate("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q"))
 
 
 def test_related_objects_come_before_the_workload() -> None:
@@ -157,10 +162,17 @@ def test_what_is_wrong_in_a_template_is_named(content: str, parameters: dict[str
 
 
 def test_another_text_or_parameter_is_another_template() -> None:
-    first = Template("t", HEAD, 1, {"a": 1})
-    assert first.digest() == Template("t", HEAD, 1, {"a": 1}).digest()
+    first = WorkloadTemplate("t", HEAD, 1, {"a": 1})
+    assert first.digest() == WorkloadTemplate("t", HEAD, 1, {"a": 1}).digest()
     assert (
-        len({first.digest(), Template("t", HEAD + " ", 1, {"a": 1}).digest(), Template("t", HEAD, 1, {}).digest()}) == 3
+        len(
+            {
+                first.digest(),
+                WorkloadTemplate("t", HEAD + " ", 1, {"a": 1}).digest(),
+                WorkloadTemplate("t", HEAD, 1, {}).digest(),
+            }
+        )
+        == 3
     )
 
 
@@ -177,7 +189,7 @@ def test_no_object_of_one_workload_has_a_name_of_another(one: Named, other: Name
 
 
 def test_objects_of_a_further_attempt_are_named_and_labelled_as_such() -> None:
-    workload = render(Template("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)).workload
+    workload = render(WorkloadTemplate("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)).workload
     metadata = workload.manifest(11)["metadata"]
     assert metadata["name"] == workload.name(11) == "test-run-003r2-11"
-    assert metadata["labels"] == run_labels.of("test-run", "003-2", 11)
+    assert metadata["labels"] == run_labels.workload_labels("test-run", "003-2", 11)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrivals import arrivals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrivals import arrivals_from_options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +19,11 @@ TEMPLATES = [
 ]
 
 
-def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) -> workload_plan.Plan:
+def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) -> workload_plan.WorkloadPlan:
     values = {
         "run": "test-run",
         "point": "001",
-        "arrivals": arrivals(arrival or {"rate": 4.0}, count, 7),
+        "arrivals": arrivals_from_options(arrival or {"rate": 4.0}, count, 7),
         "in_flight": 2,
         "seed": 7,
         "templates": TEMPLATES,
@@ -66,17 +66,20 @@ def test_a_trace_may_name_templates_and_the_others_are_mixed_by_weight() -> None
 
 def test_a_seed_that_nobody_gave_is_drawn_once(tmp_path: Path) -> None:
     path = tmp_path / "plan.jsonl"
-    assert workload_plan.seed_for(path, 5, True) == 5 and workload_plan.seed_for(path, None, False) is None
-    drawn = workload_plan.seed_for(path, None, True)
+    assert (
+        workload_plan.resolve_load_seed(path, 5, True) == 5
+        and workload_plan.resolve_load_seed(path, None, False) is None
+    )
+    drawn = workload_plan.resolve_load_seed(path, None, True)
     assert drawn is not None
-    workload_plan.write(path, make(seed=drawn))
-    assert workload_plan.seed_for(path, None, True) == drawn
+    workload_plan.write_whole_plan(path, make(seed=drawn))
+    assert workload_plan.resolve_load_seed(path, None, True) == drawn
 
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "plan.jsonl"
     assert workload_plan.write_or_compare(path, make()) is False
-    assert workload_plan.read(path) == make()
+    assert workload_plan.read_complete_plan(path) == make()
     before = path.read_bytes()
     assert workload_plan.write_or_compare(path, make()) is True
     assert path.read_bytes() == before
@@ -113,12 +116,12 @@ def test_more_requests_in_flight_do_not_make_another_load(tmp_path: Path) -> Non
 def test_a_plan_that_is_missing_cut_or_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.jsonl"
     with pytest.raises(DataError, match="no such file"):
-        workload_plan.read(path)
-    workload_plan.write(path, make())
+        workload_plan.read_complete_plan(path)
+    workload_plan.write_whole_plan(path, make())
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
     with pytest.raises(DataError, match="its header has 8 workloads, the file contains 7"):
-        workload_plan.read(path)
+        workload_plan.read_complete_plan(path)
     path.write_bytes(json.dumps({**json.loads(lines[0]), "schema": "plan/9"}).encode() + b"\n")
     with pytest.raises(DataError, match="not a plan of schema plan/1"):
-        workload_plan.read(path)
+        workload_plan.read_complete_plan(path)

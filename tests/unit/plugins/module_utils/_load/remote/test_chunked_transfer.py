@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 
 def sent(store: ConfigMapStore, *paths: Path) -> list[dict[str, Any]]:
-    return result_sync.send(store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}})
+    return result_sync.send_files_as_configmaps(
+        store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}}
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -25,7 +27,7 @@ def test_what_is_put_in_comes_out_in_pieces_of_the_asked_size(size: int, dull: b
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data"
         path.write_bytes(b"a" * size if dull else random.Random(size).randbytes(size))
-        cut = list(result_sync.chunks(path, piece))
+        cut = list(result_sync.compressed_file_chunks(path, piece))
         assert all(len(one) == piece for one in cut[:-1]) and 0 < len(cut[-1]) <= piece
         assert result_sync.zlib.decompress(b"".join(cut)) == path.read_bytes()
 

@@ -60,6 +60,6 @@ def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_
     wanted = "clients were lost (client 1: exit code 137); the fate of 1 workload is unknown: run-abc-001-3"
     assert found["stopped"] == wanted and wanted in found["msg"]
     assert [one["client"] for one in found["clients"]] == [0]
-    inputs = point_reader.read(folder)
+    inputs = point_reader.read_point_inputs(folder)
     assert [one["client"] for one in inputs.lost] == [1]
     assert {index: one.found for index, one in inputs.sent.items() if index in (1, 5)} == {1: False, 5: True}

@@ -12,7 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.dr
     DriverPod,
     PodsState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower, _unready
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import (
+    PodsFollower,
+    _unready_clients_text,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 
 WAITS = "ErrImagePull: failed to pull image"
@@ -45,7 +48,7 @@ def test_an_image_that_cannot_be_pulled_gets_some_time(monkeypatch: pytest.Monke
 
 
 def test_clients_with_the_same_reason_are_named_together() -> None:
-    assert _unready({2: "a", 0: "a", 1: "b"}) == "client 0, 2 was not ready: a; client 1 was not ready: b"
+    assert _unready_clients_text({2: "a", 0: "a", 1: "b"}) == "client 0, 2 was not ready: a; client 1 was not ready: b"
 
 
 def test_a_refusal_after_an_answer_is_not_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,4 +199,4 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
     assert driver_pod.lost_clients(job, clients, pods) == {1: "exit code 137, Error", 2: "too long", 3: "too long"}
     assert driver_pod.lost_clients({}, clients, pods) == {}
-    assert driver_pod.indexes("1,3-5") == {1, 3, 4, 5} and driver_pod.indexes("") == set()
+    assert driver_pod.parse_index_intervals("1,3-5") == {1, 3, 4, 5} and driver_pod.parse_index_intervals("") == set()

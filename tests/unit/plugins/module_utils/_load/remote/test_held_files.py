@@ -119,8 +119,8 @@ def test_an_archive_is_not_left_out_because_the_setting_was(tmp_path: Path) -> N
 def test_the_record_says_where_the_files_are(tmp_path: Path) -> None:
     of = ResultStore.from_params({"collect_s3": S3}, "run-aa", "001", 2)
     assert of is not None
-    remote_load.write(tmp_path, remote_load.DRIVER_POD, "", "started", collect=of.record())
-    found = remote_load.read(tmp_path)
+    remote_load.write_load_record(tmp_path, remote_load.DRIVER_POD, "", "started", collect=of.record())
+    found = remote_load.read_load_record(tmp_path)
     assert found is not None
     keys = ["x/run-aa/001/0.gz", "x/run-aa/001/1.gz"]
     assert found["collect"] == {"bucket": "results", "endpoint": S3["endpoint"], "keys": keys}

@@ -21,7 +21,7 @@ LATER = (
 
 
 def test_the_code_needs_nothing_but_the_packages_of_the_image(tmp_path: Path) -> None:
-    packed = pod_manifests.archive()
+    packed = pod_manifests.collection_code_zip()
     assert len(packed) < pod_manifests.MAX_OBJECT_BYTES / 2
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     assert not [name for name in names if "/report/" in name or "/rehearsal/" in name], "what no load imports"

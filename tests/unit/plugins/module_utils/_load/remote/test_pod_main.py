@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main
 
 
@@ -33,17 +33,17 @@ def test_no_answer_and_a_busy_server_are_met_again(ending: bool) -> None:
     over = threading.Event()
     if ending:
         over.set()
-    errors = (Broken("reset", True), ApiError("busy", 429), ApiError("trouble", 503))
-    assert pod_main.retry(failing(*errors), over) == "done"
+    errors = (ConnectionBrokenError("reset", True), ApiError("busy", 429), ApiError("trouble", 503))
+    assert pod_main.retry_api_call(failing(*errors), over) == "done"
 
 
 def test_a_refusal_may_pass_unless_we_are_to_end() -> None:
     over = threading.Event()
     errors = (ApiError("may not", 403), AccessError("refuses our credentials (401)"))
-    assert pod_main.retry(failing(*errors), over) == "done"
+    assert pod_main.retry_api_call(failing(*errors), over) == "done"
     over.set()
     with pytest.raises(ApiError, match="may not"):
-        pod_main.retry(failing(*errors), over)
+        pod_main.retry_api_call(failing(*errors), over)
 
 
 class Client:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
@@ -40,19 +40,20 @@ class Server:
     class access:
         namespace = "default"
 
-    def kind(self, version: str, kind: str) -> Kind:
+    def kind(self, version: str, kind: str) -> ServedKind:
         if kind == "Gone":
             raise InputError("no kind Gone")
-        return Kind(version, kind, f"{kind.lower()}s", kind != "Node")
+        return ServedKind(version, kind, f"{kind.lower()}s", kind != "Node")
 
 
 def wanted(*templates: str, **more: Any) -> LoadSpec:
-    pod = workload_kinds.load("Pod").definition
+    pod = workload_kinds.load_kind("Pod").definition
     stages = (pod, {**pod, "kind": "Gone"})
     usual: dict[str, Any] = {
         "kubeconfig": "k", "context": "", "run": "run-abc", "point": "001", "point_dir": Path("p"), "namespace": "ns",
         "count": 5, "arrival": {}, "in_flight": 1, "seed": 1, "sample": True, "stages": stages,
-        "templates": tuple(Template(f"t{n}", text) for n, text in enumerate(templates)), "simulated_writers": (),
+        "templates": tuple(WorkloadTemplate(f"t{n}", text) for n, text in enumerate(templates)),
+        "simulated_writers": (),
         "canary_rate": 1.0, "wait": False, "timeout": 1.0, "settle": 0.0, "request_timeout": 1.0, "retry_time": 1.0,
         "max_lateness": 1.0,
     }  # fmt: skip
@@ -114,7 +115,7 @@ def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
 
 
 def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
-    job = pod_manifests.job(replace(ORDER, clients=3, restarts=2, security_context={"runAsUser": 7}))
+    job = pod_manifests.suspended_job_manifest(replace(ORDER, clients=3, restarts=2, security_context={"runAsUser": 7}))
     assert job["spec"]["suspend"] is True and job["spec"]["completionMode"] == "Indexed"
     assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimitPerIndex"]) == (3, 3, 2)
     assert job["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 7

@@ -18,7 +18,7 @@ def hold(folder: Path, host: str, cluster: str, state: str = held_lock_file.HELD
         "renewed": stamp, "until": stamp, "deadline": 1.0, "boot": "b", "keeper": process, "caller": process,
         "lost": "",
     }  # fmt: skip
-    held_lock_file.write(folder / f"lock-{host}.json", record)
+    held_lock_file.write_lock_record(folder / f"lock-{host}.json", record)
 
 
 def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_cluster(tmp_path: Path) -> None:
@@ -33,9 +33,9 @@ def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_clust
 
 
 def test_a_note_is_forgotten_unless_its_files_are_here(tmp_path: Path) -> None:
-    remote_load.write(tmp_path, "bastion", "", remote_load.STARTED)
+    remote_load.write_load_record(tmp_path, "bastion", "", remote_load.STARTED)
     remote_load.forget_record(tmp_path)
-    assert remote_load.read(tmp_path) is None
-    remote_load.write(tmp_path, remote_load.DRIVER_POD, "ns", remote_load.FETCHED, {"msg": "all"})
+    assert remote_load.read_load_record(tmp_path) is None
+    remote_load.write_load_record(tmp_path, remote_load.DRIVER_POD, "ns", remote_load.FETCHED, {"msg": "all"})
     remote_load.forget_record(tmp_path)
-    assert (remote_load.read(tmp_path) or {})["result"] == {"msg": "all"}
+    assert (remote_load.read_load_record(tmp_path) or {})["result"] == {"msg": "all"}

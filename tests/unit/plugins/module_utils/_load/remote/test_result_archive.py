@@ -23,8 +23,8 @@ def test_files_of_any_content_come_back(tmp_path_factory, contents):
         path = folder / f"{number}.jsonl"
         path.write_bytes(content)
         files.append(("point", path))
-    result_upload.pack(files, OUTCOME, folder / "archive")
-    assert result_upload.unpack(folder / "archive", lambda _kind, name: target / name) == OUTCOME
+    result_upload.pack_result_files(files, OUTCOME, folder / "archive")
+    assert result_upload.unpack_result_files(folder / "archive", lambda _kind, name: target / name) == OUTCOME
     assert sorted(one.name for one in target.iterdir()) == [path.name for _kind, path in files]
     for _kind, path in files:
         assert (target / path.name).read_bytes() == path.read_bytes()
@@ -37,7 +37,7 @@ def packed(tmp_path):
         (tmp_path / "in" / name).write_text(f"new {name}\n" * 100)
         (tmp_path / name).write_text("old")
     files = [("point", tmp_path / "in" / "a"), ("step", tmp_path / "in" / "b")]
-    result_upload.pack(files, OUTCOME, tmp_path / "in" / "archive")
+    result_upload.pack_result_files(files, OUTCOME, tmp_path / "in" / "archive")
     return tmp_path / "in" / "archive"
 
 
@@ -62,7 +62,7 @@ def rewritten(archive, change):
 def test_a_damaged_archive_replaces_no_file(packed, tmp_path, change, words):
     rewritten(packed, change)
     with pytest.raises(DataError, match=words):
-        result_upload.unpack(packed, lambda _kind, name: tmp_path / name)
+        result_upload.unpack_result_files(packed, lambda _kind, name: tmp_path / name)
     assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["old", "old"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b", "in"]
 
@@ -70,15 +70,15 @@ def test_a_damaged_archive_replaces_no_file(packed, tmp_path, change, words):
 def test_a_truncated_archive_is_damaged(packed, tmp_path):
     packed.write_bytes(packed.read_bytes()[:-30])
     with pytest.raises(DataError, match="is damaged"):
-        result_upload.unpack(packed, lambda _kind, name: tmp_path / name)
+        result_upload.unpack_result_files(packed, lambda _kind, name: tmp_path / name)
 
 
 def test_files_that_are_not_needed_are_verified_and_left_out(packed, tmp_path):
-    result_upload.unpack(packed, lambda kind, name: tmp_path / name if kind == "step" else None)
+    result_upload.unpack_result_files(packed, lambda kind, name: tmp_path / name if kind == "step" else None)
     assert (tmp_path / "a").read_text() == "old" and (tmp_path / "b").read_text().startswith("new")
     rewritten(packed, lambda manifest, content: (manifest, b"x" + content[1:]))
     with pytest.raises(DataError, match="the checksum of a differs"):
-        result_upload.unpack(packed, lambda kind, name: tmp_path / name if kind == "step" else None)
+        result_upload.unpack_result_files(packed, lambda kind, name: tmp_path / name if kind == "step" else None)
 
 
 def test_names_cannot_lead_out_of_the_folder(packed, tmp_path):
@@ -88,5 +88,5 @@ def test_names_cannot_lead_out_of_the_folder(packed, tmp_path):
 
     rewritten(packed, change)
     seen = []
-    result_upload.unpack(packed, lambda _kind, name: seen.append(name))
+    result_upload.unpack_result_files(packed, lambda _kind, name: seen.append(name))
     assert seen == ["evil", "b"]

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import Kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import kind_follower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.watch_multiplexer import (
     Item,
@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.wa
 )
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
-PODS = Kind("v1", "Pod", "pods", True)
+PODS = ServedKind("v1", "Pod", "pods", True)
 
 
 def event(kind: str, version: int, **more: Any) -> dict[str, Any]:

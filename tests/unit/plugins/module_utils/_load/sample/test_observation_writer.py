@@ -301,7 +301,7 @@ EXPRESSION = {
 }
 KINDS = [
     stage_definitions.compile_kind(one)
-    for one in (*(workload_kinds.load(name).definition for name in workload_kinds.names()), EXPRESSION)
+    for one in (*(workload_kinds.load_kind(name).definition for name in workload_kinds.all_kind_names()), EXPRESSION)
 ]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(['},"status":{', '\\"', "ü☃", "\u2028"]))
 ODD = st.one_of(st.none(), TEXTS, st.integers(-(2**70), 2**70), st.just([]), st.just({}), st.just([{"type": None}]))
@@ -364,7 +364,7 @@ def test_rows_of_any_kind_depend_neither_on_the_decoder_nor_on_the_order_of_fiel
         rows: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
             if not typed:
-                patch.setattr(observation_writer, "decoder", lambda _shape: json.loads)
+                patch.setattr(observation_writer, "create_document_decoder", lambda _shape: json.loads)
             writer = ObservationWriter(kind, True, WorkloadTally(), rows.append)
         for version, (number, what, thing, order, ascii_only) in enumerate(events):
             known = {**thing["metadata"], "uid": f"u-{number}", "resourceVersion": str(version)}
@@ -384,10 +384,10 @@ def test_the_event_of_a_new_object_is_decoded_once_if_its_type_comes_first(monke
     decoded: list[bytes] = []
 
     def counting(shape: Any) -> Any:
-        decode = needed_fields.decoder(shape)
+        decode = needed_fields.create_document_decoder(shape)
         return lambda line: decoded.append(line) or decode(line)
 
-    monkeypatch.setattr(observation_writer, "decoder", counting)
+    monkeypatch.setattr(observation_writer, "create_document_decoder", counting)
     rows: list[str] = []
     event = {"type": "ADDED", "object": World().pod(1, "Pending")}
     for line, calls in ((compact(event), 1), (compact(dict(reversed(event.items()))), 2)):

@@ -17,8 +17,8 @@ FULL = (
 
 
 def hindrance(kind: str, *conditions: dict[str, Any]) -> str:
-    compiled = stage_definitions.compile_kind(workload_kinds.load(kind).definition)
-    return stage_definitions.hindrance({one["type"]: one for one in conditions}, compiled.awaited)
+    compiled = stage_definitions.compile_kind(workload_kinds.load_kind(kind).definition)
+    return stage_definitions.first_false_condition_message({one["type"]: one for one in conditions}, compiled.awaited)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_differs_in_numbers_and_names_only_is_one_reason_and_the_most_frequ
 
 
 def test_a_reason_is_no_longer_than_a_line_can_hold() -> None:
-    assert len(workload_tally.shortened("word " * 100)) <= workload_tally.MAX_LENGTH
+    assert len(workload_tally.shorten_pending_reason("word " * 100)) <= workload_tally.MAX_LENGTH
 
 
 def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import threading
 from typing import cast
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary import (
     PeriodicRequester,
@@ -68,6 +68,6 @@ def test_what_is_late_by_more_than_a_period_is_not_made_up_for(monkeypatch: pyte
 
 
 def test_one_that_has_not_begun_can_be_stopped() -> None:
-    one = PeriodicRequester("one", cast(Access, None), 1.0)
+    one = PeriodicRequester("one", cast(ApiServerAccess, None), 1.0)
     one.stop(0.1)
     assert one.cost_of("writes") == {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
@@ -60,7 +60,7 @@ def definition(kind: str, versions: Any) -> stage_definitions.KindStages:
 def sampled(folder: Path, cluster: Cluster, task: SamplingSpec, enough: Callable[[], bool]) -> list[str]:
     """Sample until there is enough, or ten seconds have passed; return what the sampler notes."""
     with cluster.server as server, Client.from_kubeconfig(server.kubeconfig(folder / "k"), timeout=5) as client:
-        sampler = Sampler(client, task, Clock.start())
+        sampler = Sampler(client, task, MonotonicWallClock.start())
         sampler.start()
         sampler.watching()
         deadline = time.monotonic() + 120
@@ -136,7 +136,7 @@ def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_rai
     task = SamplingSpec("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 0.0)
     thing = {"metadata": {"uid": "u", "name": "x", "resourceVersion": "1"}, "status": {"s": "t-1"}}
     with Cluster().server as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k"), timeout=5) as client:
-        sampler = Sampler(client, task, Clock.start())
+        sampler = Sampler(client, task, MonotonicWallClock.start())
         sampler._reader.put(
             (0, kind_follower.FAILED, time.monotonic(), ApiError("no longer allowed", 403, "Forbidden"))
         )

@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import (
     MAX_BAD_PROBES,
+    ApiServerProbe,
     LatencyJudge,
-    Probe,
     probe_server,
 )
 from hypothesis import given
@@ -21,7 +21,7 @@ from scripted_server import RESET, ScriptedServer
 @given(st.lists(st.booleans(), max_size=30))
 def test_it_opens_at_the_first_run_of_bad_probes_and_never_before(bad: list[bool]) -> None:
     judge = LatencyJudge(limit=1.0)
-    opened = [bool(judge.take(Probe(2.0 if one else 0.5))) for one in bad]
+    opened = [bool(judge.take(ApiServerProbe(2.0 if one else 0.5))) for one in bad]
     runs = [all(bad[end - MAX_BAD_PROBES : end]) for end in range(MAX_BAD_PROBES, len(bad) + 1)]
     assert any(opened) is any(runs)
     if any(runs):
@@ -30,14 +30,14 @@ def test_it_opens_at_the_first_run_of_bad_probes_and_never_before(bad: list[bool
 
 def test_it_says_how_long_the_probes_took_and_what_was_allowed() -> None:
     judge = LatencyJudge(limit=1.0)
-    told = [judge.take(Probe(one)) for one in (1.5, 2.0, 3.25)]
+    told = [judge.take(ApiServerProbe(one)) for one in (1.5, 2.0, 3.25)]
     assert told[:2] == ["", ""]
     assert told[2] == "3 probe requests in a row took 1.50, 2.00, 3.25 s, and 1 s are allowed"
 
 
 def test_trouble_counts_as_bad_however_fast_it_was_answered() -> None:
     judge = LatencyJudge(limit=1.0)
-    told = [judge.take(Probe(0.01, "/readyz answered 500")) for _each in range(3)]
+    told = [judge.take(ApiServerProbe(0.01, "/readyz answered 500")) for _each in range(3)]
     assert told[2].endswith("the last one: /readyz answered 500")
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Planned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sender import Sender, SenderSettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sender import ObjectSender, SenderSettings
 
 ROOT = Path(__file__).resolve().parents[6]
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -41,14 +41,16 @@ def test_a_load_with_times_to_keep_asks_for_priority_for_its_own_session_only(ki
 
 @pytest.mark.parametrize(("in_flight", "held_back"), [(2, 3), (5, 0)])
 def test_what_is_due_while_all_connections_are_busy_is_counted(in_flight: int, held_back: int) -> None:
-    class Slow(dispatcher.Dispatcher):
+    class Slow(dispatcher.ObjectSendDispatcher):
         gate = threading.Event()
 
-        def _send(self, sender: Sender, planned: Planned, due: float | None) -> None:
+        def _send(self, sender: ObjectSender, planned: PlannedWorkload, due: float | None) -> None:
             assert self.gate.wait(120)
 
-    todo = [Planned(index, f"w-{index}", 0.0, "one", {}) for index in range(5)]
-    settings = SenderSettings(cast(Access, None), Clock.start(), lambda row: None, 1.0, 1.0, "run", "001")
+    todo = [PlannedWorkload(index, f"w-{index}", 0.0, "one", {}) for index in range(5)]
+    settings = SenderSettings(
+        cast(ApiServerAccess, None), MonotonicWallClock.start(), lambda row: None, 1.0, 1.0, "run", "001"
+    )
     slow = Slow(settings, {}, todo, ResumeState(), in_flight)
     slow.start()
     deadline = time.monotonic() + 120

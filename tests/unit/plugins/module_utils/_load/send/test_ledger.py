@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-CLOCK = Clock(1_795_000_000.0, 100.0, "boot")
+CLOCK = MonotonicWallClock(1_795_000_000.0, 100.0, "boot")
 
 
 def attempt(index: int, outcome: str = "created", kind: str = "Job", **more: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_only_final_outcomes_settle_an_object(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     rows = [attempt(0, "retry"), attempt(0, "created"), attempt(1, "ambiguous"), attempt(2, "refused")]
     written(path, [*rows, attempt(3, "already_mine"), attempt(3, "created", "ConfigMap")])
-    assert ledger.read(path).outcomes == {
+    assert ledger.read_ledger_file(path).outcomes == {
         ("Job", "test-run-001-0"): "created",
         ("Job", "test-run-001-2"): "refused",
         ("Job", "test-run-001-3"): "already_mine",
@@ -102,11 +102,11 @@ def test_the_first_session_keeps_the_clock(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     written(path, [])
     book, _past = ledger.open_ledger(path)
-    book.write(session_line(ledger.SCHEMA, "test-run", "001", Clock(1.0, 2.0, "other")))
+    book.write(session_line(ledger.SCHEMA, "test-run", "001", MonotonicWallClock(1.0, 2.0, "other")))
     book.close()
-    past = ledger.read(path)
+    past = ledger.read_ledger_file(path)
     assert (past.sessions, past.anchor) == (2, CLOCK.anchor())
-    assert ledger.read(tmp_path / "none").sessions == 0
+    assert ledger.read_ledger_file(tmp_path / "none").sessions == 0
 
 
 def test_a_second_writer_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:

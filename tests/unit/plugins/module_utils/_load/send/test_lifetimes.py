@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import drawn
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, lifetimes, sender
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
@@ -29,16 +29,16 @@ class Trial:
 
     def __init__(self, server: ScriptedServer, folder: Path, retry_time: float, lifetime: dict[str, Any]) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.clock = Clock.start()
+        self.clock = MonotonicWallClock.start()
 
         def write(text: str) -> None:
             row = json.loads(text)
             files.check_schema("ledger/1", row)
             self.rows.append(row)
 
-        access = load(server.kubeconfig(folder / "kubeconfig"))
+        access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
         settings = sender.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
-        self.lifetimes = lifetimes.Lifetimes(settings, lifetime, 7, self.find, stopped={9})
+        self.lifetimes = lifetimes.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
 
     @staticmethod
     def find(index: int) -> tuple[str, str, str]:
@@ -86,7 +86,7 @@ def test_each_workload_is_stopped_when_its_own_time_is_over(trial: Any) -> None:
     one.lifetimes.note(since.items())
     assert one.lifetimes.left == 6
     one.wait()
-    due = {index: since[index] + drawn(index, SOON, 7, lifetimes.LIFETIME_STREAM) for index in since}
+    due = {index: since[index] + draw_number_for_workload(index, SOON, 7, lifetimes.LIFETIME_STREAM) for index in since}
     assert [row["index"] for row in one.rows] == sorted(due, key=lambda index: due[index]), "in the order of their ends"
     for row in one.rows:
         assert row["intended"] == pytest.approx(due[row["index"]], abs=1e-4)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import Template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import (
     LoadSpec,
@@ -43,7 +43,7 @@ def test_parameters_get_the_types_of_the_fields() -> None:
         "test-run", "001", Path("/run/points/001"), Path("/run"),
     )  # fmt: skip
     assert found.stages == ({"kind": "Job"},) and found.simulated_writers == ("node",)
-    assert found.templates == (Template("job", "kind: Job", 1, {}),)
+    assert found.templates == (WorkloadTemplate("job", "kind: Job", 1, {}),)
     assert (found.count, found.seed, found.in_flight, found.wait) == (3, None, 16, True)
     assert LoadSpec.from_params(parameters()).lock_dir is None and LoadSpec.from_params(parameters()).lock_lost() == ""
 

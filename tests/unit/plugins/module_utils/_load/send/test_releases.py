@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, releases, sender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.releases import Batch, ReleaseSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.releases import ReleaseBatch, ReleaseSpec
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 CLOSED = {"type": "closed"}
@@ -28,11 +28,15 @@ def spec(count: int = 4, **more: Any) -> ReleaseSpec:
 
 
 def test_batches_follow_from_the_arrivals() -> None:
-    assert spec(5).batches == (Batch(5),)
+    assert spec(5).batches == (ReleaseBatch(5),)
     in_batches = {"type": "closed", "batch": 2, "delay": 3}
-    assert spec(5, arrival=in_batches).batches == (Batch(2), Batch(4, None, 3), Batch(5, None, 3))
-    assert spec(4, arrival={"type": "closed", "batch": 2}).batches == (Batch(2), Batch(4))
-    assert spec(3, arrival={"type": "constant", "rate": 2}).batches == (Batch(1, 0.0), Batch(2, 0.5), Batch(3, 1.0))
+    assert spec(5, arrival=in_batches).batches == (ReleaseBatch(2), ReleaseBatch(4, None, 3), ReleaseBatch(5, None, 3))
+    assert spec(4, arrival={"type": "closed", "batch": 2}).batches == (ReleaseBatch(2), ReleaseBatch(4))
+    assert spec(3, arrival={"type": "constant", "rate": 2}).batches == (
+        ReleaseBatch(1, 0.0),
+        ReleaseBatch(2, 0.5),
+        ReleaseBatch(3, 1.0),
+    )
     bursts = spec(4, arrival={"type": "burst", "rate": 1, "size": 2}).batches
     assert [(one.until, one.offset) for one in bursts] == [(2, 0.0), (4, 2.0)], "one write for each burst"
     poisson = {"type": "poisson", "rate": 2}
@@ -80,9 +84,9 @@ class Trial:
             files.check_schema("ledger/1", row)
             self.rows.append(row)
 
-        access = load(self.server.kubeconfig(folder / "kubeconfig"))
-        settings = sender.SenderSettings(access, Clock.start(), write, 2.0, 1.0, "test-run", "001")
-        self.releases = releases.Releases(settings, what, "n", count, released)
+        access = load_context_access(self.server.kubeconfig(folder / "kubeconfig"))
+        settings = sender.SenderSettings(access, MonotonicWallClock.start(), write, 2.0, 1.0, "test-run", "001")
+        self.releases = releases.WorkloadReleaser(settings, what, "n", count, released)
 
     def _answer(self, request: Asked) -> Any:
         with self._lock:
@@ -246,4 +250,4 @@ def test_a_ledger_tells_how_many_were_released(tmp_path: Path) -> None:
     row = {"type": "release", "name": "x", "intended": 1.0, "sent": 1.0, "answered": 2.0}
     rows = [{**row, "released": 2, "status": 200}, {**row, "released": 4, "status": 0}]
     (tmp_path / "ledger.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
-    assert ledger.read(tmp_path / "ledger.jsonl").released == 2
+    assert ledger.read_ledger_file(tmp_path / "ledger.jsonl").released == 2

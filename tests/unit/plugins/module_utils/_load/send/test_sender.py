@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import Clock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
-    Document,
-    Rendered,
-    Template,
+    RenderedTemplate,
+    WorkloadDocument,
+    WorkloadTemplate,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import Planned
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import Dispatcher
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import ObjectSendDispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
@@ -30,15 +30,17 @@ EXISTS = (409, status_object(409, "AlreadyExists", "it exists"))
 MISSING = (404, status_object(404, "NotFound", "not there"))
 
 
-def document(kind: str = "ConfigMap") -> Document:
+def document(kind: str = "ConfigMap") -> WorkloadDocument:
     names = ["test-run-001-", ""]
-    return Document("v1", kind, "", names, [b'{"n":', b"}"], None, f"/api/v1/namespaces/n/{kind.lower()}s")
+    return WorkloadDocument("v1", kind, "", names, [b'{"n":', b"}"], None, f"/api/v1/namespaces/n/{kind.lower()}s")
 
 
 def held(index: int, **changed: str) -> tuple[int, Any]:
     """The metadata that the server holds of an object."""
     metadata = {"name": f"test-run-001-{index}", "uid": "u-held", "resourceVersion": "99"}
-    return 200, {"metadata": {**metadata, "labels": {**run_labels.of("test-run", "001", index), **changed}}}
+    return 200, {
+        "metadata": {**metadata, "labels": {**run_labels.workload_labels("test-run", "001", index), **changed}}
+    }
 
 
 def created(number: int) -> tuple[int, Any]:
@@ -55,7 +57,7 @@ class Trial:
         self, server: ScriptedServer, folder: Path, retry_time: float = 5.0, user: dict[str, Any] | None = None
     ) -> None:
         self.rows: list[dict[str, Any]] = []
-        access = load(server.kubeconfig(folder / "kubeconfig", user))
+        access = load_context_access(server.kubeconfig(folder / "kubeconfig", user))
         self.halt = threading.Event()
 
         def write(text: str) -> None:
@@ -63,10 +65,12 @@ class Trial:
             files.check_schema("ledger/1", row)
             self.rows.append(row)
 
-        self.settings = sender.SenderSettings(access, Clock.start(), write, 2.0, retry_time, "test-run", "001")
+        self.settings = sender.SenderSettings(
+            access, MonotonicWallClock.start(), write, 2.0, retry_time, "test-run", "001"
+        )
 
     def create(self, index: int = 3, due: float | None = None) -> str:
-        return sender.Sender(self.settings, 0, self.halt).create(document(), index, due)[0]
+        return sender.ObjectSender(self.settings, 0, self.halt).create(document(), index, due)[0]
 
     def told(self) -> list[tuple[int, int, str]]:
         return [(row["attempt"], row["status"], row["outcome"]) for row in self.rows]
@@ -189,7 +193,7 @@ def test_a_silent_server_ends_the_load_and_says_what_to_do(trial: Make) -> None:
 def test_a_stop_during_a_pause_leaves_the_object_to_the_next_call(trial: Make) -> None:
     _server, one = trial(BUSY)
     one.halt.set()
-    with pytest.raises(sender.Halted):
+    with pytest.raises(sender.LoadHaltedError):
         one.create()
     assert one.told() == [(1, 429, "retry")]
 
@@ -310,7 +314,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert sender.identity(body) == ("own", "5")
+        assert sender.parse_uid_and_version(body) == ("own", "5")
 
 
 def dispatch(
@@ -320,15 +324,15 @@ def dispatch(
     past: ResumeState | None = None,
     rate: float | None = None,
     loop: dict[str, Any] | None = None,
-) -> Dispatcher:
-    rendered = Rendered(Template("t", ""), [document(kind) for kind in kinds], "n")
+) -> ObjectSendDispatcher:
+    rendered = RenderedTemplate(WorkloadTemplate("t", ""), [document(kind) for kind in kinds], "n")
     past = past or ResumeState()
     todo = [
-        Planned(index, f"test-run-001-{index}", None if rate is None else index / rate, "t")
+        PlannedWorkload(index, f"test-run-001-{index}", None if rate is None else index / rate, "t")
         for index in range(count)
         if (kinds[-1], f"test-run-001-{index}") not in past.outcomes
     ]
-    return Dispatcher(one.settings, {"t": rendered}, todo, past, 3, loop)
+    return ObjectSendDispatcher(one.settings, {"t": rendered}, todo, past, 3, loop)
 
 
 def test_a_workload_whose_related_object_was_refused_is_not_sent(tmp_path: Path) -> None:

@@ -33,14 +33,14 @@ SAMPLE = re.compile(r'[a-z_]+\{([a-z]+="(?:[^"\\]|\\.)*",?)+\} (-?[\d.e+-]+|nan|
 
 
 def samples(run, verdict):
-    lines = [line for line in ci_files.textfile(run, verdict).splitlines() if not line.startswith("#")]
+    lines = [line for line in ci_files.prometheus_textfile(run, verdict).splitlines() if not line.startswith("#")]
     assert all(SAMPLE.fullmatch(line) for line in lines)
     return dict(line.rsplit(" ", 1) for line in lines)
 
 
 def test_the_textfile_has_a_sample_a_kpi_with_its_labels(top):
-    run = run_reader.read(top)
-    found = samples(run, export_run.verdict_of(run))
+    run = run_reader.read_run_directory(top)
+    found = samples(run, export_run.read_run_verdict(run))
     kpis = files.read_json(top / "points/000/kpis.json")["kpis"]
     assert sum(one.startswith("seatrial_kpi{") for one in found) == sum(one["value"] is not None for one in kpis)
     assert sum(one.startswith("seatrial_kpi_rows_of{") for one in found) == len(kpis)
@@ -51,7 +51,7 @@ def test_the_textfile_has_a_sample_a_kpi_with_its_labels(top):
     failed = f'{{{common},point="",kpi="workloads_failed",unit="workloads",simulated="true"}}'
     assert found[f"seatrial_kpi_reading_code{failed}"] == "1.0", "outside its limit"
     assert (found[f"seatrial_kpi_low{failed}"], found[f"seatrial_kpi_high{failed}"]) == ("1.0", "1.0")
-    text = ci_files.textfile(run, {})
+    text = ci_files.prometheus_textfile(run, {})
     helps = re.findall(r"# HELP (\S+)", text)
     assert helps == re.findall(r"# TYPE (\S+) gauge", text) == list(dict.fromkeys(helps))
     assert len(helps) == len(ci_files.SERIES)
@@ -64,7 +64,9 @@ def test_the_series_of_two_runs_are_the_same_except_for_the_info(top, tmp_path, 
     write_timeline(str(other))
     write_kpis(str(other), [definitions])
     write_verdict(str(other), 0.5)
-    series = [set(samples(run, export_run.verdict_of(run))) for run in map(run_reader.read, (top, other))]
+    series = [
+        set(samples(run, export_run.read_run_verdict(run))) for run in map(run_reader.read_run_directory, (top, other))
+    ]
     assert {one.partition("{")[0] for one in series[0] ^ series[1]} == {"seatrial_run_info"}
     assert not any("t1122-fedcba" in one for one in series[1] if not one.startswith("seatrial_run_info"))
 
@@ -74,14 +76,14 @@ def test_a_point_is_named_by_its_matrix_values(tmp_path, definitions):
     folder = write_run(tmp_path / "run", worlds)
     write_timeline(str(folder))
     write_kpis(str(folder), [definitions])
-    found = samples(run_reader.read(folder), {})
+    found = samples(run_reader.read_run_directory(folder), {})
     points = {re.search(r'point="([^"]*)"', one)[1] for one in found if one.startswith("seatrial_kpi{")}
     assert points == {"a=b,fine_tuning_gpus=1", "a=b,fine_tuning_gpus=2"}
     assert any('verdict="unknown"} ' in f"{one} " for one in found)
 
 
 def test_a_repeated_point_has_the_series_of_one_attempt_with_the_mean_of_all(top):
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     (first,) = run.points
     run.points.append(replace(first, number="000-2", record={**first.record, "attempt": 2}))
     once = set(samples(run, {}))
@@ -96,12 +98,12 @@ def test_a_repeated_point_has_the_series_of_one_attempt_with_the_mean_of_all(top
 
 def test_files_are_written_once_and_gated(top, tmp_path):
     paths = [str(tmp_path / "a" / "junit.xml"), str(tmp_path / "seatrial.prom")]
-    first = export_run.to_ci(str(top), *paths, {}, [], export_run.LABEL)
-    second = export_run.to_ci(str(top), *paths, {}, [], export_run.LABEL)
+    first = export_run.write_ci_files(str(top), *paths, {}, [], export_run.LABEL)
+    second = export_run.write_ci_files(str(top), *paths, {}, [], export_run.LABEL)
     assert (first["changed"], second["changed"], first["paths"]) == (True, False, paths)
     assert (tmp_path / "a" / "junit.xml").read_text() == (top / "junit.xml").read_text()
     with pytest.raises(secret_gate.SecretFound):
-        export_run.to_ci(str(top), *paths, {"a setting": "fine_tuning-light"[:10]}, [], export_run.LABEL)
+        export_run.write_ci_files(str(top), *paths, {"a setting": "fine_tuning-light"[:10]}, [], export_run.LABEL)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,6 @@ def test_addresses_of_opensearch_are_checked(address, message):
 
 @pytest.mark.parametrize(("url", "parts"), [("s3://b", ("b", "")), ("s3://b/a/c/", ("b", "a/c"))])
 def test_addresses_of_s3_are_split(url, parts):
-    assert s3.split(url) == parts
+    assert s3.parse_s3_url(url) == parts
     with pytest.raises(InputError):
-        s3.split(url.removeprefix("s3:"))
+        s3.parse_s3_url(url.removeprefix("s3:"))

@@ -23,13 +23,13 @@ Hub = tuple[GitHubStandIn, str]
 
 def test_a_run_has_one_comment_and_one_check_run_which_are_edited(run_dir: Path, hub: Hub) -> None:
     stand_in, url = hub
-    first = send_messages.send(options(run_dir, url, state="started"))
+    first = send_messages.send_notifications(options(run_dir, url, state="started"))
     assert first["warnings"] == [] and first["sent"] == ["comment on example/product#12", "check run seatrial"]
     (text,) = stand_in.comments.values()
     assert text.startswith(f"<!-- perfscale.seatrial: run {RUN} -->\n# running: fine\\_tuning light")
     (check,) = stand_in.checks.values()
     assert check["status"] == "in_progress" and check["details_url"] == "https://ci.example.com/77"
-    last = send_messages.send(options(run_dir, url))
+    last = send_messages.send_notifications(options(run_dir, url))
     assert last["warnings"] == []
     (text,) = stand_in.comments.values()
     (check,) = stand_in.checks.values()
@@ -49,33 +49,33 @@ def test_a_run_has_one_comment_and_one_check_run_which_are_edited(run_dir: Path,
 def test_the_check_run_is_written_to_the_newest_commit_of_the_pull_request(run_dir: Path, hub: Hub) -> None:
     given = options(run_dir, hub[1])
     given["github"]["revision"] = ""
-    assert send_messages.send(given)["warnings"] == []
+    assert send_messages.send_notifications(given)["warnings"] == []
     assert [one["head_sha"] for one in hub[0].checks.values()] == ["c0ffee"]
 
 
 def test_a_session_without_the_ids_finds_what_another_one_wrote(run_dir: Path, hub: Hub) -> None:
     stand_in, url = hub
     stand_in.comments = dict.fromkeys(range(150), "text")
-    send_messages.send(options(run_dir, url, state="started"))
+    send_messages.send_notifications(options(run_dir, url, state="started"))
     (run_dir / send_messages.RECORD).unlink()
-    assert send_messages.send(options(run_dir, url))["warnings"] == []
+    assert send_messages.send_notifications(options(run_dir, url))["warnings"] == []
     assert len(stand_in.comments) == 151 and len(stand_in.checks) == 1
 
 
 def test_a_comment_that_somebody_deleted_is_written_again(run_dir: Path, hub: Hub) -> None:
     stand_in, url = hub
-    send_messages.send(options(run_dir, url, state="started"))
+    send_messages.send_notifications(options(run_dir, url, state="started"))
     stand_in.comments.clear()
-    assert send_messages.send(options(run_dir, url))["warnings"] == []
+    assert send_messages.send_notifications(options(run_dir, url))["warnings"] == []
     assert len(stand_in.comments) == 1
 
 
 def test_a_comment_whose_answer_was_lost_is_not_written_twice(run_dir: Path, hub: Hub) -> None:
     stand_in, url = hub
     stand_in.lost = 1
-    assert send_messages.send(options(run_dir, url))["sent"][0] == "comment on example/product#12"
+    assert send_messages.send_notifications(options(run_dir, url))["sent"][0] == "comment on example/product#12"
     assert len(stand_in.comments) == 1
-    assert send_messages.send(options(run_dir, url))["warnings"] == []
+    assert send_messages.send_notifications(options(run_dir, url))["warnings"] == []
     assert len(stand_in.comments) == 1
 
 
@@ -86,7 +86,7 @@ def test_an_app_signs_in_with_its_key(run_dir: Path, hub: Hub) -> None:
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     given = options(run_dir, url)
     given["github"] |= {"token": "", "app_id": "Iv1.x", "app_key": key.private_bytes(*form).decode()}
-    assert send_messages.send(given)["warnings"] == []
+    assert send_messages.send_notifications(given)["warnings"] == []
     signed, _dot, signature = stand_in.web_tokens[0].rpartition(".")
     raw = base64.urlsafe_b64decode(signature + "==")
     key.public_key().verify(raw, signed.encode(), padding.PKCS1v15(), hashes.SHA256())
@@ -110,7 +110,7 @@ def test_an_app_signs_in_with_its_key(run_dir: Path, hub: Hub) -> None:
 def test_a_failure_to_send_is_a_warning(run_dir: Path, hub: Hub, changed: Any, words: str) -> None:
     given = options(run_dir, hub[1])
     given["github"] |= changed
-    found = send_messages.send(given)
+    found = send_messages.send_notifications(given)
     assert (
         found["sent"] == []
         and words in found["warnings"][0]
@@ -127,7 +127,7 @@ def test_without_the_right_to_check_runs_the_comment_is_written(run_dir: Path, h
         return refused if "check-runs" in asked.path else stand_in.answer(asked)
 
     with ScriptedServer(answer) as server:
-        found = send_messages.send(options(run_dir, address(server)))
+        found = send_messages.send_notifications(options(run_dir, address(server)))
     assert found["sent"] == ["comment on example/product#12"]
     assert "Resource not accessible" in found["warnings"][0]
 
@@ -135,7 +135,7 @@ def test_without_the_right_to_check_runs_the_comment_is_written(run_dir: Path, h
 @pytest.mark.parametrize("answered", [(200, []), (200, b"<html>"), (200, {"id": None}), (200, b"")])
 def test_an_unexpected_answer_is_a_warning(run_dir: Path, answered: Any) -> None:
     with ScriptedServer(lambda _asked: answered) as server:
-        found = send_messages.send(options(run_dir, address(server)))
+        found = send_messages.send_notifications(options(run_dir, address(server)))
     assert len(found["warnings"]) <= 1
 
 

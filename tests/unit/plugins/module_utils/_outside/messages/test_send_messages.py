@@ -22,7 +22,7 @@ def test_an_answer_is_a_comment_of_no_run(hub: Hub, run_dir: Path) -> None:
     given = options(run_dir, hub[1], state="answered", text="Directives", key="pull/o_r/12/job/1")
     given["run_dir"] = None
     for _twice in range(2):
-        found = send_messages.send(given)
+        found = send_messages.send_notifications(given)
         assert found["warnings"] == [] and found["sent"] == ["comment on example/product#12"]
     assert list(hub[0].comments.values()) == ["<!-- perfscale.seatrial: run pull/o_r/12/job/1 -->\nDirectives"]
     assert hub[0].checks == {}
@@ -30,7 +30,7 @@ def test_an_answer_is_a_comment_of_no_run(hub: Hub, run_dir: Path) -> None:
 
 def test_one_service_does_not_keep_the_other_one_from_its_message(run_dir: Path, hub: Hub, chat: Chat) -> None:
     hub[0].tokens.clear()
-    found = send_messages.send(options(run_dir, hub[1], chat[1]))
+    found = send_messages.send_notifications(options(run_dir, hub[1], chat[1]))
     assert len(found["warnings"]) == 1 and found["sent"] and chat[0].messages
 
 
@@ -45,14 +45,14 @@ def test_one_service_does_not_keep_the_other_one_from_its_message(run_dir: Path,
 )
 def test_a_text_with_a_secret_is_not_sent(run_dir: Path, hub: Hub, chat: Chat, spoil: Callable[[str], str]) -> None:
     (run_dir / "summary.md").write_text(spoil(SUMMARY), encoding="utf-8")
-    found = send_messages.send(options(run_dir, hub[1], chat[1]))
+    found = send_messages.send_notifications(options(run_dir, hub[1], chat[1]))
     assert found["sent"] == [] and found["warnings"][0].startswith("no message: its text contains ")
     assert not hub[0].comments and not hub[0].checks and not chat[0].messages
     assert SECRET not in str(found)
 
 
 def test_without_a_service_nothing_is_sent(run_dir: Path) -> None:
-    assert send_messages.send(options(run_dir)) == {
+    assert send_messages.send_notifications(options(run_dir)) == {
         "changed": False,
         "sent": [],
         "warnings": [],
@@ -63,5 +63,5 @@ def test_without_a_service_nothing_is_sent(run_dir: Path) -> None:
 def test_a_server_that_does_not_answer_ends_with_the_timeout(run_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         given = options(run_dir, f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.5)
-        found = send_messages.send(given)
+        found = send_messages.send_notifications(given)
     assert found["sent"] == [] and "timed out" in found["warnings"][0]

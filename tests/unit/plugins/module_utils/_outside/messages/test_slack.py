@@ -18,11 +18,11 @@ Chat = tuple[SlackStandIn, str]
 
 def test_a_pull_request_has_one_thread(run_dir: Path, chat: Chat) -> None:
     stand_in, url = chat
-    send_messages.send(options(run_dir, chat=url, state="started"))
-    found = send_messages.send(options(run_dir, chat=url))
+    send_messages.send_notifications(options(run_dir, chat=url, state="started"))
+    found = send_messages.send_notifications(options(run_dir, chat=url))
     assert found["warnings"] == []
     (run_dir / send_messages.RECORD).unlink()
-    send_messages.send(options(run_dir, chat=url, state="started"))
+    send_messages.send_notifications(options(run_dir, chat=url, state="started"))
     roots = [one for one in stand_in.messages if "thread_ts" not in one]
     assert [one["text"] for one in roots] == ["example/product#12"]
     assert {one["thread_ts"] for one in stand_in.messages if "thread_ts" in one} == {roots[0]["ts"]}
@@ -30,7 +30,7 @@ def test_a_pull_request_has_one_thread(run_dir: Path, chat: Chat) -> None:
 
 def test_what_is_still_held_is_a_message_that_the_channel_sees(run_dir: Path, chat: Chat) -> None:
     stand_in, url = chat
-    send_messages.send(options(run_dir, chat=url))
+    send_messages.send_notifications(options(run_dir, chat=url))
     shown = [one["text"] for one in stand_in.messages if one.get("reply_broadcast")]
     assert len(shown) == 1 and "existing cluster api.lab" in shown[0]
 
@@ -39,7 +39,7 @@ def test_a_webhook_gets_the_message(run_dir: Path, chat: Chat) -> None:
     stand_in, url = chat
     given = options(run_dir, chat=url)
     given["slack"] = {"webhook": f"{url}/hook"}
-    assert send_messages.send(given)["warnings"] == []
+    assert send_messages.send_notifications(given)["warnings"] == []
     assert stand_in.messages[0]["text"].startswith("*regression: fine_tuning light*\n")
     assert "• makespan · 2 min 24 s · 2 min · +20 % (18 to 22 %) · regression" in stand_in.messages[0]["text"]
     assert "&lt;pods&gt;" in stand_in.messages[0]["text"]
@@ -59,7 +59,7 @@ def test_what_slack_refuses_is_a_warning_without_the_secret(
 ) -> None:
     given = options(run_dir, chat=chat[1])
     given["slack"] |= changed
-    found = send_messages.send(given)
+    found = send_messages.send_notifications(given)
     assert found["sent"] == [] and words in found["warnings"][0] and "hooks.example.com/x" not in found["warnings"][0]
 
 
@@ -67,10 +67,10 @@ def test_the_address_of_a_webhook_is_not_shown(run_dir: Path) -> None:
     with ScriptedServer(lambda _asked: (404, b"no_service")) as server:
         given = options(run_dir, chat="x")
         given["slack"] = {"webhook": f"{address(server)}/services/T0/B0/hidden"}
-        found = send_messages.send(given)
+        found = send_messages.send_notifications(given)
     assert "no_service" in found["warnings"][0] and "hidden" not in str(found)
 
 
 @pytest.mark.parametrize("text", ["<!channel> & <@U1>", "a <b> & c"])
 def test_no_text_mentions_anybody_in_slack(text: str) -> None:
-    assert not set(slack.of_markdown(text)) & set("<>")
+    assert not set(slack.convert_markdown_to_slack(text)) & set("<>")

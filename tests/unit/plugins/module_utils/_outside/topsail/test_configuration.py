@@ -39,7 +39,7 @@ CONFIG: dict[str, Any] = {
 
 
 def value(key: str, *names: str) -> Any:
-    return configuration.get(configuration.applied(CONFIG, names)[0], configuration.parse(key))
+    return configuration.value_at_path(configuration.apply_presets(CONFIG, names)[0], configuration.parse_key_path(key))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_last_assignment_counts_and_extends_acts_at_its_position(
 
 
 def test_the_configuration_itself_stays_as_it_is() -> None:
-    configuration.applied(CONFIG, ["edits", "whole"])
+    configuration.apply_presets(CONFIG, ["edits", "whole"])
     assert CONFIG["a"] == {"x": "base", "y": None} and CONFIG["ci_presets"]["p"] == {"a.x": "p"}
 
 
@@ -82,7 +82,7 @@ def test_the_configuration_itself_stays_as_it_is() -> None:
 )
 def test_what_cannot_be_applied_is_refused(names: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        configuration.applied(CONFIG, names)
+        configuration.apply_presets(CONFIG, names)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_cannot_be_applied_is_refused(names: list[str], words: str) -> None
     ],
 )
 def test_references_are_resolved(given: Any, expected: Any) -> None:
-    assert configuration.resolved(CONFIG, given) == expected
+    assert configuration.resolve_references(CONFIG, given) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_references_are_resolved(given: Any, expected: Any) -> None:
 )
 def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        configuration.resolved(CONFIG, given)
+        configuration.resolve_references(CONFIG, given)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> Non
     ],
 )
 def test_keys_are_read_with_their_brackets(key: str, parts: tuple[Any, ...]) -> None:
-    assert configuration.parse(key) == parts
+    assert configuration.parse_key_path(key) == parts
 
 
 @pytest.mark.parametrize("given", [[], {"a": 1}, {"ci_presets": []}])
 def test_another_file_is_no_configuration(given: Any) -> None:
     with pytest.raises(InputError, match="no configuration of TOPSAIL"):
-        configuration.presets(given)
+        configuration.list_preset_names(given)

@@ -65,7 +65,7 @@ def test_simulated_and_measured_runs_of_one_cluster_are_not_compared(tmp_path: P
         tops.append(str(write_run(tmp_path / nodes, [(world, {})], id=f"t1121-aaaaa{number}")))
     for pair in ((0, 1), (1, 2), (0, 2)):
         out = tmp_path / f"out{pair[0]}{pair[1]}"
-        found = compare_runs.compare([tops[one] for one in pair], str(out), [definitions], str(TEMPLATE))
+        found = compare_runs.write_run_comparison([tops[one] for one in pair], str(out), [definitions], str(TEMPLATE))
         assert found["verdict"] == "invalid", pair
         document = files.read_json(out / "comparison.json")
         rows = {row["name"]: row for one in document["pairs"] for row in one["kpis"]}
@@ -75,7 +75,7 @@ def test_simulated_and_measured_runs_of_one_cluster_are_not_compared(tmp_path: P
 
 def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path: Path, definitions: str) -> None:
     tops = [written(tmp_path, number, 8.0 if number < 3 else 12.0) for number in range(6)]
-    found = compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE))
+    found = compare_runs.write_run_comparison(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE))
     document = files.read_json(tmp_path / "out" / "comparison.json")
     files.check_schema("comparison/2", document)
     assert (found["verdict"], found["code"], found["exit_status"]) == ("regression", 4, 1)
@@ -120,7 +120,7 @@ def test_an_unknown_name_is_refused_before_anything_is_written(
 ) -> None:
     tops = [written(tmp_path, number, 8.0) for number in range(2)]
     with pytest.raises(InputError, match=re.escape(message)):
-        compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)
+        compare_runs.write_run_comparison(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)
     assert not (tmp_path / "out").exists()
 
 
@@ -128,11 +128,13 @@ def test_names_of_settings_are_not_refused_if_the_runs_recorded_none(tmp_path: P
     tops = [written(tmp_path, number, 8.0) for number in range(2)]
     assert not (Path(tops[0]) / "points" / "000" / "settings.yml").exists()
     rules = ComparisonRules(HistoryRequest(rules=LabelRules((), ("fine_tuning_gpus",))))
-    assert compare_runs.compare(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)["verdict"]
+    assert compare_runs.write_run_comparison(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE), rules)[
+        "verdict"
+    ]
 
 
 def test_the_points_of_one_run_have_no_verdict(tmp_path: Path, definitions: str) -> None:
-    found = compare_runs.compare(
+    found = compare_runs.write_run_comparison(
         [written(tmp_path, 0, 8.0, points=2)], str(tmp_path / "out"), [definitions], str(TEMPLATE)
     )
     assert found["verdict"] is None

@@ -46,7 +46,9 @@ def test_compared_runs_and_their_comparison_link_to_each_other(tmp_path: Path, d
         (top / "report").mkdir()
         shown = write_report.render(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
         (top / "report" / "index.html").write_text(f"{shown}<p>the rest</p>", encoding="utf-8")
-    result = compare_runs.compare([str(top) for top in tops], str(tmp_path / "out"), [definitions], str(COMPARE))
+    result = compare_runs.write_run_comparison(
+        [str(top) for top in tops], str(tmp_path / "out"), [definitions], str(COMPARE)
+    )
     target = Path(result["path"])
     assert links_of(target) == [(top / "report" / "index.html").resolve() for top in tops]
     for top in tops:
@@ -58,7 +60,12 @@ def test_compared_runs_and_their_comparison_link_to_each_other(tmp_path: Path, d
 def test_a_comparison_that_is_made_again_is_linked_once(made: Path) -> None:
     target = made / "compare" / "index.html"
     for _ in range(2):
-        assert comparison_page.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE) == []
+        assert (
+            comparison_page.link_from_run_reports(
+                [made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE
+            )
+            == []
+        )
     index = made / "run" / "report" / "index.html"
     assert links_of(index) == [target.resolve()]
     text = index.read_text(encoding="utf-8")
@@ -67,22 +74,28 @@ def test_a_comparison_that_is_made_again_is_linked_once(made: Path) -> None:
 
 def test_a_report_that_is_made_again_keeps_links_to_what_is_still_there(made: Path) -> None:
     target = made / "compare" / "index.html"
-    comparison_page.add([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE)
+    comparison_page.link_from_run_reports([made / "run"], target, "B against A", "2026-11-21T00:00:00Z", COMPARE)
     folder = made / "run" / "report"
-    assert [one["path"] for one in page_content.comparisons(folder)] == ["../../compare/index.html"]
+    assert [one["path"] for one in page_content.find_existing_comparisons(folder)] == ["../../compare/index.html"]
     target.unlink()
-    assert page_content.comparisons(folder) == []
+    assert page_content.find_existing_comparisons(folder) == []
 
 
 def test_a_page_of_another_template_stays_as_it_is(made: Path) -> None:
     index = made / "run" / "report" / "index.html"
     index.write_text("<p>mine</p>", encoding="utf-8")
     assert (
-        comparison_page.add([made / "run"], made / "compare" / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE) == []
+        comparison_page.link_from_run_reports(
+            [made / "run"], made / "compare" / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE
+        )
+        == []
     )
     assert index.read_text(encoding="utf-8") == "<p>mine</p>"
 
 
 def test_a_run_without_a_report_gets_nothing(tmp_path: Path) -> None:
-    assert comparison_page.add([tmp_path], tmp_path / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE) == []
+    assert (
+        comparison_page.link_from_run_reports([tmp_path], tmp_path / "index.html", "x", "2026-11-21T00:00:00Z", COMPARE)
+        == []
+    )
     assert list(tmp_path.iterdir()) == []

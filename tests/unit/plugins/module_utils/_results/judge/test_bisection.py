@@ -10,8 +10,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import (
     BisectionEnd,
+    BisectionMeasurement,
     BisectionPlan,
-    Measurement,
     NextValue,
 )
 from hypothesis import given, settings
@@ -21,20 +21,20 @@ RAW = {"over": "fine_tuning_count", "values": [1, 2, 4, 8], "kpi": "latency_p95"
 
 
 def plan(values: int, **more: object) -> BisectionPlan:
-    parsed = bisection.parse({**RAW, "values": list(range(values)), **more})
+    parsed = bisection.parse_bisect_keyword({**RAW, "values": list(range(values)), **more})
     assert parsed is not None
     return parsed
 
 
-def run(of: BisectionPlan, figure: Callable[[int], float | None]) -> tuple[BisectionEnd, list[Measurement]]:
+def run(of: BisectionPlan, figure: Callable[[int], float | None]) -> tuple[BisectionEnd, list[BisectionMeasurement]]:
     """Bisect until the end; figure: index of a value -> what one run measures."""
-    measured: list[Measurement] = []
+    measured: list[BisectionMeasurement] = []
     while True:
         found = bisection.next_value(of, measured, 0.0)
         if isinstance(found, BisectionEnd):
             return found, measured
         assert len(measured) < of.most, "it did not end"
-        measured.append(Measurement(found.index, figure(found.index)))
+        measured.append(BisectionMeasurement(found.index, figure(found.index)))
 
 
 def means(of: Sequence[float], seed: int, noise: float = 0.05) -> Callable[[int], float]:
@@ -103,7 +103,7 @@ def test_a_figure_that_is_missing_twice_ends_it() -> None:
 
 
 def test_the_budget_ends_it() -> None:
-    found = bisection.next_value(plan(4, budget="1h"), [Measurement(0, 1.0)], 3600.0)
+    found = bisection.next_value(plan(4, budget="1h"), [BisectionMeasurement(0, 1.0)], 3600.0)
     assert isinstance(found, BisectionEnd)
     assert "the budget of 60 min 0 s is used up" in found.why
 
@@ -116,14 +116,14 @@ def test_the_budget_ends_it() -> None:
 def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple[int, float | None]]) -> None:
     """So a bisection that was interrupted anywhere goes on as it would have gone on then."""
     of = plan(values)
-    measured = [Measurement(index % values, figure) for index, figure in runs]
+    measured = [BisectionMeasurement(index % values, figure) for index, figure in runs]
     found = bisection.next_value(of, measured, 0.0)
     assert bisection.next_value(of, list(measured), 0.0) == found
     if isinstance(found, NextValue):
         assert 0 <= found.index < values
         assert len(measured) < of.most
     elif found.step is not None:
-        assert sum(bisection.probabilities(of, measured)) == pytest.approx(1.0)
+        assert sum(bisection.step_probabilities(of, measured)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple
 )
 def test_a_wrong_word_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bisection.parse({**RAW, **more})
+        bisection.parse_bisect_keyword({**RAW, **more})
 
 
 def test_nothing_is_bisected_by_default() -> None:
-    assert bisection.parse({}) is None
+    assert bisection.parse_bisect_keyword({}) is None

@@ -17,8 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     read_past_runs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
-    History,
     HistoryRequest,
+    RunHistory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
@@ -28,15 +28,15 @@ from jsonschema import Draft202012Validator
 from past_run_files import kpi, run_id, write_past_run
 
 
-def collect(top: Path, *sources: Path, most: int = 50, rules: LabelRules | None = None) -> History:
-    return collect_history.collect(
-        run_reader.read(top),
+def collect(top: Path, *sources: Path, most: int = 50, rules: LabelRules | None = None) -> RunHistory:
+    return collect_history.collect_past_runs(
+        run_reader.read_run_directory(top),
         HistoryRequest(tuple(str(one) for one in sources or (top.parent,)), most, rules or LabelRules()),
     )
 
 
-def values(found: History, top: Path, **more: bool) -> tuple[list[float | None], list[float | None]]:
-    series = found.series(run_reader.read(top), kpi(1.0), "001", **{"judged": True, **more})
+def values(found: RunHistory, top: Path, **more: bool) -> tuple[list[float | None], list[float | None]]:
+    series = found.series(run_reader.read_run_directory(top), kpi(1.0), "001", **{"judged": True, **more})
     return [one.value for one in series.old], [one.value for one in series.new]
 
 
@@ -88,7 +88,7 @@ def test_runs_of_the_same_version_join_the_new_group(tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 4, 4.0)
     found = collect(top, rules=LabelRules(("ran.kubernetes",)))
     assert values(found, top) == ([1.0, 2.0], [3.0, 4.0])
-    assert found.series(run_reader.read(top), kpi(1.0), "001", judged=True).baseline == "v1.35.0"
+    assert found.series(run_reader.read_run_directory(top), kpi(1.0), "001", judged=True).baseline == "v1.35.0"
 
 
 @pytest.mark.parametrize(("given", "old"), [("fine_tuning_gpus", [1.0]), ("fine_tuning_new", [])])
@@ -113,7 +113,7 @@ def test_attempts_of_a_past_run_are_one_value_and_those_of_this_run_one_each(tmp
     top = write_past_run(tmp_path, 2, 2.0, points=("001", "001-2", "001-3"))
     path = top / "points" / "001" / "point.yml"
     files.write_yaml(path, {**files.read_yaml(path), "status": "failed"})
-    series = collect(top).series(run_reader.read(top), kpi(1.0), "001", judged=True, repeated=True)
+    series = collect(top).series(run_reader.read_run_directory(top), kpi(1.0), "001", judged=True, repeated=True)
     assert [(one.run, one.value) for one in series.old] == [(run_id(1), 1.0)]
     assert [one.run for one in series.new] == [f"{run_id(2)}/001-2", f"{run_id(2)}/001-3"]
 
@@ -136,7 +136,7 @@ def test_the_last_attempt_of_a_past_run_counts_and_the_mean_of_one_that_repeats(
 def test_the_mean_of_attempts_is_that_of_logarithms_within_the_union_of_their_intervals(
     values_: tuple[float | None, ...], mean: float | None
 ) -> None:
-    found = past_runs.mean_of([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
+    found = past_runs.mean_kpi_of_attempts([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
     assert found.value == (mean if mean is None else pytest.approx(mean))
     assert (found.low, found.high) == (1.0, 10.0 if mean else 9.0)
 
@@ -146,7 +146,7 @@ def test_a_source_that_cannot_be_read_is_noted_and_nothing_else(tmp_path: Path) 
     found = collect(top, tmp_path / "nowhere")
     assert (found.found, found.used, found.left_out) == (0, (), ())
     assert len(found.notes) == 1 and found.notes[0].startswith("history could not be read: folder")
-    series = found.series(run_reader.read(top), kpi(1.0), "001", judged=True)
+    series = found.series(run_reader.read_run_directory(top), kpi(1.0), "001", judged=True)
     (reading,) = judge_history.judge_history([series], HistorySettings())
     assert reading.result == "not enough history"
 
@@ -168,7 +168,7 @@ def test_a_server_that_is_not_there_is_noted_and_nothing_else(
     tmp_path: Path, request_: HistoryRequest, words: str
 ) -> None:
     top = write_past_run(tmp_path, 1)
-    found = collect_history.collect(run_reader.read(top), request_)
+    found = collect_history.collect_past_runs(run_reader.read_run_directory(top), request_)
     (note,) = found.notes
     assert note.startswith("history could not be read: ") and words in note
     assert (found.found, values(found, top)) == (0, ([], [10.0]))
@@ -178,7 +178,7 @@ def test_a_source_that_fails_leaves_the_others(tmp_path: Path) -> None:
     write_past_run(tmp_path, 1, 1.0)
     top = write_past_run(tmp_path, 2, 2.0)
     request_ = HistoryRequest(("opensearch", str(tmp_path)), opensearch=OpenSearchServer("http://127.0.0.1:9"))
-    found = collect_history.collect(run_reader.read(top), request_)
+    found = collect_history.collect_past_runs(run_reader.read_run_directory(top), request_)
     assert (len(found.notes), values(found, top)[0]) == (1, [1.0])
 
 
@@ -232,7 +232,7 @@ def test_a_series_fits_what_judges_it(tmp_path: Path) -> None:
     for number, value in enumerate((10.0, 10.2, 9.9, 10.1, 10.05, 9.95), start=1):
         write_past_run(tmp_path, number, value)
     top = write_past_run(tmp_path, 7, 10.0)
-    series = collect(top).series(run_reader.read(top), kpi(1.0), "001", judged=True)
+    series = collect(top).series(run_reader.read_run_directory(top), kpi(1.0), "001", judged=True)
     assert series.old[0].error == pytest.approx(0.2 / 3.92)
     (reading,) = judge_history.judge_history([series], HistorySettings(least=0.1))
     assert reading.result in ("pass", "inconclusive")
@@ -241,5 +241,5 @@ def test_a_series_fits_what_judges_it(tmp_path: Path) -> None:
 
 def test_without_sources_there_is_nothing_to_read(tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 1)
-    found = collect_history.collect(run_reader.read(top), HistoryRequest())
+    found = collect_history.collect_past_runs(run_reader.read_run_directory(top), HistoryRequest())
     assert (found.found, found.notes, values(found, top)) == (0, (), ([], [10.0]))

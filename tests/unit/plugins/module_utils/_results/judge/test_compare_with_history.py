@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.compare_with_history import (
     HistoryFinding,
-    compare,
+    compare_kpi_with_baseline,
     split_at_change_points,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.time_dependence import (
     INDEPENDENT,
-    Dependence,
+    TimeDependence,
 )
 from history_series import noisy, runs, series
 
@@ -25,9 +25,9 @@ SETTINGS = HistorySettings()
 OLD, SLOW = noisy(1, 100, 18), noisy(2, 120, 6)
 
 
-def found(one, settings: HistorySettings = SETTINGS, dependence: Dependence = INDEPENDENT) -> HistoryFinding:
+def found(one, settings: HistorySettings = SETTINGS, dependence: TimeDependence = INDEPENDENT) -> HistoryFinding:
     """Compare one KPI that is judged alone."""
-    return compare(one, split_at_change_points(one, settings, 1), dependence, settings, 1)
+    return compare_kpi_with_baseline(one, split_at_change_points(one, settings, 1), dependence, settings, 1)
 
 
 def test_the_baseline_is_the_last_stable_segment() -> None:
@@ -73,7 +73,7 @@ def test_the_noise_within_the_runs_widens_the_interval() -> None:
 
 
 def test_dependence_of_runs_on_their_time_widens_the_interval() -> None:
-    free, bound = found(series(OLD, SLOW)), found(series(OLD, SLOW), dependence=Dependence(0.5))
+    free, bound = found(series(OLD, SLOW)), found(series(OLD, SLOW), dependence=TimeDependence(0.5))
     assert bound.evidence.low < free.evidence.low < free.evidence.high < bound.evidence.high
 
 

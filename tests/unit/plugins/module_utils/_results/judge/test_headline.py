@@ -53,7 +53,7 @@ def difference(value, low, high):
 def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
     of = [Point(f"{place:03d}", Path("x"), kpis=list(kpis)) for place, kpis in enumerate(points)]
     names = {point.number: labels[place % len(labels)] for place, point in enumerate(of)}
-    return headline.answer(of, names)
+    return headline.run_answer_sentence(of, names)
 
 
 @pytest.mark.parametrize(

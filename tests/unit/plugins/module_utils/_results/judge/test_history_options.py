@@ -45,7 +45,7 @@ def test_servers_get_their_address_and_credentials() -> None:
 def test_an_unusable_address_is_noted_when_it_is_read(tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 1)
     for url, words in (("search:9200", "is not https://host:port"), ("", "no address of OpenSearch is set")):
-        found = collect_history.collect(
-            run_reader.read(top), request(history=["opensearch"], history_opensearch={"url": url})
+        found = collect_history.collect_past_runs(
+            run_reader.read_run_directory(top), request(history=["opensearch"], history_opensearch={"url": url})
         )
         assert len(found.notes) == 1 and words in found.notes[0]

@@ -26,7 +26,7 @@ OLD, NEW = {"kubernetes": "v1.35.0"}, {"kubernetes": "v1.36.3"}
 def side(parent: Path, number: int, value: float | None = 10.0, **more: Any) -> RunSide:
     """Return a run as a comparison reads it, without its load."""
     top = write_past_run(parent, number, value, **more)
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     run.clusters = {"sutest": {"simulated": run.points[0].labels["ran"]["simulated"]}}
     verdict = files.read_json(top / "verdict.json")["verdict"]
     kpis = {one.number: {kpi["name"]: (kpi, None) for kpi in one.kpis or ()} for one in run.points}
@@ -35,11 +35,13 @@ def side(parent: Path, number: int, value: float | None = 10.0, **more: Any) -> 
 
 def judged(sides: list[RunSide], *history: Path, rules: LabelRules | None = None) -> dict[str, Any]:
     request = HistoryRequest(tuple(str(one) for one in history), rules=rules or LabelRules())
-    return judge_groups.judge(judge_groups.grouped(sides, request.rules), ComparisonRules(request), [])
+    return judge_groups.judge_run_groups(
+        judge_groups.group_and_label_runs(sides, request.rules), ComparisonRules(request), []
+    )
 
 
 def letters(sides: list[RunSide], rules: LabelRules | None = None) -> list[str]:
-    groups = judge_groups.grouped(sides, rules or LabelRules())
+    groups = judge_groups.group_and_label_runs(sides, rules or LabelRules())
     return [f"{one.letter}: {', '.join(each.letter for each in one.sides)}, {one.what}" for one in groups]
 
 
@@ -55,7 +57,7 @@ def test_each_single_run_is_a_letter(tmp_path: Path) -> None:
 
 
 def test_letters_go_on_behind_z() -> None:
-    assert [judge_groups.letter(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [judge_groups.letter_for_index(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
         "A",
         "Z",
         "AA",
@@ -154,7 +156,7 @@ def test_points_are_compared_with_those_of_the_same_matrix_values(tmp_path: Path
             document["kpis"][0]["value"] = value + number / 100
             files.write_json(folder / "kpis.json", document)
             files.write_yaml(folder / "point.yml", {**files.read_yaml(folder / "point.yml"), "settings": {"n": point}})
-        read = run_reader.read(top)
+        read = run_reader.read_run_directory(top)
         kpis = {one.number: {kpi["name"]: (kpi, None) for kpi in one.kpis or ()} for one in read.points}
         return RunSide(read, "", "pass", kpis=kpis)
 

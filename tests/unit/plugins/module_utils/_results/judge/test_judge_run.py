@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 PASSED = {
@@ -44,11 +44,13 @@ def run_of(tmp_path, points=1, phases=PASSED, **record):
 
 
 def judged(run, *tables, most=0.0, max_errors=0.01):
-    limits = {point.number: [Limit("workloads_failed", None, most, "max")] for point in run.points}
+    limits = {point.number: [KpiLimit("workloads_failed", None, most, "max")] for point in run.points}
     for point in run.points:
         point.kpis = point.kpis or [kpi(0.0, "workloads", name="workloads_failed")]
     by_point = {point.number: one for point, one in zip(run.points, tables, strict=True)}
-    document = judge_run.judge(run, by_point, JudgingRules(0.5, limits if most is not None else {}, max_errors))
+    document = judge_run.judge_whole_run(
+        run, by_point, JudgingRules(0.5, limits if most is not None else {}, max_errors)
+    )
     files.check_schema("verdict/2", document)
     return document
 
@@ -183,8 +185,8 @@ def test_a_point_that_was_not_measured_has_no_checks_of_its_workloads(tmp_path):
 def test_a_limit_decides_and_its_figure_is_named(tmp_path):
     run = run_of(tmp_path)
     run.points[0].kpis = [kpi(3.0)]
-    given = {"000": [Limit("m", None, 2.0, "max 2 s", "s"), Limit("absent", None, 2.0, "max 2 s", "s")]}
-    document = judge_run.judge(run, {"000": table()}, JudgingRules(0.5, given))
+    given = {"000": [KpiLimit("m", None, 2.0, "max 2 s", "s"), KpiLimit("absent", None, 2.0, "max 2 s", "s")]}
+    document = judge_run.judge_whole_run(run, {"000": table()}, JudgingRules(0.5, given))
     files.check_schema("verdict/2", document)
     assert (document["verdict"], document["exit_status"]) == ("regression", 1)
     assert [(one["name"], one["limit"]["result"]) for one in document["kpis"]] == [
@@ -192,9 +194,9 @@ def test_a_limit_decides_and_its_figure_is_named(tmp_path):
         ("absent", "not measured"),
     ]
     assert overall_verdict.first_reason(document) == "regression: m (point 000): 3 s is outside the limit, max 2 s."
-    assert judge_run.judge(run, {"000": table()}, JudgingRules(0.5, {"000": given["000"][1:]}))["verdict"] == (
-        "inconclusive"
-    )
+    assert judge_run.judge_whole_run(run, {"000": table()}, JudgingRules(0.5, {"000": given["000"][1:]}))[
+        "verdict"
+    ] == ("inconclusive")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def figure(reading="pass", limit=None, name="makespan", point="000", why="12 % s
 
 
 def judged(checks=(), kpis=(), cause=None):
-    found = overall_verdict.overall(
+    found = overall_verdict.compute_overall_verdict(
         [one["result"] for one in checks],
         [one["reading"] for one in kpis] + [one["limit"]["result"] for one in kpis if "limit" in one],
     )
@@ -86,7 +86,7 @@ def judged(checks=(), kpis=(), cause=None):
 
 
 def suite_of(of, verdict):
-    top = ElementTree.fromstring(junit.junit(of, verdict))
+    top = ElementTree.fromstring(junit.render_run_xml(of, verdict))
     valid(top)
     return top.find("testsuite")
 
@@ -228,4 +228,4 @@ def test_counts_agree_and_only_a_regression_has_failures(statuses, points, resul
 def test_any_words_make_well_formed_xml(words):
     of = run({"test": phase("failed", error=words)})
     verdict = judged([check(words, "error", detail=words)])
-    ElementTree.fromstring(junit.junit(of, verdict).encode("utf-8", "replace"))
+    ElementTree.fromstring(junit.render_run_xml(of, verdict).encode("utf-8", "replace"))

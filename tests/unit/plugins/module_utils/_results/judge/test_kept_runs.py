@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import collect_history
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
-    History,
     HistoryRequest,
+    RunHistory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import FILE, KeptRuns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
@@ -31,11 +31,11 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     return write_past_run(tmp_path / "now", 9, settings={"fine_tuning_count": 1}), tmp_path / "past"
 
 
-def look(top: Path, past: Path, session: str = SESSION, **more: int) -> History:
-    run = run_reader.read(top)
+def look(top: Path, past: Path, session: str = SESSION, **more: int) -> RunHistory:
+    run = run_reader.read_run_directory(top)
     run.points[0].labels["settings"]["fine_tuning_count"] = more.pop("count", 1)
     request = HistoryRequest((str(past),), **more)
-    return collect_history.collect(run, request, store=KeptRuns(top, session))
+    return collect_history.collect_past_runs(run, request, store=KeptRuns(top, session))
 
 
 def test_a_later_look_is_the_first_one_without_the_source(places: tuple[Path, Path]) -> None:

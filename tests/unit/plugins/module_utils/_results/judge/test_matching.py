@@ -35,7 +35,7 @@ def past(verdict: str = "pass", **changes: Any) -> PastRun:
 
 def outcome(run: PastRun, *compare_on: str, ignore: tuple[str, ...] = ()) -> str:
     """Return old, new, or why the run is left out."""
-    found = matching.comparable({"001": OWN}, run, LabelRules(compare_on, ignore))
+    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(compare_on, ignore))
     return found.why if isinstance(found, LeftOut) else "new" if found["001"][0].new else "old"
 
 
@@ -85,14 +85,14 @@ def test_labels_must_be_equal_but_for_those_without_influence(run: PastRun, expe
 def test_a_setting_that_a_past_run_did_not_know_matches_while_it_has_its_default(
     run: PastRun, defaults: list[str], expected: str
 ) -> None:
-    found = matching.comparable({"001": OWN}, run, LabelRules(), {"001": defaults})
+    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": defaults})
     assert (found.why if isinstance(found, LeftOut) else "old") == expected
 
 
 def test_a_past_run_without_recorded_settings_matches_no_defaults() -> None:
     settings = [name.removeprefix("settings.").partition(".")[0] for name in OWN if name.startswith("settings.")]
     run = past(**{name.replace(".", "__"): None for name in OWN if name.startswith("settings.")})
-    assert isinstance(matching.comparable({"001": OWN}, run, LabelRules(), {"001": settings}), LeftOut)
+    assert isinstance(matching.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": settings}), LeftOut)
 
 
 def test_what_was_written_before_labels_is_left_out() -> None:
@@ -140,7 +140,7 @@ def test_the_reason_is_that_of_the_nearest_point() -> None:
 def test_points_are_found_by_labels_not_by_numbers() -> None:
     other = {**OWN, "settings.fine_tuning_gpus": 8}
     run = PastRun("old", "", "pass", "here", (PastPoint("001", "", other, {}), PastPoint("002", "", dict(OWN), {})))
-    found = matching.comparable({"001": OWN, "003": other}, run, LabelRules())
+    found = matching.find_comparable_points({"001": OWN, "003": other}, run, LabelRules())
     assert isinstance(found, dict)
     assert {number: [one.point.number for one in points] for number, points in found.items()} == {
         "001": ["002"],
@@ -149,7 +149,9 @@ def test_points_are_found_by_labels_not_by_numbers() -> None:
 
 
 def test_patterns_that_match_nothing_are_found() -> None:
-    assert matching.unmatched(["ran.openshft", "ran.nodes", "fine_tuning_g*", "uuid"], OWN) == ["ran.openshft"]
+    assert matching.unmatched_label_patterns(["ran.openshft", "ran.nodes", "fine_tuning_g*", "uuid"], OWN) == [
+        "ran.openshft"
+    ]
 
 
 def test_the_old_points_are_named_by_what_distinguishes_them() -> None:
@@ -172,7 +174,7 @@ LABELS = st.dictionaries(NAMES, st.integers(0, 1), max_size=6)
 def test_comparable_is_mutual(one: dict[str, Any], other: dict[str, Any]) -> None:
     def fits(own: dict[str, Any], theirs: dict[str, Any]) -> bool:
         run = PastRun("old", "", "pass", "here", (PastPoint("001", "", theirs, {}),))
-        return not isinstance(matching.comparable({"001": own}, run, LabelRules()), LeftOut)
+        return not isinstance(matching.find_comparable_points({"001": own}, run, LabelRules()), LeftOut)
 
     assert fits(one, other) == fits(other, one)
     assert fits(one, one)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
-    Attempt,
-    Finished,
     PlannedPoint,
+    PointAttempt,
+    ScheduleFinished,
     ScheduleState,
     next_point,
     parse_redo,
@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def attempt(name: str, status: str, **record: Any) -> Attempt:
+def attempt(name: str, status: str, **record: Any) -> PointAttempt:
     of, _dash, number = name.partition("-")
-    return Attempt(of, int(number or 1), {"status": status, **record})
+    return PointAttempt(of, int(number or 1), {"status": status, **record})
 
 
-def state(*attempts: Attempt, **more: Any) -> ScheduleState:
+def state(*attempts: PointAttempt, **more: Any) -> ScheduleState:
     return ScheduleState(tuple(attempts), **more)
 
 
@@ -61,14 +61,14 @@ def test_an_interrupted_point_comes_first_then_further_attempts_then_points_that
 
 def test_the_end_names_what_passed_and_what_failed() -> None:
     end = next_point(state(attempt("001", "passed"), attempt("002", "failed"), attempt("003", "skipped")))
-    assert end == Finished("Each point has been measured: 001 passed; 002 failed.")
-    assert next_point(state()) == Finished("There is no point to measure.")
+    assert end == ScheduleFinished("Each point has been measured: 001 passed; 002 failed.")
+    assert next_point(state()) == ScheduleFinished("There is no point to measure.")
 
 
 def test_after_a_failure_in_this_session_the_rest_is_left_if_so_set() -> None:
     attempts = (attempt("001", "failed"), attempt("002", "failed"), attempt("003", "planned"))
     now = state(*attempts, decided=frozenset({"002"}), stop_on_error=True)
-    assert next_point(now) == Finished("Point 002 failed, and run_stop_on_error is set; not measured: 003.")
+    assert next_point(now) == ScheduleFinished("Point 002 failed, and run_stop_on_error is set; not measured: 003.")
     later = next_point(state(*attempts, stop_on_error=True))
     assert isinstance(later, PlannedPoint), "the failures of an earlier session stop nothing"
     assert (later.name, later.last) == ("003", True)
@@ -76,7 +76,7 @@ def test_after_a_failure_in_this_session_the_rest_is_left_if_so_set() -> None:
 
 def test_a_point_whose_end_could_not_be_recorded_is_not_measured_again_in_the_same_session() -> None:
     found = state(attempt("001", "running"), decided=frozenset({"001"}))
-    assert isinstance(next_point(found), Finished)
+    assert isinstance(next_point(found), ScheduleFinished)
 
 
 def test_a_chooser_gets_a_fresh_attempt_and_only_after_everything_else() -> None:
@@ -93,7 +93,7 @@ def test_a_chooser_gets_a_fresh_attempt_and_only_after_everything_else() -> None
     assert isinstance(again, PlannedPoint)
     assert (again.name, again.why) == ("001-3", "again")
     both = state(attempt("001", "passed"), attempt("001-2", "failed"), attempt("001-3", "passed"))
-    assert isinstance(next_point(both, [choose]), Finished)
+    assert isinstance(next_point(both, [choose]), ScheduleFinished)
 
 
 STATUS = st.sampled_from(["planned", "running", "passed", "failed", "skipped"])
@@ -118,7 +118,7 @@ def test_any_run_ends_and_measures_a_point_that_has_ended_only_on_redo(data: st.
         stop = data.draw(st.booleans())
         for _round in range(len(attempts) + 1):
             found = next_point(now(decided, stop))
-            if isinstance(found, Finished):
+            if isinstance(found, ScheduleFinished):
                 break
             assert before[found.name] in ("planned", "running")
             assert found.name not in decided

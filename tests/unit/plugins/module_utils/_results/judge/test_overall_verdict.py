@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import overall
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import (
+    compute_overall_verdict,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +42,7 @@ READINGS = st.lists(
     ],
 )
 def test_precedence(results, readings, verdict, code, status):
-    found = overall(results, readings)
+    found = compute_overall_verdict(results, readings)
     assert (found, *VERDICTS[found]) == (verdict, code, status)
 
 
@@ -50,19 +52,19 @@ def rank(verdict: str) -> int:
 
 @given(RESULTS, READINGS)
 def test_an_error_outweighs_everything(results, readings):
-    assert overall([*results, "error"], readings) == "error"
+    assert compute_overall_verdict([*results, "error"], readings) == "error"
 
 
 @given(RESULTS, READINGS, RESULTS, READINGS)
 def test_further_findings_never_lower_the_gravity_and_order_does_not_matter(results, readings, more, others):
-    found = overall(results, readings)
-    assert rank(overall(results + more, readings + others)) >= rank(found)
-    assert overall(results[::-1], readings[::-1]) == found
+    found = compute_overall_verdict(results, readings)
+    assert rank(compute_overall_verdict(results + more, readings + others)) >= rank(found)
+    assert compute_overall_verdict(results[::-1], readings[::-1]) == found
 
 
 @given(RESULTS, READINGS)
 def test_only_a_regression_ends_with_1_and_only_an_error_with_3(results, readings):
-    found = overall(results, readings)
+    found = compute_overall_verdict(results, readings)
     status = VERDICTS[found][1]
     assert (status == 1) is (found == "regression") and (status == 3) is (found == "error")
     assert (status == 0) is (found in ("pass", "improvement"))

@@ -17,7 +17,7 @@ OLD = Path(__file__).parents[1] / "kpi" / "run_of_kpis_1"
 
 def read(folder: Path) -> tuple[list[PastRun], list[str]]:
     notes: list[str] = []
-    return list(read_past_runs.from_folder(folder, "fine_tuning", notes)), notes
+    return list(read_past_runs.read_runs_from_folder(folder, "fine_tuning", notes)), notes
 
 
 def test_runs_are_found_at_each_depth_the_newest_first(tmp_path: Path) -> None:

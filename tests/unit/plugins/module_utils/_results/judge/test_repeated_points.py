@@ -5,10 +5,10 @@ from __future__ import annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import Limit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_points
 
-MOST = Limit("latency", None, 2.0, "max 2 s", "s")
+MOST = KpiLimit("latency", None, 2.0, "max 2 s", "s")
 REPEATED = [{"type": "session", "repeat": {"max": 10}}]
 
 
@@ -30,7 +30,7 @@ def run_of(tmp_path, *attempts, schedule=REPEATED):
 
 def judged(run, limits=(MOST,)):
     rules = JudgingRules(limits={point.number: list(limits) for point in run.points})
-    document = judge_run.judge(run, {point.number: None for point in run.points}, rules)
+    document = judge_run.judge_whole_run(run, {point.number: None for point in run.points}, rules)
     files.check_schema("verdict/2", document)
     return document["kpis"]
 
@@ -69,7 +69,7 @@ def test_a_failed_attempt_counts_until_the_point_is_measured_again(tmp_path):
 
 
 def test_a_limit_without_a_figure_is_named_once_per_point(tmp_path):
-    found = judged(run_of(tmp_path, 1.0, 1.1), [Limit("makespan", None, 1.0, "max 1 s", "s")])
+    found = judged(run_of(tmp_path, 1.0, 1.1), [KpiLimit("makespan", None, 1.0, "max 1 s", "s")])
     assert [(one["point"], one["limit"]["result"]) for one in found if one["name"] == "makespan"] == [
         ("001", "not measured")
     ]

@@ -39,7 +39,7 @@ def test_each_point_with_missing_files_has_a_sentence_with_the_reasons(tmp_path:
 
 def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:
     run = Run(tmp_path, {"id": "t1"}, points=[point(tmp_path, "001", FAILED)])
-    verdict = judge_run.judge(run, {"001": None}, JudgingRules())
+    verdict = judge_run.judge_whole_run(run, {"001": None}, JudgingRules())
     nothing = {"clusters": {}, "phases": {}, "held": [], "split": {"total": 1.0, "ansible": 1.0}}
     record = {"project": "users", "presets": [], "id": "t1", "status": "passed", **nothing}
     (line,) = [one for one in close_run.summary_lines(record, tmp_path, verdict) if "warning" in one]

@@ -10,20 +10,20 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, repetition
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import BisectionPlan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
-    Attempt,
-    Finished,
     PlannedPoint,
+    PointAttempt,
+    ScheduleFinished,
     ScheduleState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repetition import Repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repetition import RepetitionPlan
 
 PLAN = BisectionPlan("count", (1, 2), "latency_p95")
 
 
-def attempts(*status: str) -> tuple[Attempt, ...]:
+def attempts(*status: str) -> tuple[PointAttempt, ...]:
     """Attempts at two points in turn."""
     return tuple(
-        Attempt(f"{number % 2 + 1:03d}", number // 2 + 1, {"status": one, "started": f"{number:03d}"})
+        PointAttempt(f"{number % 2 + 1:03d}", number // 2 + 1, {"status": one, "started": f"{number:03d}"})
         for number, one in enumerate(status)
     )
 
@@ -31,7 +31,9 @@ def attempts(*status: str) -> tuple[Attempt, ...]:
 def bisected(*status: str) -> tuple[Any, dict[str, Any]]:
     """Return the decision by these attempts, and the document; attempts at point 002 are slower."""
     noted: list[dict[str, Any]] = []
-    choose = bisection.chooser(PLAN, lambda name: 2.0 if name.startswith("002") else 1.0, 0.0, noted.append)
+    choose = bisection.make_next_value_chooser(
+        PLAN, lambda name: 2.0 if name.startswith("002") else 1.0, 0.0, noted.append
+    )
     return choose(ScheduleState(attempts(*status))), noted[-1]
 
 
@@ -39,7 +41,7 @@ def test_a_failed_attempt_is_no_measurement_though_it_may_have_a_figure() -> Non
     _found, document = bisected("passed", "failed", "passed")
     assert [one["figure"] for one in document["measurements"]] == [1.0, None, 1.0]
     found, document = bisected("passed", "failed", "passed", "failed")
-    assert isinstance(found, Finished)
+    assert isinstance(found, ScheduleFinished)
     assert document["verdict"] == "invalid"
 
 
@@ -48,7 +50,7 @@ def test_names_of_figures_keep_their_first_letter() -> None:
     assert document["why"].startswith("The step of latency_p95 is between count = 1 and 2: ")
     kpi = {"name": "latency_p95", "point": "001", "reading": "not judged", "why": "", "value": 1.0}
     limit = {"result": "across", "text": "It may be within or outside."}
-    choose = repetition.chooser(Repetition(), [{**kpi, "limit": limit}], 0.0)
+    choose = repetition.create_attempt_chooser(RepetitionPlan(), [{**kpi, "limit": limit}], 0.0)
     found = choose(ScheduleState(attempts("passed", "passed", "passed", "passed")))
     assert isinstance(found, PlannedPoint)
     assert found.why == "After 2 attempts latency_p95 is not decided: It may be within or outside."

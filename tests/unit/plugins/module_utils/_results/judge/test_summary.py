@@ -51,7 +51,7 @@ def verdict(*kpis, result="regression", **more):
 def test_a_regression_shows_the_gravest_figures_first_and_why(tmp_path):
     slow = kpi("makespan", "regression", old={"n": 18, "value": 10.0}, change=0.12, change_low=0.08, change_high=0.16)
     history = {"sources": ["x"], "found": 31, "used": 18, "left_out": [{"why": "simulated", "runs": ["a", "b"]}]}
-    text = overall_verdict.summary(
+    text = overall_verdict.render_summary_markdown(
         Run(tmp_path, RECORD), verdict(kpi("fine"), slow, warnings=["The machine was busy."], history=history)
     )
     assert text.splitlines()[0] == "# regression: fine\\_tuning light"
@@ -68,25 +68,27 @@ def test_a_regression_shows_the_gravest_figures_first_and_why(tmp_path):
 
 def test_five_figures_are_shown_and_points_named_if_there_are_several(tmp_path):
     figures = [kpi(f"k{place}", point=f"{place:03d}", simulated=True) for place in range(8)]
-    text = overall_verdict.summary(Run(tmp_path, RECORD), verdict(*figures, result="pass"))
+    text = overall_verdict.render_summary_markdown(Run(tmp_path, RECORD), verdict(*figures, result="pass"))
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(rows) == 6 and rows[1].startswith("| 000 | K0 (simulated) |")
 
 
 def test_a_limit_is_named_with_the_reading(tmp_path):
     one = kpi("makespan", "not judged", limit={"text": "…", "result": "outside"})
-    assert "| outside limit |" in overall_verdict.summary(Run(tmp_path, RECORD), verdict(one))
+    assert "| outside limit |" in overall_verdict.render_summary_markdown(Run(tmp_path, RECORD), verdict(one))
 
 
 def test_without_a_verdict_the_first_failure_is_the_reason(tmp_path):
     run = Run(tmp_path, RECORD, failures="Acquire: no room\nsecond")
-    text = overall_verdict.summary(run, {})
+    text = overall_verdict.render_summary_markdown(run, {})
     assert text.startswith("# no verdict: ") and "- Acquire: no room\n" in text and "second" not in text
 
 
 @given(st.text(max_size=60))
 def test_no_words_break_the_table_or_become_markup(words):
-    text = overall_verdict.summary(Run(Path("/x"), RECORD), verdict(kpi("a", title=words), answer=[words]))
+    text = overall_verdict.render_summary_markdown(
+        Run(Path("/x"), RECORD), verdict(kpi("a", title=words), answer=[words])
+    )
     (_head, _line, row) = [line for line in text.split("\n") if line.startswith("|")]
     assert row.replace("\\\\", "").replace("\\|", "").count("|") == 6
     assert "<" not in text.replace("\\\\", "").replace("\\<", "")

@@ -39,5 +39,5 @@ def test_each_reason_is_one_sentence_with_its_points(tmp_path: Path) -> None:
 
 def test_the_verdict_has_the_sentence(tmp_path: Path) -> None:
     run = Run(tmp_path, {"id": "t1"}, points=[point(tmp_path, "001", WHY)])
-    (said,) = judge_run.judge(run, {"001": None}, JudgingRules())["warnings"]
+    (said,) = judge_run.judge_whole_run(run, {"001": None}, JudgingRules())["warnings"]
     assert said.endswith(f"at test point 001: {WHY}.")

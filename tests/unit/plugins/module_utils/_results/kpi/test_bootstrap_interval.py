@@ -5,26 +5,29 @@ from __future__ import annotations
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import estimators
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import Resampling, Sample
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import (
+    BootstrapResampling,
+    DurationSample,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
 def sample(values, waited=None, censored=None):
     values = numpy.asarray(values, dtype=float)
-    return Sample(values, values, values, numpy.zeros(len(values)) if waited is None else waited, censored)
+    return DurationSample(values, values, values, numpy.zeros(len(values)) if waited is None else waited, censored)
 
 
 @given(st.integers(8, 300), st.integers(0, 1000))
 @settings(max_examples=30, deadline=None)
 def test_each_sample_draws_as_many_rows_as_whole_blocks_have(rows, seed):
-    drawn = Resampling(rows, seed, samples=20)
+    drawn = BootstrapResampling(rows, seed, samples=20)
     assert set(drawn.totals) == {drawn.block * -(-rows // drawn.block)}
     assert drawn.drawn.mean() == pytest.approx(drawn.totals[0] / rows)
 
 
 def test_a_block_is_drawn_whole():
-    drawn = Resampling(100, samples=50).drawn.astype(int)
+    drawn = BootstrapResampling(100, samples=50).drawn.astype(int)
     changes = (drawn != numpy.roll(drawn, 1, axis=1)).sum(axis=1)
     assert changes.max() <= 2 * 10  # ten blocks, each with two edges
 
@@ -32,7 +35,7 @@ def test_a_block_is_drawn_whole():
 @given(st.lists(st.floats(0, 100), min_size=8, max_size=60), st.sampled_from([0.1, 0.5, 0.9, 0.99]))
 @settings(max_examples=40, deadline=None)
 def test_a_quantile_of_a_sample_is_that_of_its_rows_laid_out(values, q):
-    drawn = Resampling(len(values), 3, samples=10)
+    drawn = BootstrapResampling(len(values), 3, samples=10)
     found = drawn.quantiles(sample(values), [q])[:, 0]
     for number, weights in enumerate(drawn.drawn):
         rows = sorted(value for value, weight in zip(values, weights, strict=True) for _ in range(weight))
@@ -43,7 +46,7 @@ def test_rows_still_waiting_are_weighed_as_kaplan_and_meier_do():
     values = numpy.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, numpy.nan, numpy.nan])
     open_ = numpy.isnan(values)
     one = sample(values, numpy.where(open_, 2.5, 0.0), open_)
-    drawn = Resampling(8, samples=200)
+    drawn = BootstrapResampling(8, samples=200)
     found = drawn.quantiles(one, [0.5])[:, 0]
     for number, weights in enumerate(drawn.drawn.astype(int)):
         survival, at_risk, expected = 1.0, weights.sum(), numpy.inf
@@ -61,7 +64,7 @@ def test_rows_still_waiting_are_weighed_as_kaplan_and_meier_do():
 
 def test_the_interval_of_independent_rows_holds_the_median_about_as_often_as_it_says():
     generator = numpy.random.default_rng(7)
-    drawn = Resampling(400, samples=300)
+    drawn = BootstrapResampling(400, samples=300)
     held = 0
     for _ in range(150):
         found = estimators.percentile_interval(
@@ -76,7 +79,7 @@ def test_neighbours_that_are_alike_make_it_wider():
     generator = numpy.random.default_rng(7)
     noise = generator.normal(0, 1, 900)
     alike = numpy.convolve(noise, numpy.ones(15) / numpy.sqrt(15), "same")
-    drawn = Resampling(900)
+    drawn = BootstrapResampling(900)
     widths = []
     for values in (noise, alike):
         found = estimators.percentile_interval(drawn.means(values), float(values.mean()), "")
@@ -86,14 +89,14 @@ def test_neighbours_that_are_alike_make_it_wider():
 
 def test_an_end_that_is_not_known_stays_open():
     values = numpy.array([*range(1, 10), numpy.nan], dtype=float)
-    found = estimators.percentile_interval(Resampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, "")
+    found = estimators.percentile_interval(BootstrapResampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, "")
     assert found.low <= 9.0
     assert found.high is None
 
 
 def test_the_same_rows_give_the_same_interval():
     values = numpy.random.default_rng(1).exponential(1, 50)
-    first, second = (Resampling(50).quantiles(sample(values), [0.5, 0.95]) for _ in range(2))
+    first, second = (BootstrapResampling(50).quantiles(sample(values), [0.5, 0.95]) for _ in range(2))
     assert (first == second).all()
 
 
@@ -102,6 +105,6 @@ def test_a_band_holds_its_curve(share):
     values = numpy.random.default_rng(5).exponential(1, 200)
     one = sample(values[: int(200 * share)])
     grid = numpy.linspace(0, 4, 40)
-    low, high = Resampling(one.of).curves(one, grid)
+    low, high = BootstrapResampling(one.of).curves(one, grid)
     curve = (one.middle[None, :] <= grid[:, None]).mean(axis=1)
     assert (low <= curve + 0.02).all() and (curve <= high + 0.02).all()

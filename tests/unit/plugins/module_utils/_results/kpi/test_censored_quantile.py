@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import Sample, quantile_at
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import (
+    DurationSample,
+    compute_quantile,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +17,9 @@ Q = st.floats(0, 1)
 
 def sample(known, waited=(), half=0.0):
     middle = numpy.array([*known, *[numpy.nan] * len(waited)], dtype=float)
-    return Sample(middle, middle - half, middle + half, numpy.array([*[0.0] * len(known), *waited], dtype=float))
+    return DurationSample(
+        middle, middle - half, middle + half, numpy.array([*[0.0] * len(known), *waited], dtype=float)
+    )
 
 
 @given(st.lists(VALUES, min_size=1, max_size=50), Q)
@@ -60,5 +65,5 @@ def test_a_quantile_among_rows_that_never_got_there_has_a_bound_but_no_value():
 
 
 def test_of_no_rows_nothing_is_known():
-    assert quantile_at([], 0, 0.5) is None
+    assert compute_quantile([], 0, 0.5) is None
     assert sample([]).quantile(0.5).value is None

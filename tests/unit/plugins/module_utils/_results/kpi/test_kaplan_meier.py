@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import (
-    Sample,
+    DurationSample,
     kaplan_meier_shares,
 )
 from hypothesis import given
@@ -18,7 +18,7 @@ def sample(events, censored=(), never=0):
     middle = numpy.array([*events, *[numpy.nan] * (len(censored) + never)], dtype=float)
     waited = numpy.array([*[0.0] * len(events), *censored, *[50.0] * never], dtype=float)
     open_ = numpy.array([*[False] * len(events), *[True] * len(censored), *[False] * never])
-    return Sample(middle, middle, middle, waited, open_)
+    return DurationSample(middle, middle, middle, waited, open_)
 
 
 def by_the_book(events, censored, of, at):

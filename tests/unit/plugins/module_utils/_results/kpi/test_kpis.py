@@ -32,7 +32,7 @@ ONE = {"name": "x", "unit": "s", "direction": "lower", "help": "What it is.", "s
 
 
 def computed(data, definitions):
-    return [kpi for kpi, _value in compute_kpis.figures(data, definitions)]
+    return [kpi for kpi, _value in compute_kpis.compute_point_kpis(data, definitions)]
 
 
 def test_the_spread_is_the_difference_of_the_longest_and_the_shortest(good):
@@ -104,7 +104,7 @@ def test_the_true_quantile_of_a_stage_lies_within_the_interval_of_its_kpi(good, 
 def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
     kpi = of_mixed["time_to_running_p95"]
     assert (kpi["n"], kpi["of"], kpi["value"]) == (9, 12, None)
-    assert kpi["note"].startswith(f"≥ {formats.value(kpi['at_least'], 's')}: ")
+    assert kpi["note"].startswith(f"≥ {formats.format_with_unit(kpi['at_least'], 's')}: ")
     assert kpi["note"].endswith("3 of 12 were not seen to reach it")
 
 
@@ -140,7 +140,7 @@ def test_simulated_is_what_a_simulated_writer_has_a_part_in(of_good):
 
 def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
-    table = timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000")
+    table = timeline_builder.build_timeline(write_point(tmp_path / "000", world), RUN, "000")
     assert [
         one["name"] for one in computed(PointData(table), load_definitions([definitions])) if one["simulated"]
     ] == []
@@ -190,7 +190,7 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
-    table = timeline_builder.build(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
+    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
     found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
@@ -200,8 +200,8 @@ def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, defin
     clocks = [WrongClock(), WrongClock(3600, 1e-4), WrongClock(-60)]
     one = write_point(tmp_path / "one", World(count=10, canary=60.0, rate=5))
     known = load_definitions([definitions])
-    alone = {kpi["name"] for kpi in computed(PointData(timeline_builder.build(one, RUN, "000")), known)}
-    table = timeline_builder.build(split(one, tmp_path / "many", clocks), RUN, "000")
+    alone = {kpi["name"] for kpi in computed(PointData(timeline_builder.build_timeline(one, RUN, "000")), known)}
+    table = timeline_builder.build_timeline(split(one, tmp_path / "many", clocks), RUN, "000")
     for index in range(1, 10, 3):
         table.moments["sent"][index] = table.moments["intended"][index] + 0.25
     found = {kpi["name"]: kpi for kpi in computed(PointData(table), known)}
@@ -295,7 +295,7 @@ def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
     loaded = load_definitions([str(tmp_path)])
 
     def names(settings):
-        return [one["name"] for one in kpi_definitions.definitions_at(loaded, settings)]
+        return [one["name"] for one in kpi_definitions.kpis_defined_for_settings(loaded, settings)]
 
     assert names({"fine_tuning_flavour": "fms"}) == ["of_all"]
     # A run of a version without the setting keeps all its figures.

@@ -15,8 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
     LONGEST,
-    flat,
-    labels_of,
+    flatten_labels,
+    labels_of_point,
     recorded_labels,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
@@ -52,8 +52,8 @@ def top(tmp_path: Path) -> Path:
 
 
 def of(folder: Path, place: int = 0) -> dict[str, Any]:
-    run = run_reader.read(folder)
-    return labels_of(run, run.points[place])
+    run = run_reader.read_run_directory(folder)
+    return labels_of_point(run, run.points[place])
 
 
 def test_the_labels_are_the_settings_and_what_ran(top: Path, definitions: str) -> None:
@@ -80,7 +80,7 @@ def test_the_labels_are_the_settings_and_what_ran(top: Path, definitions: str) -
         },
         "attempt": {"point": "000", "number": 1},
     }
-    run = run_reader.read(top)
+    run = run_reader.read_run_directory(top)
     assert recorded_labels(run, run.points[0]) == document["labels"]
 
 
@@ -94,7 +94,7 @@ def test_without_a_record_of_the_point_the_record_of_the_cluster_counts(top: Pat
 def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
     folder = tmp_path / "points" / "003-2"
     run = Run(tmp_path, points=[Point("003-2", folder)])
-    assert labels_of(run, run.points[0]) == {
+    assert labels_of_point(run, run.points[0]) == {
         "matrix": {},
         "ran": {"simulated": False, "simulated_writers": []},
         "attempt": {"point": "003", "number": 2},
@@ -104,7 +104,7 @@ def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
 def test_a_run_of_an_older_version_gets_labels_of_today_when_it_is_reported_again(
     tmp_path: Path, definitions: str
 ) -> None:
-    fetched = fetch_run.fetch(str(OLD), tmp_path)
+    fetched = fetch_run.fetch_run_directory(str(OLD), tmp_path)
     write_timeline(str(fetched.path))
     write_kpis(str(fetched.path), [definitions])
     for number, gpus in (("000", 1), ("001", 2)):
@@ -120,9 +120,9 @@ def test_a_run_of_an_older_version_gets_labels_of_today_when_it_is_reported_agai
 
 
 def test_an_older_run_is_lifted_in_memory_too() -> None:
-    run = run_reader.read(OLD)
+    run = run_reader.read_run_directory(OLD)
     found = recorded_labels(run, run.points[1])
-    assert found == labels_of(run, run.points[1])
+    assert found == labels_of_point(run, run.points[1])
     assert found["settings"]["fine_tuning_gpus"] == 2
 
 
@@ -130,8 +130,8 @@ def test_a_search_server_gets_the_labels_on_one_level(top: Path, definitions: st
     write_timeline(str(top))
     write_kpis(str(top), [definitions])
     write_verdict(str(top), 0.5)
-    run = run_reader.read(top)
-    documents = opensearch_export.documents(run, export_run.verdict_of(run), "valid")
+    run = run_reader.read_run_directory(top)
+    documents = opensearch_export.run_and_kpi_documents(run, export_run.read_run_verdict(run), "valid")
     document = next(one for kind, _id, one in documents if kind == "kpis" and one["kpi_labels"])
     assert document["settings"]["fine_tuning_hyper_parameters.r"] == 16
     assert document["labels"]["ran.kubernetes"] == "v1.36.3"
@@ -146,7 +146,7 @@ def test_a_secret_that_gets_into_settings_stops_the_export(top: Path, definition
     write_kpis(str(top), [definitions])
     (top / "points/000/settings.yml").unlink()
     with pytest.raises(secret_gate.SecretFound, match="points/000/kpis.json"):
-        export_run.guarded(str(top), {"a token": "canary-1f6c9"}, [], export_run.LABEL)
+        export_run.check_run_for_secrets(str(top), {"a token": "canary-1f6c9"}, [], export_run.LABEL)
 
 
 NAMES = st.text(alphabet="ab.\\:", min_size=1, max_size=4)
@@ -166,20 +166,20 @@ def exact(value: Any) -> str:
 
 @given(LABELS, LABELS)
 def test_different_labels_stay_different(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert (exact(flat(one)) == exact(flat(other))) == (exact(one) == exact(other))
+    assert (exact(flatten_labels(one)) == exact(flatten_labels(other))) == (exact(one) == exact(other))
 
 
 @given(LABELS)
 def test_flat_labels_have_one_level_of_plain_values(labels: dict[str, Any]) -> None:
-    assert all(isinstance(value, (str, int, float, bool)) for value in flat(labels).values())
+    assert all(isinstance(value, (str, int, float, bool)) for value in flatten_labels(labels).values())
 
 
 def test_names_with_dots_are_not_mistaken_for_levels() -> None:
-    assert flat({"a.b": 1, "a": {"b": 2}}) == {"a\\.b": 1, "a.b": 2}
-    assert flat({"ran": {"images": {"quay.io/x:v1": "d"}}}) == {"ran.images.quay\\.io/x:v1": "d"}
+    assert flatten_labels({"a.b": 1, "a": {"b": 2}}) == {"a\\.b": 1, "a.b": 2}
+    assert flatten_labels({"ran": {"images": {"quay.io/x:v1": "d"}}}) == {"ran.images.quay\\.io/x:v1": "d"}
 
 
 def test_a_long_text_becomes_its_checksum() -> None:
-    (one,) = flat({"text": "x" * (LONGEST + 1)}).values()
-    (other,) = flat({"text": "x" * LONGEST + "y"}).values()
+    (one,) = flatten_labels({"text": "x" * (LONGEST + 1)}).values()
+    (other,) = flatten_labels({"text": "x" * LONGEST + "y"}).values()
     assert str(one).startswith("sha256:") and one != other

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import by_step, kneedle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import (
+    find_knee_by_kneedle,
+    latency_by_load_step,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import knee as knee_of
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
@@ -34,25 +37,25 @@ def served(capacity: float, rates: list[float], span: float = 10.0, base: float 
 @given(st.integers(min_value=1, max_value=len(RATES) - 2))
 def test_the_last_step_that_a_queue_keeps_up_with_is_the_knee(place: int) -> None:
     capacity = (RATES[place] + RATES[place + 1]) / 2
-    assert kneedle(RATES, served(capacity, RATES)) == place
+    assert find_knee_by_kneedle(RATES, served(capacity, RATES)) == place
 
 
 @given(st.lists(st.floats(min_value=0.05, max_value=0.09), min_size=len(RATES), max_size=len(RATES)))
 def test_noise_without_a_queue_is_no_knee(latencies: list[float]) -> None:
-    assert kneedle(RATES, latencies) is None
+    assert find_knee_by_kneedle(RATES, latencies) is None
 
 
 @given(st.floats(min_value=0.001, max_value=1000), st.floats(min_value=0.001, max_value=1000))
 def test_units_do_not_move_it(of_rates: float, of_latencies: float) -> None:
     latencies = served(25, RATES)
-    scaled = kneedle([one * of_rates for one in RATES], [one * of_latencies for one in latencies])
-    assert scaled == kneedle(RATES, latencies)
+    scaled = find_knee_by_kneedle([one * of_rates for one in RATES], [one * of_latencies for one in latencies])
+    assert scaled == find_knee_by_kneedle(RATES, latencies)
 
 
 def test_one_lucky_step_beyond_it_does_not_move_it() -> None:
     latencies = served(25, RATES)
     latencies[6] = 0.05
-    assert kneedle(RATES, latencies) == 3
+    assert find_knee_by_kneedle(RATES, latencies) == 3
 
 
 @pytest.mark.parametrize(
@@ -65,23 +68,23 @@ def test_one_lucky_step_beyond_it_does_not_move_it() -> None:
 def test_curves_that_were_measured_bend_where_one_sees_it(
     rates: list[float], latencies: list[float], knee: float
 ) -> None:
-    place = kneedle(rates, latencies)
+    place = find_knee_by_kneedle(rates, latencies)
     assert place is not None and rates[place] == knee
 
 
 def test_two_steps_are_no_curve() -> None:
-    assert kneedle([1, 2], [1, 9]) is None
+    assert find_knee_by_kneedle([1, 2], [1, 9]) is None
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> PointData:
     world = World(count=30, rate=2.0)
-    table = timeline_builder.build(write_point(tmp_path / "points" / "000", world), "t1121-k3f9xa", "000")
+    table = timeline_builder.build_timeline(write_point(tmp_path / "points" / "000", world), "t1121-k3f9xa", "000")
     return PointData(table, PointExtras(steps=((2.0, 5.0), (2.0, 2.0), (2.0, 8.0))))
 
 
 def test_each_workload_belongs_to_the_step_in_which_it_was_due(data: PointData) -> None:
-    assert sorted(one[2] for one in by_step(data, "created", "sent", 0.95)) == [10, 16]  # four are too few
+    assert sorted(one[2] for one in latency_by_load_step(data, "created", "sent", 0.95)) == [10, 16]  # four are too few
 
 
 def test_too_few_steps_are_told(data: PointData) -> None:

@@ -9,7 +9,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import scheduler_functions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.scheduler_functions import (
-    jain,
+    jain_fairness_index,
     least_makespan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
@@ -17,7 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     PodLifetimes,
     whole_since,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import MOMENTS, Table, column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
+    MOMENTS,
+    TimelineTable,
+    create_empty_column,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,11 +45,14 @@ def world(
     """A point. rows: sent, ended (None: unfinished) and template; each template requests one GPU per pod."""
     stages = [{"name": "succeeded", "kind": "Job", "writer": "controller", "simulated": False, "ends": "succeeded"}]
     header = {"start": START, "end": START + horizon, "planned": len(rows), "stages": stages, "schema": "timeline/1"}
-    table = Table(header, index=list(range(len(rows))))
+    table = TimelineTable(header, index=list(range(len(rows))))
     table.template = [one.get("template", "a") for one in rows]
     table.outcome = ["succeeded" if one["ended"] is not None else "unfinished" for one in rows]
-    table.moments = {name: column(len(rows)) for name in MOMENTS}
-    table.earliest, table.latest = {"succeeded": column(len(rows))}, {"succeeded": column(len(rows))}
+    table.moments = {name: create_empty_column(len(rows)) for name in MOMENTS}
+    table.earliest, table.latest = (
+        {"succeeded": create_empty_column(len(rows))},
+        {"succeeded": create_empty_column(len(rows))},
+    )
     for row, one in enumerate(rows):
         table.moments["sent"][row] = START + one["sent"]
         if one["ended"] is not None:
@@ -104,8 +111,8 @@ def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:
     data = world(rows, [pod(0, 1, 2, 9), pod(1, 6, 7, 9)])
     assert scheduler_functions.waiting(data, "p50", queue="b").value == 7
     assert scheduler_functions.waiting(data, "p50", priority="p-a").value == 2
-    assert scheduler_functions.queues(data) == ["a", "b"]
-    assert scheduler_functions.priorities(data) == ["p-a", "p-b"]
+    assert scheduler_functions.queue_names_of_workloads(data) == ["a", "b"]
+    assert scheduler_functions.priority_names_of_workloads(data) == ["p-a", "p-b"]
 
 
 def test_what_was_held_is_useful_waiting_or_lost(two_gangs: PointData) -> None:
@@ -181,7 +188,7 @@ def test_without_what_they_asked_for_nothing_is_known(good) -> None:
     ):
         found = function(PointData(table))
         assert (found.value, found.note) == (None, scheduler_functions.UNKNOWN)
-    assert scheduler_functions.queues(PointData(table)) == []
+    assert scheduler_functions.queue_names_of_workloads(PointData(table)) == []
 
 
 @pytest.mark.parametrize(
@@ -197,15 +204,15 @@ positive = st.floats(0.01, 1000)
 
 @given(st.lists(positive, min_size=1, max_size=20), st.floats(0.1, 10))
 def test_jains_index_lies_between_one_nth_and_one_and_knows_no_unit(shares: list[float], unit: float) -> None:
-    value = jain(shares)
+    value = jain_fairness_index(shares)
     assert 1 / len(shares) - 1e-9 <= value <= 1 + 1e-9
-    assert jain([one * unit for one in shares]) == pytest.approx(value)
+    assert jain_fairness_index([one * unit for one in shares]) == pytest.approx(value)
 
 
 @given(st.integers(1, 20), positive)
 def test_jains_index_is_1_for_equals_and_1_of_n_when_one_has_all(n: int, share: float) -> None:
-    assert jain([share] * n) == pytest.approx(1)
-    assert jain([share] + [0.0] * (n - 1)) == pytest.approx(1 / n)
+    assert jain_fairness_index([share] * n) == pytest.approx(1)
+    assert jain_fairness_index([share] + [0.0] * (n - 1)) == pytest.approx(1 / n)
 
 
 jobs = st.lists(

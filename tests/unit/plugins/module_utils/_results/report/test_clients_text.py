@@ -7,11 +7,11 @@ from math import nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import point_section
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 
-def table(**header: Any) -> Table:
-    found = Table({"stages": [], **header})
+def table(**header: Any) -> TimelineTable:
+    found = TimelineTable({"stages": [], **header})
     found.index = [0, 1, 2, 3, 4, 5]
     found.moments = {
         "intended": array("d", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),

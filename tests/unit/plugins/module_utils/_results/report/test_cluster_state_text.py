@@ -35,7 +35,7 @@ STATE: dict[str, Any] = {
 
 
 def test_equal_states_have_no_differences() -> None:
-    assert run_facts.differences(STATE, copy.deepcopy(STATE)) == []
+    assert run_facts.cluster_state_differences(STATE, copy.deepcopy(STATE)) == []
 
 
 def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
@@ -49,7 +49,7 @@ def test_restarts_versions_lost_nodes_and_the_stack_are_named() -> None:
     after["restarts"] = {"kube-system/etcd": 3, "nfd/worker": 1}
     after["images"] = {"a:1": "sha256:2", "new:1": "sha256:3"}
     after["stack"]["ClusterPolicy p"] = {"ready": False, "state": "notReady", "version": ""}
-    assert run_facts.differences(STATE, after) == [
+    assert run_facts.cluster_state_differences(STATE, after) == [
         "version of kubernetes: v1.34.0 → v1.34.1",
         "operator of nfd: 1 → none",
         "1 node lost: a",

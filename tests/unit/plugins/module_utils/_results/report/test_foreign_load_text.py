@@ -7,12 +7,12 @@ from math import nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import point_section
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 
-def table(**header: Any) -> Table:
+def table(**header: Any) -> TimelineTable:
     stages = [{"name": name} for name in ("created", "pods_running_first", "pods_running")]
-    found = Table({"stages": stages, **header})
+    found = TimelineTable({"stages": stages, **header})
     for name in ("created", "pods_running_first", "pods_running"):
         found.earliest[name], found.latest[name] = array("d", [1.0, 1.0, nan]), array("d", [1.5, 3.0, nan])
     return found

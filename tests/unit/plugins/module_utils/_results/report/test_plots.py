@@ -10,7 +10,10 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import comparison_page
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import by_step, kneedle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import (
+    find_knee_by_kneedle,
+    latency_by_load_step,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
     matrix_plots,
     plot_canvas,
@@ -18,7 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report
     stage_plots,
     write_report,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.progress_plots import occupancy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.progress_plots import (
+    draw_cluster_occupancy,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from run_directory import RUN, World, write_point
 
@@ -68,7 +73,7 @@ def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, t
 
 
 def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path):
-    table = timeline_builder.build(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
+    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
     data = PointData(table, PointExtras(steps=((4.0, 5.0), (8.0, 5.0), (16.0, 5.0))))
     plot = write_report.draw_point_plot(data, "saturation", tmp_path / "x", "point 3")
     assert plot.title == "Saturation – point 3"
@@ -76,14 +81,14 @@ def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path)
     assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
     assert {row[0] for row in rows} == set(plot_canvas.plot_stages(data))
     for stage in plot_canvas.plot_stages(data):
-        curve = by_step(data, stage, "needed", 0.95)
+        curve = latency_by_load_step(data, stage, "needed", 0.95)
         mine = [row for row in rows if row[0] == stage]
         assert [(float(row[1]), float(row[2]), int(row[3])) for row in mine] == [
             (rate, pytest.approx(latency, abs=1e-6), count) for rate, latency, count in curve
         ]
-        place = kneedle([one[0] for one in curve], [one[1] for one in curve])
+        place = find_knee_by_kneedle([one[0] for one in curve], [one[1] for one in curve])
         assert [row[4] == "True" for row in mine] == [at == place for at in range(len(mine))]
-        assert (f"{formats.stage(stage)}" in plot.alt) and ("bend" in plot.alt)
+        assert (f"{formats.stage_display_name(stage)}" in plot.alt) and ("bend" in plot.alt)
 
 
 def test_saturation_comes_first():
@@ -111,7 +116,7 @@ def beyond(made):
 @pytest.mark.parametrize("value", [0.02, 1.0, 55_555.0])
 def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path, value, high):
     drawn = []
-    monkeypatch.setattr(plot_canvas, "write", lambda made, path: drawn.append(made))
+    monkeypatch.setattr(plot_canvas, "write_png_and_csv", lambda made, path: drawn.append(made))
     points = [
         {"point": "000", "value": value, "n": 9, "of": 9, "confidence": {"low": value / 2, "high": value * high}},
         {"point": "001", "value": value / 3, "n": 9, "of": 9, "confidence": None},
@@ -131,19 +136,21 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
                 "confidence": confidence, **shares}  # fmt: skip
 
     parts = [part("created", 1.0, 0.1), part("pods_running", 9.0, reach), part("succeeded", -4.0, reach)]
-    with plot_canvas.style():
-        assert beyond(comparison_page.attribution(parts, "")) == []
+    with plot_canvas.plot_style_context():
+        assert beyond(comparison_page.draw_stage_contributions(parts, "")) == []
         positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
         assert [one for one in beyond(stage_plots.draw_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
     world = World(count=60, rate=20, outcomes={31: "failed", 47: "unfinished"}, training=False, canary=5.0)
-    data = PointData(timeline_builder.build(write_point(tmp_path / "000", world), RUN, "000"))
-    states = progress_plots._states(data)
+    data = PointData(timeline_builder.build_timeline(write_point(tmp_path / "000", world), RUN, "000"))
+    states = progress_plots._workload_state_times(data)
     lines = 6
     line_of = numpy.arange(60) * lines // 60
-    most = progress_plots._modal(data, [moments for _name, moments in states], line_of, lines, data.end - data.start)
+    most = progress_plots._most_frequent_states(
+        data, [moments for _name, moments in states], line_of, lines, data.end - data.start
+    )
     names = ["", *(name for name, _moments in states)]
     assert names[most[0, 0]] == "" and names[most[5, 0]] == ""
     assert {names[most[line, -1]] for line in range(lines)} == {"succeeded"}
@@ -165,7 +172,7 @@ def test_no_two_stages_have_the_same_colour(count):
 
 
 def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
-    states = progress_plots._states(mixed_data)
+    states = progress_plots._workload_state_times(mixed_data)
     assert states[0][0] == "sent" and states[-1][0] == "succeeded"
     ended = mixed_data.middle("ended")
     known = ~numpy.isnan(ended)
@@ -175,8 +182,8 @@ def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
 
 def test_the_queue_and_the_gpus_agree_with_the_truth(good):
     world, _folder, table = good
-    with plot_canvas.style():
-        drawing = occupancy(PointData(table), "", 160)
+    with plot_canvas.plot_style_context():
+        drawing = draw_cluster_occupancy(PointData(table), "", 160)
     truth = []
     for index in range(world.count):
         held = max(world.truth[index, f"pod{n}_scheduled"] for n in range(2)), world.truth[index, "succeeded"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import point_section
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 #: Stage -> latest moment for each user.
 LATEST = {
@@ -23,8 +23,8 @@ LATEST = {
 }
 
 
-def table(copies: int = 1) -> Table:
-    found = Table({"start": 100.0}, index=list(range(3 * copies)))
+def table(copies: int = 1) -> TimelineTable:
+    found = TimelineTable({"start": 100.0}, index=list(range(3 * copies)))
     found.outcome = ["succeeded", "failed", "deleted"] * copies
     for name, values in LATEST.items():
         found.latest[name] = array("d", values * copies)

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     write_timeline,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import tables_of
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import read_timelines_by_point
 from run_directory import World, write_run
 from split_point import WrongClock, split
 
@@ -72,11 +72,11 @@ def everything(top, definitions):
 def rendered(top):
     """Return the page without plots, which take most of the time."""
     warnings: list[str] = []
-    found = run_reader.read(top)
-    tables = tables_of(found, warnings)
+    found = run_reader.read_run_directory(top)
+    tables = read_timelines_by_point(found, warnings)
     verdict = files.read_json(top / "verdict.json") if (top / "verdict.json").exists() else {}
     drawn = {"across": [], "history": [], "repeated": [], "bisection": {}, "decisions": []}
-    content = {**page_content.page(found, verdict, tables, warnings), **drawn}
+    content = {**page_content.report_template_variables(found, verdict, tables, warnings), **drawn}
     path = top / "page.html"
     path.write_text(write_report.render(TEMPLATE, content), encoding="utf-8")
     return Page(path)
@@ -144,14 +144,18 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     of_project = TEMPLATE.parents[2] / "workload_scale" / "files" / "kpis.yml"
     write_kpis(str(top), [definitions, str(of_project)])
     warnings: list[str] = []
-    found = run_reader.read(top)
-    point = page_content.page(found, {}, tables_of(found, warnings), warnings)["points"][0]
+    found = run_reader.read_run_directory(top)
+    point = page_content.report_template_variables(found, {}, read_timelines_by_point(found, warnings), warnings)[
+        "points"
+    ][0]
     titles = [one["title"] for one in point["kpis"]]
     assert "Knee of created" in titles and "created, p95" not in titles
     kpis = {one["name"]: one for one in found.points[0].kpis}
     created = next(one for one in point["stages"] if one["name"] == "created")
     place = page_content.QUANTILES.index("p95")
-    assert figure_texts.value_text(created["took"][place]) == formats.value(kpis["duration_created_p95"]["value"], "s")
+    assert figure_texts.value_text(created["took"][place]) == formats.format_with_unit(
+        kpis["duration_created_p95"]["value"], "s"
+    )
 
 
 def test_nothing_is_fetched_from_anywhere(made):
@@ -209,19 +213,19 @@ def test_what_was_simulated_is_said_in_words_and_marked(made):
 
 
 def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made):
-    table = timeline_table.read(made[0] / "points" / "000" / "timeline.jsonl")
+    table = timeline_table.read_timeline_jsonl(made[0] / "points" / "000" / "timeline.jsonl")
     data = PointData(table)
     names = [one["name"] for one in table.stages if not one["name"].endswith("_first")]
     first_pods = {one["name"] for one in table.stages} - set(names)
-    by_plots = {formats.stage(name) for name in names if data.simulated(name, NEEDED)}
-    said = page_content.simulation(run_reader.read(made[0]), {"000": table})
+    by_plots = {formats.stage_display_name(name) for name in names if data.simulated(name, NEEDED)}
+    said = page_content.simulated_and_real_stages(run_reader.read_run_directory(made[0]), {"000": table})
     assert set(said["stages"]) == by_plots
     assert {name for one in said["real"] for name in one["stages"]} == {
-        formats.stage(name) for name in names
+        formats.stage_display_name(name) for name in names
     } - by_plots
-    parts = {one["name"]: one["simulated"] for one in latency_attribution.document(data, "", "")["stages"]}
+    parts = {one["name"]: one["simulated"] for one in latency_attribution.attribution_document(data, "", "")["stages"]}
     for name in parts.keys() - first_pods - {"sent"}:
-        assert parts[name] == (formats.stage(name) in by_plots), name
+        assert parts[name] == (formats.stage_display_name(name) in by_plots), name
 
 
 def test_of_a_real_cluster_nothing_is_called_simulated(tmp_path, definitions):
@@ -386,7 +390,11 @@ def test_the_nodes_of_each_point_are_shown_if_they_were_scaled_between_points(tm
     top = write_run(tmp_path / "run", [(World(count=3), {}), (World(count=3), {})])
 
     def notes(number: int) -> list[str]:
-        return list(page_content.page(run_reader.read(top), {}, {}, [])["points"][number]["notes"])
+        return list(
+            page_content.report_template_variables(run_reader.read_run_directory(top), {}, {}, [])["points"][number][
+                "notes"
+            ]
+        )
 
     for name, count in (("000", 1), ("001", 3)):
         run = {"schema": "ran/1", "run": "t1-abcdef", "point": name, "at": "2026-01-01T00:00:00.000Z"}
@@ -402,5 +410,7 @@ def test_the_sentence_beside_the_verdict_names_the_figure_that_is_outside_its_li
     checks = [{"check": "objects", "result": "pass", "detail": "fine", "point": "000"}]
     figure = {"point": "000", "name": "makespan", "reading": "not judged", "why": "Too slow."}
     verdict = {"verdict": "regression", "checks": checks, "kpis": [{**figure, "limit": {"result": "outside"}}]}
-    assert page_content.because(verdict) == "makespan (point 000): Too slow."
-    assert page_content.because({**verdict, "verdict": "pass", "kpis": []}).startswith("No limit was exceeded")
+    assert page_content.decisive_reason_of_verdict(verdict) == "makespan (point 000): Too slow."
+    assert page_content.decisive_reason_of_verdict({**verdict, "verdict": "pass", "kpis": []}).startswith(
+        "No limit was exceeded"
+    )

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     write_timeline,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import column
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import create_empty_column
 from hypothesis import given
 from hypothesis import strategies as st
 from run_directory import World, write_point
@@ -53,7 +53,7 @@ def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_microseconds_of_exactly_zero_are_left_out() -> None:
-    assert scale_test_formats.iso(T) == "2026-11-21T00:06:23+00:00"
+    assert scale_test_formats.format_iso_time(T) == "2026-11-21T00:06:23+00:00"
 
 
 def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
         "pods_created": T + sent + pods,
         "pods_scheduled": T + sent + pods + wait,
     }
-    entry = runai_export.sampled(table_of(moments))[0]
+    entry = runai_export.sampled_json_rows(table_of(moments))[0]
     for key, stage in (("workloadCreatedTimestamp", "created"), (scale_test_formats.DECISION, "pods_scheduled")):
-        earliest, latest = scale_test_formats.parse(entry[key]) or (nan, nan)
+        earliest, latest = scale_test_formats.parse_timestamp_bounds(entry[key]) or (nan, nan)
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
 
 
@@ -104,9 +104,9 @@ OPTIONAL = ("persistentvolumeclaim_created", "persistentvolumeclaim_bound", "wor
 def test_no_stage_of_times_csv_runs_backwards(needed: dict[str, list[float]], others: dict[str, list[float]]) -> None:
     table = table_of({"sent": T})
     for name, (first, last) in {**needed, **others}.items():
-        table.earliest[name], table.latest[name] = column(1), column(1)
+        table.earliest[name], table.latest[name] = create_empty_column(1), create_empty_column(1)
         table.earliest[name][0], table.latest[name][0] = T + first, T + last
-    header, row = runai_export.times(table, runai_export.measured(table))
+    header, row = runai_export.times_csv_rows(table, runai_export.fully_measured_workloads(table))
     assert all(float(value) >= 0 for value in row[header.index("Workload Creation (s)") :])
 
 
@@ -118,7 +118,7 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     ]
     table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
     table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
-    entry = runai_export.sampled(table)[0]
+    entry = runai_export.sampled_json_rows(table)[0]
     assert entry[scale_test_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
     assert entry[scale_test_formats.DECISION] == "2026-11-21T00:06:26+00:00"
 
@@ -173,7 +173,7 @@ def test_workloads_whose_times_contradict_each_other_are_left_out_of_times_csv_o
     ],
 )
 def test_both_syntaxes_of_time_are_read_with_any_offset(text: str, span: tuple[float, float] | None) -> None:
-    assert scale_test_formats.parse(text) == span
+    assert scale_test_formats.parse_timestamp_bounds(text) == span
 
 
 def files(folder: Path, submitted: object, sampled: object) -> Path:
@@ -188,7 +188,9 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
     sampled = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
     stranger = {**sampled[0], "jobName": "j-ffffff"}
     submitted = json.loads((tmp_path / "submitted.json").read_text(encoding="utf-8"))
-    table = read_scale_test_files.build(files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001")
+    table = read_scale_test_files.build_timeline(
+        files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001"
+    )
     assert (table.outcome, table.censored) == (["succeeded", "unfinished"], [False, True])
     assert "evicted_first" not in table.latest and "persistentvolumeclaim_bound" not in table.latest
     assert table.latest["pods_scheduled"][0] == T + 4 and isnan(table.latest["pods_scheduled"][1])
@@ -197,7 +199,7 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
 
 def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
     runai_export.write_runai_files(table_of(*[WHOLE] * 6), tmp_path / "old")
-    fetched = fetch_run.fetch(str(tmp_path / "old"), tmp_path / "made")
+    fetched = fetch_run.fetch_run_directory(str(tmp_path / "old"), tmp_path / "made")
     result = write_timeline(str(fetched.path))
     assert result["points"][0]["outcomes"] == {"succeeded": 6}
     kpis = Path(__file__).resolve().parents[6] / "roles" / "results" / "files" / "kpis" / "workload.yml"
@@ -216,14 +218,16 @@ def test_an_old_run_becomes_a_report_source_with_kpis(tmp_path: Path) -> None:
 def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) -> None:
     runai_export.write_runai_files(table_of(WHOLE, WHOLE), tmp_path)
     both = [json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in ("submitted", "sampled")]
-    fetched = fetch_run.fetch(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
+    fetched = fetch_run.fetch_run_directory(str(files(tmp_path / "old", both[0], both[1][:1])), tmp_path / "made")
     write_timeline(str(fetched.path))
     judged = write_verdict(str(fetched.path), 0.1)
     assert judged["verdict"] == "regression" and "1 of 2 workloads succeeded" in judged["summary"]
 
 
 def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:
-    table = timeline_builder.build(write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000")
+    table = timeline_builder.build_timeline(
+        write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000"
+    )
     assert runai_export.write_runai_files(table, tmp_path / "runai") == {
         "submitted.json": 5,
         "sampled.json": 5,
@@ -235,11 +239,11 @@ def test_a_damaged_file_is_named(wrong: str, tmp_path: Path) -> None:
     files(tmp_path, [], [])
     (tmp_path / "sampled.json").write_text(wrong, encoding="utf-8")
     with pytest.raises(DataError, match=r"sampled\.json"):
-        read_scale_test_files.build(tmp_path, "unknown", "001")
+        read_scale_test_files.build_timeline(tmp_path, "unknown", "001")
 
 
 def test_half_of_the_files_is_no_run(tmp_path: Path) -> None:
     files(tmp_path / "old", [], [])
     (tmp_path / "old" / "sampled.json").unlink()
     with pytest.raises(InputError, match=r"nor submitted\.json and sampled\.json"):
-        fetch_run.fetch(str(tmp_path / "old"), tmp_path / "made")
+        fetch_run.fetch_run_directory(str(tmp_path / "old"), tmp_path / "made")

@@ -27,13 +27,13 @@ def size(path: Path) -> tuple[int, int]:
     return struct.unpack(">II", data[16:24])
 
 
-def seen(*rows: dict[str, float]) -> list[runai_export.Stamps]:
-    return [stamps for _row, stamps in runai_export.measured(with_parts(*rows))]
+def seen(*rows: dict[str, float]) -> list[runai_export.WorkloadTimes]:
+    return [stamps for _row, stamps in runai_export.fully_measured_workloads(with_parts(*rows))]
 
 
 def test_panels_are_the_tools_in_its_order_and_what_was_not_measured_is_no_panel() -> None:
-    assert list(runai_export.panels(seen(WHOLE), "general")) == ["Total Pod Scheduling Decision"]
-    assert list(runai_export.panels(seen(WHOLE), "detailed")) == [
+    assert list(runai_export.plot_values_by_event(seen(WHOLE), "general")) == ["Total Pod Scheduling Decision"]
+    assert list(runai_export.plot_values_by_event(seen(WHOLE), "detailed")) == [
         "Workload Creation",
         "Job Creation",
         "First Pod Creation",
@@ -42,13 +42,15 @@ def test_panels_are_the_tools_in_its_order_and_what_was_not_measured_is_no_panel
         "Pod Scheduling Decision",
     ]
     claim = {"persistentvolumeclaim_created": T + 1.5, "persistentvolumeclaim_bound": T + 2.5}
-    with_claims = runai_export.panels(seen({**WHOLE, **claim}, WHOLE), "detailed")
+    with_claims = runai_export.plot_values_by_event(seen({**WHOLE, **claim}, WHOLE), "detailed")
     assert list(with_claims)[-2:] == ["First PVC Bind Request", "First PVC Bind"]
     assert [value for _sent, value in with_claims["First PVC Bind"]] == [pytest.approx(1.0)]
 
 
 def test_a_panel_is_in_submission_order_and_its_title_has_the_mean() -> None:
-    values = runai_export.panels(seen(waiting(3, sent=0.1), waiting(1)), "general")["Total Pod Scheduling Decision"]
+    values = runai_export.plot_values_by_event(seen(waiting(3, sent=0.1), waiting(1)), "general")[
+        "Total Pod Scheduling Decision"
+    ]
     assert [round(value, 2) for _sent, value in values] == [4.08, 5.98]
     title = runai_export.panel_title("Total Pod Scheduling Decision", values, "general", False)
     assert title == "Total Pod Scheduling Decision Time from Workload Submission (average: 5.03 seconds)"
@@ -93,7 +95,7 @@ def run_of(folder: Path, *kinds: str) -> Path:
         point = folder / "points" / f"{number:03d}"
         point.mkdir(parents=True)
         table.moments["intended"] = table.moments["answered"] = table.moments["sent"]
-        timeline_table.write(table, point)
+        timeline_table.write_jsonl_and_csv(table, point)
     return folder
 
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import group_comparison, student_t
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.group_comparison import (
     further_runs,
-    unbalanced,
+    needs_permutation_test,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,9 +23,9 @@ def test_so_many_further_runs_are_enough_and_one_less_is_not(
 
     def power_of(n: int) -> float:
         df = n_old - 1 + max(0, n - 1) + 5.0
-        if not n or (unbalanced(n_old, n) and n < group_comparison.least_runs(n_old, 0.001)):
+        if not n or (needs_permutation_test(n_old, n) and n < group_comparison.least_runs(n_old, 0.001)):
             return 0.0
-        return student_t.power(0.001, df, least / (noise * math.sqrt(1 / n_old + 1 / n)))
+        return student_t.power_of_t_test(0.001, df, least / (noise * math.sqrt(1 / n_old + 1 / n)))
 
     if added is None:
         assert power_of(n_new + group_comparison.MOST_RUNS) < 0.8

@@ -6,11 +6,15 @@ import math
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import always_valid_interval
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.comparison_scale import relative
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.comparison_scale import (
+    difference_as_share,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.group_comparison import (
     compare_groups,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.time_dependence import Dependence
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.time_dependence import (
+    TimeDependence,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistics_strategies import SERIES
@@ -19,12 +23,12 @@ from statistics_strategies import SERIES
 @given(SERIES, SERIES, st.floats(0, 0.9))
 @settings(max_examples=150)
 def test_no_series_breaks_the_comparison(old: list[float | None], new: list[float | None], phi: float) -> None:
-    found = compare_groups(old, new, earlier=[new, old], dependence=Dependence(phi, 0.1))
+    found = compare_groups(old, new, earlier=[new, old], dependence=TimeDependence(phi, 0.1))
     assert found.reason or 0 <= found.p_greater <= 1
     assert found.low <= found.high or math.isnan(found.difference)
     if not found.reason and math.isfinite(found.difference):
         assert found.low <= found.difference <= found.high
-    always = always_valid_interval.anytime(found, 0.01)
+    always = always_valid_interval.interval_of_group_difference(found, 0.01)
     assert 0 <= always.p_value <= 1 and (always.low <= always.high or math.isnan(found.difference))
 
 
@@ -61,9 +65,12 @@ def test_one_run_beside_twenty_is_no_alarm_however_slow() -> None:
 
 def test_difference_and_interval_are_shares_of_the_old_figure() -> None:
     found = compare_groups([99, 100, 101], [109, 110, 111])
-    low, share, high = (relative(one, True, found.base) for one in (found.low, found.difference, found.high))
+    low, share, high = (difference_as_share(one, True, found.base) for one in (found.low, found.difference, found.high))
     assert share == pytest.approx(0.1, abs=1e-3)
     assert low < share < high
     plain = compare_groups([-1, 0, 4], [2, 1, 3])
     assert not plain.logarithmic
-    assert (plain.base, relative(plain.difference, False, plain.base)) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert (plain.base, difference_as_share(plain.difference, False, plain.base)) == (
+        pytest.approx(1.0),
+        pytest.approx(1.0),
+    )

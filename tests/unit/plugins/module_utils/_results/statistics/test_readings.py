@@ -6,7 +6,7 @@ import math
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import readings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.readings import Evidence
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.readings import FigureEvidence
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_a_limit_has_at_least_one_end() -> None:
         readings.read_limit(1.0, 2.0, None, None)
 
 
-def evidence(direction: str, difference: float, half: float, p: float, least: float = 0.05) -> Evidence:
+def evidence(direction: str, difference: float, half: float, p: float, least: float = 0.05) -> FigureEvidence:
     """Return evidence of a difference, whose p-value in its own direction is ``p``."""
     greater = p if difference > 0 else 1 - p
-    return Evidence(direction, difference, difference - half, difference + half, greater, 1 - greater, least)
+    return FigureEvidence(direction, difference, difference - half, difference + half, greater, 1 - greater, least)
 
 
-def results(suite: list[Evidence]) -> list[str]:
+def results(suite: list[FigureEvidence]) -> list[str]:
     """Return the results of a suite at a level of 1 %."""
     return [one.result for one in readings.read_suite(suite, 0.01)]
 
@@ -54,7 +54,7 @@ def test_an_alarm_needs_effect_and_p_value_and_a_pass_needs_the_interval() -> No
         evidence("lower", 0.01, 0.005, 1e-6),  # certain, but too small to matter
         evidence("lower", 0.20, 0.30, 0.1),  # large, but not certain
         evidence("lower", -0.01, 0.02, 0.2),
-        Evidence("lower", math.nan, -math.inf, math.inf, math.nan, math.nan, 0.05),
+        FigureEvidence("lower", math.nan, -math.inf, math.inf, math.nan, math.nan, 0.05),
     ]
     assert results(suite) == ["pass", "inconclusive", "pass", "not enough history"]
 
@@ -72,7 +72,7 @@ def test_the_correction_counts_all_figures_of_the_suite() -> None:
     one = evidence("lower", 0.2, 0.3, 0.004)
     assert results([one]) == ["regression"]
     assert results([one, *[evidence("lower", 0.0, 0.01, 0.9)] * 4])[0] == "inconclusive"
-    assert readings.read_suite([one] * 5, 0.01, readings.uncorrected)[0].result == "regression"
+    assert readings.read_suite([one] * 5, 0.01, readings.leave_p_values_uncorrected)[0].result == "regression"
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_the_correction_counts_all_figures_of_the_suite() -> None:
     ],
 )
 def test_the_gravest_reading_is_the_verdict(suite: list[str], verdict: str) -> None:
-    assert readings.verdict_of(suite) == verdict
+    assert readings.worst_reading(suite) == verdict

@@ -17,22 +17,22 @@ from statistics_strategies import SERIES
 
 @given(st.lists(st.lists(SERIES, max_size=3), max_size=4))
 def test_no_suite_breaks_the_estimate_of_dependence(suite: list[list[list[float | None]]]) -> None:
-    arrays = [[comparison_scale.finite(one) for one in groups] for groups in suite]
-    found = time_dependence.of_suite(arrays * 8)
+    arrays = [[comparison_scale.finite_values(one) for one in groups] for groups in suite]
+    found = time_dependence.estimate_suite_dependence(arrays * 8)
     assert 0 <= found.phi <= 0.9 and found.drift >= 0 and math.isfinite(found.drift)
 
 
 def test_dependence_is_found_in_a_suite_and_not_in_independent_runs() -> None:
     draw = numpy.random.default_rng(2).standard_normal
     free = [[draw(10), draw(10)] for _kpi in range(20)]
-    assert time_dependence.of_suite(free) == time_dependence.INDEPENDENT
-    assert time_dependence.of_suite(free[:2]) == time_dependence.INDEPENDENT  # too few values
+    assert time_dependence.estimate_suite_dependence(free) == time_dependence.INDEPENDENT
+    assert time_dependence.estimate_suite_dependence(free[:2]) == time_dependence.INDEPENDENT  # too few values
     drifting = [[one + 0.2 * numpy.arange(10) for one in groups] for groups in free]
-    assert time_dependence.of_suite(drifting).drift == pytest.approx(0.2, rel=0.3)
+    assert time_dependence.estimate_suite_dependence(drifting).drift == pytest.approx(0.2, rel=0.3)
     correlated = [[numpy.convolve(draw(60), 0.6 ** numpy.arange(20))[30:50] for _g in range(2)] for _kpi in range(20)]
-    assert time_dependence.of_suite(correlated).phi == pytest.approx(0.6, abs=0.12)
+    assert time_dependence.estimate_suite_dependence(correlated).phi == pytest.approx(0.6, abs=0.12)
 
 
 def test_independent_runs_have_the_variance_of_the_textbook() -> None:
     assert time_dependence.INDEPENDENT.variance_of_difference(4, 10) == pytest.approx(1 / 4 + 1 / 10)
-    assert time_dependence.Dependence(0.5).variance_of_difference(5, 5) > 3 * (1 / 5 + 1 / 5)
+    assert time_dependence.TimeDependence(0.5).variance_of_difference(5, 5) > 3 * (1 / 5 + 1 / 5)

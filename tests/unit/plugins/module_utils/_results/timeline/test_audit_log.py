@@ -46,7 +46,7 @@ def test_only_writes_that_were_done_count(tmp_path: Path) -> None:
         + line("update", EPOCH + 5, EPOCH + 5.1).replace("test-run", "other-run")
         + line("update", EPOCH + 6, EPOCH + 6.1)[:-9]
     )
-    log = audit_log.read([path], "test-run")
+    log = audit_log.read_audit_log([path], "test-run")
     assert {key: len(found) for key, found in log.writes.items()} == {KEY: 2}
     assert log.creates[KEY] == pytest.approx(EPOCH, abs=1e-5)
 
@@ -91,7 +91,7 @@ def test_a_write_lies_within_its_bounds_on_our_clock_for_any_clock_of_the_server
     log.writes = {key: [(server.shows(begin), server.shows(end))] for key, (begin, end) in truth.items()}
     ours = audit_log.own_clock(log, sent)
     assert ours is not None
-    moved = audit_log.shifted(log, ours)
+    moved = audit_log.convert_to_client_clock(log, ours)
     for key, (begin, end) in truth.items():
         ((earliest, latest),) = moved.writes[key]
         assert earliest <= begin + 2e-6 and latest >= end - 2e-6

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import run_checks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.latency_attribution import attribute
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.latency_attribution import (
+    attribute_latency_to_stages,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ServerClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,18 +125,18 @@ class Cluster:
             }
         )
 
-    def build(self, folder: Path) -> Table:
+    def build(self, folder: Path) -> TimelineTable:
         self.rows.append({"type": "end", "at": EPOCH + 1000, "reason": "done"})
         for row in {row["type"]: row for row in self.rows}.values():
             files.check_schema("observations/1", row)
         folder.mkdir(exist_ok=True)
         lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows]
         (folder / "observations.jsonl").write_text("".join(lines), encoding="utf-8")
-        table = timeline_builder.build(folder, RUN, "001")
+        table = timeline_builder.build_timeline(folder, RUN, "001")
         files.check_schema("timeline/1", {"type": "header", **table.header})
         return table
 
-    def outside(self, table: Table) -> list[tuple[str, str]]:
+    def outside(self, table: TimelineTable) -> list[tuple[str, str]]:
         """Return what lies outside of its bounds."""
         return [
             (name, stage)
@@ -283,25 +285,25 @@ def test_figures_count_from_the_creation_and_the_verdict_needs_no_due_time(tmp_p
     assert found.value == pytest.approx(10, abs=0.1) and found.interval is not None
     assert found.interval[0] < 10 < found.interval[1]
     assert duration(data, "created", "p50", "sent").value is None
-    parts = attribute(data)
+    parts = attribute_latency_to_stages(data)
     assert list(parts.stages) == parts.order == ["succeeded"] and parts.total[0] == pytest.approx(10, abs=0.1)
-    assert run_checks.generator("001", table, 0.1)["result"] == "pass"
-    assert run_checks.objects("001", table)["result"] == "pass"
+    assert run_checks.check_load_generator_lateness("001", table, 0.1)["result"] == "pass"
+    assert run_checks.check_workload_successes("001", table)["result"] == "pass"
 
 
 def test_a_load_of_which_nothing_ended_is_valid_and_one_of_nothing_is_not(tmp_path: Path) -> None:
     cluster = Cluster()
-    assert "seen" in run_checks.objects("001", cluster.build(tmp_path / "none"))["detail"]
+    assert "seen" in run_checks.check_workload_successes("001", cluster.build(tmp_path / "none"))["detail"]
     cluster = Cluster()
     cluster.commit("one", "created", 5.0)
-    assert run_checks.objects("001", cluster.build(tmp_path / "one"), None)["result"] == "pass"
+    assert run_checks.check_workload_successes("001", cluster.build(tmp_path / "one"), None)["result"] == "pass"
 
 
 def test_an_audit_log_is_left_out_with_a_note(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.commit("one", "created", 5.0)
     cluster.build(tmp_path / "p")
-    table = timeline_builder.build(tmp_path / "p", RUN, "001", audit_log=tmp_path / "audit.log")
+    table = timeline_builder.build_timeline(tmp_path / "p", RUN, "001", audit_log=tmp_path / "audit.log")
     assert table.header["notes"] == [
         "the audit log audit.log was not used: others submitted the load, without names of ours"
     ]

@@ -67,9 +67,9 @@ def preempted(folder, index, version=10**6):
 
 def test_a_preempted_gang_is_whole_when_its_pods_came_again(tmp_path) -> None:
     folder = write_point(tmp_path / "000", World(count=3, workers=1))
-    before = timeline_builder.build(folder, RUN, "000")
+    before = timeline_builder.build_timeline(folder, RUN, "000")
     preempted(folder, 1)
-    after = timeline_builder.build(folder, RUN, "000")
+    after = timeline_builder.build_timeline(folder, RUN, "000")
     assert after.pods == before.pods == [2, 2, 2]
     assert after.gpus == before.gpus
     assert after.latest["pods_succeeded"][1] == after.latest["pods_succeeded"][1]  # there, and no NaN
@@ -79,9 +79,9 @@ def test_a_preempted_gang_is_whole_when_its_pods_came_again(tmp_path) -> None:
 def test_every_life_is_told_with_how_it_ended(tmp_path) -> None:
     folder = write_point(tmp_path / "000", World(count=3, workers=1))
     preempted(folder, 1)
-    found = pod_lifetimes.read(folder, RUN, "000")
+    found = pod_lifetimes.read_pod_lifetimes(folder, RUN, "000")
     assert sorted(one.end for one in found.pods if one.index == 1) == ["deleted", "succeeded", "succeeded"]
     assert {one.end for one in found.pods if one.index != 1} == {"succeeded"}
-    assert {one.index for one in pod_lifetimes.read(folder, RUN, "000", [2]).pods} == {2}
+    assert {one.index for one in pod_lifetimes.read_pod_lifetimes(folder, RUN, "000", [2]).pods} == {2}
     for one in found.pods:
-        assert pod_lifetimes.middle(one.scheduled) <= pod_lifetimes.middle(one.running)
+        assert pod_lifetimes.midpoint_of_span(one.scheduled) <= pod_lifetimes.midpoint_of_span(one.running)

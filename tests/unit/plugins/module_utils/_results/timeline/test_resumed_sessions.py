@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ClientClocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resumed_point import FIRST_ATTEMPTS, resume
@@ -22,7 +22,7 @@ STAGES = ("created", "accepted", "running", "succeeded")
 CLOCKS = st.builds(WrongClock, st.floats(-86400, 86400), st.floats(-0.004, 0.004))
 
 
-def outside(world: World, table: Table, clock: WrongClock) -> list[tuple[Any, ...]]:
+def outside(world: World, table: TimelineTable, clock: WrongClock) -> list[tuple[Any, ...]]:
     """Return the true moments outside of their bounds, of stages that were seen."""
     found = []
     for (index, stage), moment in world.truth.items():
@@ -43,7 +43,7 @@ def test_every_moment_of_a_resumed_load_lies_within_its_bounds(tmp_path_factory,
     folder = tmp_path_factory.mktemp("any")
     one = write_point(folder / "one", world)
     many = resume(one, folder / "resumed", EPOCH + at, lost, first)
-    table = timeline_builder.build(many, RUN, "000")
+    table = timeline_builder.build_timeline(many, RUN, "000")
     assert outside(world, table, WrongClock()) == [] and table.contradictions == {}
     for row in range(24):
         assert not table.moments["sent"][row] > table.latest["created"][row], "it was sent before it was created"
@@ -58,8 +58,8 @@ def test_the_same_holds_for_several_clients_of_which_one_goes_on_elsewhere(
     folder = tmp_path_factory.mktemp("any")
     resumed = resume(write_point(folder / "one", world), folder / "resumed", EPOCH + at, lost, first)
     many = split(resumed, folder / "many", clocks, again={} if again is None else {0: again})
-    table = timeline_builder.build(many, RUN, "000")
-    client, _at, boot = ClientClocks(point_reader.read(many)).reference.partition("@")
+    table = timeline_builder.build_timeline(many, RUN, "000")
+    client, _at, boot = ClientClocks(point_reader.read_point_inputs(many)).reference.partition("@")
     clock = again if again is not None and boot.endswith("again") else clocks[int(client)]
     assert outside(world, table, clock) == []
 
@@ -84,7 +84,7 @@ def test_a_stop_that_an_earlier_session_may_have_sent_begins_with_the_completion
     stop = {"type": "stop", "index": 1, "name": "n", "kind": "PyTorchJob", "status": status, "intended": sent - 5,
             "sent": sent, "answered": sent + 0.1}  # fmt: skip
     _with_rows(folder, [*([_session(folder)] if resumed else []), stop], "end")
-    table = timeline_builder.build(folder, RUN, "000")
+    table = timeline_builder.build_timeline(folder, RUN, "000")
     if status == 200 and not resumed:
         assert table.earliest["stopped"][1] == sent
     else:
@@ -103,10 +103,10 @@ def test_a_release_that_is_repeated_dates_nothing_by_its_old_version(tmp_path, r
     release = {"type": "release", "name": "n", "released": 4, "status": 200, "intended": sent, "sent": sent,
                "answered": sent + 0.1, "resource_version": version}  # fmt: skip
     _with_rows(folder, [*([_session(folder)] if resumed else []), release], "end")
-    inputs = point_reader.read(folder)
+    inputs = point_reader.read_point_inputs(folder)
     assert (version, sent, sent + 0.1) not in inputs.clocks[point_reader.ONE].writes or not resumed
     inputs.kinds["PyTorchJob"]["stages"][-1] = {**inputs.kinds["PyTorchJob"]["stages"][-1], "depends_on": ["released"]}
-    table = timeline_builder.build_from(inputs, RUN, "000")
+    table = timeline_builder.build_timeline_from_inputs(inputs, RUN, "000")
     if resumed:
         assert outside(world, table, WrongClock()) == []
         assert table.earliest["released"][1] == table.earliest["created"][1]

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import (
     RevisionClock,
-    version,
+    parse_resource_version,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +64,7 @@ def test_a_slow_answer_of_an_early_write_does_not_widen_the_bounds_of_a_later_on
     ("text", "number"), [("123", 123), ("0", None), ("", None), (None, None), ("12a", None), ("-3", None)]
 )
 def test_a_version_that_is_no_number_of_etcd_is_left_out(text, number):
-    assert version(text) == number
+    assert parse_resource_version(text) == number
 
 
 READINGS = st.lists(st.tuples(MOMENTS, LAGS, LAGS), max_size=20)

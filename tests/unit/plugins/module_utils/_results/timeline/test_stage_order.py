@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
-    ancestors,
-    between,
-    from_definitions,
+    stage_with_ancestors,
+    stages_between,
+    stages_from_definitions,
     timeline_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
@@ -16,7 +16,7 @@ OWN = {"PyTorchJob"}
 
 
 def stages(kinds=STAGES, own=OWN, simulated=("node",)):
-    return {stage.name: stage for stage in from_definitions(kinds, own, simulated)}
+    return {stage.name: stage for stage in stages_from_definitions(kinds, own, simulated)}
 
 
 def test_each_stage_stands_after_those_that_it_waits_for():
@@ -61,7 +61,7 @@ def test_simulated_is_what_a_simulated_writer_makes_and_what_waits_for_it_by_nam
 
 
 def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
-    claim = workload_kinds.load("PersistentVolumeClaim").definition
+    claim = workload_kinds.load_kind("PersistentVolumeClaim").definition
     found = stages({**STAGES, "PersistentVolumeClaim": claim})
     assert found["persistentvolumeclaim_created"].needs == ()
     assert found["pods_created"].needs == ("created",), "who says nothing waits for the workload"
@@ -111,11 +111,11 @@ def test_a_need_that_nobody_defines_is_dropped():
 )
 def test_between_names_who_decides_how_long_it_takes(start, end, parts):
     needs = {"a": (), "b": ("a", "node"), "c": ("b",)}
-    assert between(start, end, needs) == parts
+    assert stages_between(start, end, needs) == parts
 
 
 def test_ancestors_holds_the_stage_itself():
-    assert ancestors("b", {"a": (), "b": ("a", "node")}) == {"a", "b"}
+    assert stage_with_ancestors("b", {"a": (), "b": ("a", "node")}) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from math import nan
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_builder import (
     contradict_order,
-    outcome,
+    workload_outcome,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
     ALL,
     OWN,
-    Stage,
+    TimelineStage,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import SentWorkload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import Table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 CREATED = SentWorkload(outcome="created")
 
@@ -38,19 +38,19 @@ CREATED = SentWorkload(outcome="created")
 )
 def test_the_first_ending_decides_and_else_what_is_known_of_sending(succeeded, failed, deleted, seen, sent, expected):
     endings = [(array("d", [succeeded]), "succeeded"), (array("d", [failed]), "failed")]
-    assert outcome(0, endings, deleted, seen, sent) == expected
+    assert workload_outcome(0, endings, deleted, seen, sent) == expected
 
 
-def table_of(**stages: tuple[float, float]) -> Table:
-    table = Table({"start": 100.0}, index=[0])
+def table_of(**stages: tuple[float, float]) -> TimelineTable:
+    table = TimelineTable({"start": 100.0}, index=[0])
     table.earliest = {name: array("d", [span[0]]) for name, span in stages.items()}
     table.latest = {name: array("d", [span[1]]) for name, span in stages.items()}
     return table
 
 
 STAGES = [
-    Stage("created", "Job", "created", OWN, "api-server", False),
-    Stage("pods_running", "Pod", "running", ALL, "node", True, needs=("created", "scheduler")),
+    TimelineStage("created", "Job", "created", OWN, "api-server", False),
+    TimelineStage("pods_running", "Pod", "running", ALL, "node", True, needs=("created", "scheduler")),
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     WorkloadSelection,
-    select,
+    select_rows,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table
 
@@ -26,25 +26,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import tim
     ],
 )
 def test_rows_and_words(mixed, tmp_path, selection, rows, text):
-    chosen = select(mixed[2], selection)
+    chosen = select_rows(mixed[2], selection)
     assert chosen.index == rows
     assert chosen.header["selection"]["text"] == text
     assert len(chosen) == chosen.header["planned"] == len(chosen.latest["created"])
-    timeline_table.write(chosen, tmp_path)  # checked against the schema
-    again = timeline_table.read(tmp_path / "timeline.jsonl")
+    timeline_table.write_jsonl_and_csv(chosen, tmp_path)  # checked against the schema
+    again = timeline_table.read_timeline_jsonl(tmp_path / "timeline.jsonl")
     assert (again.index, again.header["selection"]) == (rows, chosen.header["selection"])
 
 
 def test_values_stay_with_their_rows(mixed):
     whole = mixed[2]
-    chosen = select(whole, WorkloadSelection(tail=3))
+    chosen = select_rows(whole, WorkloadSelection(tail=3))
     for name in whole.latest:
         assert chosen.latest[name].tobytes() == whole.latest[name][9:].tobytes()
     assert chosen.contradictions == {row - 9: told for row, told in whole.contradictions.items() if row >= 9}
 
 
 def test_without_a_selection_nothing_is_changed(mixed):
-    assert select(mixed[2], WorkloadSelection()) is mixed[2]
+    assert select_rows(mixed[2], WorkloadSelection()) is mixed[2]
 
 
 def test_a_negative_number_is_refused():

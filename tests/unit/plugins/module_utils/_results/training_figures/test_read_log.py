@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from hypothesis import given
 from hypothesis import strategies as st
 
-FMS, ILAB, RAY = (LogFormat.of(training_flavours.load(name).log_format) for name in ("fms", "ilab", "ray"))
+FMS, ILAB, RAY = (LogFormat.of(training_flavours.load_flavour(name).log_format) for name in ("fms", "ilab", "ray"))
 SUMMARY = (
     "{'train_runtime': 123.4567, 'train_samples_per_second': 8.1, 'train_steps_per_second': 1.0, "
     "'train_tokens_per_second': 4147.2, 'train_loss': 1.5, 'epoch': 1.0}"
@@ -36,11 +36,11 @@ FIGURES = {
 
 def test_the_last_line_of_a_trainer_is_read() -> None:
     log = ["loading weights\n", "{'loss': 2.1, 'learning_rate': 1e-05, 'epoch': 0.5}\n", f"{SUMMARY}\n", "done\n"]
-    assert training_log.parse(log, FMS) == training_log.LogFigures(FIGURES, loss=[(0.5, 2.1)], over="epoch")
+    assert training_log.parse_log_figures(log, FMS) == training_log.LogFigures(FIGURES, loss=[(0.5, 2.1)], over="epoch")
 
 
 def test_of_several_summaries_the_last_counts() -> None:
-    assert training_log.parse(["{'train_runtime': 1.0, 'train_loss': 9}", SUMMARY], FMS).values == FIGURES
+    assert training_log.parse_log_figures(["{'train_runtime': 1.0, 'train_loss': 9}", SUMMARY], FMS).values == FIGURES
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,13 @@ def test_of_several_summaries_the_last_counts() -> None:
     ids=["colours", "progress bar", "prefix", "json", "numbers as text", "other braces"],
 )
 def test_noise_around_the_line_does_not_hide_it(line: str) -> None:
-    assert training_log.parse([line], FMS).values == FIGURES
+    assert training_log.parse_log_figures([line], FMS).values == FIGURES
 
 
 def test_a_loss_that_is_no_number_is_left_out_and_the_others_stay() -> None:
-    found = training_log.parse(["{'train_runtime': 2.0, 'train_loss': nan, 'train_steps_per_second': inf}"], FMS)
+    found = training_log.parse_log_figures(
+        ["{'train_runtime': 2.0, 'train_loss': nan, 'train_steps_per_second': inf}"], FMS
+    )
     assert found.values == {"train_runtime": 2.0} and found.error is None
 
 
@@ -69,7 +71,7 @@ def test_json_lines_of_steps_are_summed_up_without_the_first() -> None:
     names = ("step", "overall_throughput", "elapsed_time", "total_loss")
     steps = [(0.5, 8.0, 3.0), (10.0, 2.0, 2.0), (12.0, 2.0, 1.5), (11.0, 2.0, 1.25)]
     lines = [f"\x1b[92m{json.dumps(dict(zip(names, [n, *step], strict=True)))}\x1b[0m" for n, step in enumerate(steps)]
-    assert training_log.parse(lines, ILAB).values == {
+    assert training_log.parse_log_figures(lines, ILAB).values == {
         "steps": 4.0,
         "train_samples_per_second": 11.0,
         "train_runtime": 14.0,
@@ -85,7 +87,7 @@ def test_steps_of_newer_versions_give_the_same_figures() -> None:
     lines = [
         json.dumps({**dict(zip(names, [n, *step], strict=True)), "gradnorm": None}) for n, step in enumerate(steps)
     ]
-    assert training_log.parse(lines, ILAB).values == {
+    assert training_log.parse_log_figures(lines, ILAB).values == {
         "steps": 3.0,
         "train_samples_per_second": 6.0,
         "train_runtime": 7.0,
@@ -95,9 +97,9 @@ def test_steps_of_newer_versions_give_the_same_figures() -> None:
 
 
 def test_a_log_without_figures_says_so_and_why_when_it_knows() -> None:
-    assert training_log.parse(["hello"], FMS).error == "no line with training figures"
-    assert training_log.parse([], FMS).error == "the log is empty, as those of simulated nodes are"
-    broken = training_log.parse(
+    assert training_log.parse_log_figures(["hello"], FMS).error == "no line with training figures"
+    assert training_log.parse_log_figures([], FMS).error == "the log is empty, as those of simulated nodes are"
+    broken = training_log.parse_log_figures(
         ["Traceback (most recent call last):", "torch.cuda.OutOfMemoryError: CUDA out of memory"], FMS
     )
     assert broken.error == "the log reports: torch.cuda.OutOfMemoryError: CUDA out of memory"
@@ -106,13 +108,13 @@ def test_a_log_without_figures_says_so_and_why_when_it_knows() -> None:
 @given(st.lists(st.text(max_size=200)), st.lists(st.text(max_size=200)))
 def test_whatever_a_log_holds_the_summary_is_found_and_nothing_is_raised(before: list[str], after: list[str]) -> None:
     noise = [line for line in before + after if "train_" not in line]
-    found = training_log.parse([*noise[: len(before)], SUMMARY, *noise[len(before) :]], FMS)
+    found = training_log.parse_log_figures([*noise[: len(before)], SUMMARY, *noise[len(before) :]], FMS)
     assert found.values == FIGURES
 
 
 @given(st.dictionaries(st.sampled_from(training_rows.SUMMARY), st.floats(0, 1e9), min_size=1))
 def test_what_a_trainer_prints_comes_back(figures: dict[str, float]) -> None:
-    assert training_log.parse([str(figures)], FMS).values == figures
+    assert training_log.parse_log_figures([str(figures)], FMS).values == figures
 
 
 def test_the_tokens_and_the_memory_of_each_step_are_read() -> None:
@@ -125,7 +127,7 @@ def test_the_tokens_and_the_memory_of_each_step_are_read() -> None:
     }
     old, new = {**step, "elapsed_time": 3.0}, {**step, "batch_size": 12}
     for one in (old, new):
-        found = training_log.parse([json.dumps({**one, "step": n}) for n in range(3)], ILAB).values
+        found = training_log.parse_log_figures([json.dumps({**one, "step": n}) for n in range(3)], ILAB).values
         assert found["train_loss_counted_tokens_per_second"] == 200.0
         assert (found["train_memory_allocated"], found["train_memory_retries"]) == (2 * 2**30, 0.0)
 
@@ -145,7 +147,9 @@ def test_the_tables_of_ray_are_steps() -> None:
             "╰───────────────────────────────╯",
         ]
 
-    found = training_log.parse([*table(1, 2.5, 2.0), "(RayTrainWorker pid=7) saving", *table(2, 4.5, 1.5)], RAY)
+    found = training_log.parse_log_figures(
+        [*table(1, 2.5, 2.0), "(RayTrainWorker pid=7) saving", *table(2, 4.5, 1.5)], RAY
+    )
     assert found.values == {
         "steps": 2.0,
         "train_runtime": 4.5,
@@ -154,12 +158,15 @@ def test_the_tables_of_ray_are_steps() -> None:
     }
     assert (found.over, found.loss) == ("training_iteration", [(1.0, 2.0), (2.0, 1.5)])
     # What the program itself prints of the whole training counts more.
-    assert training_log.parse([*table(1, 2.5, 2.0), f"(RayTrainWorker pid=7) {SUMMARY}"], RAY).values == FIGURES
+    assert (
+        training_log.parse_log_figures([*table(1, 2.5, 2.0), f"(RayTrainWorker pid=7) {SUMMARY}"], RAY).values
+        == FIGURES
+    )
 
 
 def test_a_long_loss_curve_keeps_its_ends_and_a_bounded_number_of_points() -> None:
     lines = [f"{{'loss': {5 - n / 1000}, 'epoch': {n / 1000}}}" for n in range(1234)]
-    found = training_log.parse([*lines, SUMMARY], FMS)
+    found = training_log.parse_log_figures([*lines, SUMMARY], FMS)
     assert found.loss[0] == (0.0, 5.0) and found.loss[-1] == (1.233, 5 - 1.233)
     assert len(found.loss) <= training_log.CURVE_POINTS + 1
     assert found.loss == sorted(found.loss)
@@ -176,7 +183,7 @@ def test_a_long_loss_curve_keeps_its_ends_and_a_bounded_number_of_points() -> No
     )
 )
 def test_no_numbers_of_steps_give_figures_that_are_no_numbers(steps: list[dict[str, float]]) -> None:
-    for value in training_log.parse([json.dumps(one) for one in steps], ILAB).values.values():
+    for value in training_log.parse_log_figures([json.dumps(one) for one in steps], ILAB).values.values():
         assert value == value and abs(value) != float("inf")
 
 
@@ -202,9 +209,11 @@ BATCH = "[INFO|trainer.py] 2026-11-22 >>   Total train batch size (w. parallel, 
 
 
 def test_a_figure_that_stands_alone_in_a_line_is_read() -> None:
-    found = training_log.parse([BATCH, SUMMARY], FMS)
+    found = training_log.parse_log_figures([BATCH, SUMMARY], FMS)
     assert found.values == {**FIGURES, "total_batch_size": 1024.0}
-    assert training_log.parse([BATCH], FMS) == training_log.LogFigures(error="no line with training figures")
+    assert training_log.parse_log_figures([BATCH], FMS) == training_log.LogFigures(
+        error="no line with training figures"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
-FMS = LogFormat.of(training_flavours.load("fms").log_format)
+FMS = LogFormat.of(training_flavours.load_flavour("fms").log_format)
 SUMMARY = "{'train_runtime': 123.4567, 'train_samples_per_second': 8.1, 'train_loss': 1.5}"
 FIGURES = {"train_runtime": 123.4567, "train_samples_per_second": 8.1, "train_loss": 1.5}
 
@@ -26,7 +26,7 @@ FIGURES = {"train_runtime": 123.4567, "train_samples_per_second": 8.1, "train_lo
 def test_index_and_workload_are_read_from_the_name_of_the_pod(tmp_path: Path) -> None:
     for name in ("t1121-abcdef-001-7-master-0", "t1121-abcdef-001-12-worker-1", "other"):
         (tmp_path / f"{name}.log").write_text(SUMMARY)
-    assert [(one.index, one.workload) for one in training_rows.logs_in(tmp_path)] == [
+    assert [(one.index, one.workload) for one in training_rows.find_logs_in_folder(tmp_path)] == [
         (None, ""),
         (12, "t1121-abcdef-001-12"),
         (7, "t1121-abcdef-001-7"),
@@ -42,8 +42,8 @@ def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> 
         {"pod": "b", "index": 1, "workload": "w-1", "log": "b.log", "error": None},
         {"pod": "c", "index": 2, "workload": "w-2", "log": None, "error": "404 NotFound"},
     ]
-    logs = training_rows.logs_of(pods, tmp_path / "logs")
-    changed, rows = training_rows.write(tmp_path, logs, FMS, simulated=True)
+    logs = training_rows.logs_from_pod_logs(pods, tmp_path / "logs")
+    changed, rows = training_rows.write_training_rows(tmp_path, logs, FMS, simulated=True)
     assert changed and list(files.read_lines(tmp_path / "training.jsonl")) == rows
     assert rows[0] == {
         "index": 0,
@@ -55,7 +55,7 @@ def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> 
         "log": "logs/a.log",
     }
     assert [row["error"] for row in rows[1:]] == ["no line with training figures", "404 NotFound"]
-    assert training_rows.write(tmp_path, logs, FMS, simulated=True)[0] is False
+    assert training_rows.write_training_rows(tmp_path, logs, FMS, simulated=True)[0] is False
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -63,7 +63,7 @@ def test_tokens_of_the_dataset_follow_from_the_tokens_of_a_row_and_the_samples(t
     log = tmp_path / "a.log"
     log.write_text(f"dataset_tokens_per_sample: 61.5000\n{SUMMARY}\n" if counted else SUMMARY)
     logs = [training_rows.TrainingLog("a", 0, "w-0", str(log))]
-    (row,) = training_rows.rows(logs, FMS, False, tmp_path, settings={"processes": 2.0})
+    (row,) = training_rows.build_training_rows(logs, FMS, False, tmp_path, settings={"processes": 2.0})
     assert row["figures"].get("dataset_tokens_per_second") == (pytest.approx(61.5 * 8.1) if counted else None)
 
 
@@ -74,17 +74,17 @@ def test_the_sentence_counts_logs_and_names_what_is_simulated_and_what_is_missin
         {"pod": "c", "index": 2, "figures": {}, "error": "none"},
     ]
     rows = [{**one, "simulated": True} for one in rows]
-    assert training_rows.text(rows) == (
+    assert training_rows.format_summary_sentence(rows) == (
         "training figures in 2 of 3 logs: "
         "median train_samples_per_second 15/s, train_runtime 3 s (simulated, not measured) (1 log without: none)"
     )
-    assert "simulated" not in training_rows.text([{**one, "simulated": False} for one in rows])
-    assert training_rows.text([]) == "training figures in 0 of 0 logs"
+    assert "simulated" not in training_rows.format_summary_sentence([{**one, "simulated": False} for one in rows])
+    assert training_rows.format_summary_sentence([]) == "training figures in 0 of 0 logs"
 
 
 def test_a_point_without_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        training_rows.write(tmp_path / "none", [], FMS, simulated=False)
+        training_rows.write_training_rows(tmp_path / "none", [], FMS, simulated=False)
 
 
 def test_the_log_of_a_pod_on_a_real_node_is_measured(tmp_path):
@@ -92,11 +92,11 @@ def test_the_log_of_a_pod_on_a_real_node_is_measured(tmp_path):
     pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
     for one in pods:
         (tmp_path / "logs" / one["log"]).write_text(SUMMARY)
-    logs = training_rows.logs_of(pods, tmp_path / "logs")
-    _changed, rows = training_rows.write(tmp_path, logs, FMS, simulated=True, real_nodes=["real-0"])
+    logs = training_rows.logs_from_pod_logs(pods, tmp_path / "logs")
+    _changed, rows = training_rows.write_training_rows(tmp_path, logs, FMS, simulated=True, real_nodes=["real-0"])
     assert [row["simulated"] for row in rows] == [False, True]
-    assert "(partly simulated)" in training_rows.text(rows)
-    assert "simulated" not in training_rows.text(rows[:1])
+    assert "(partly simulated)" in training_rows.format_summary_sentence(rows)
+    assert "simulated" not in training_rows.format_summary_sentence(rows[:1])
 
 
 def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> 
     pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
     for one, text in zip(pods, (steps, SUMMARY), strict=True):
         (tmp_path / "logs" / one["log"]).write_text(text)
-    ilab = LogFormat.of(training_flavours.load("ilab").log_format)
-    logs = training_rows.logs_of(pods, tmp_path / "logs")
-    _changed, rows = training_rows.write(tmp_path, logs, ilab, simulated=True, real_nodes=["real-0"])
+    ilab = LogFormat.of(training_flavours.load_flavour("ilab").log_format)
+    logs = training_rows.logs_from_pod_logs(pods, tmp_path / "logs")
+    _changed, rows = training_rows.write_training_rows(tmp_path, logs, ilab, simulated=True, real_nodes=["real-0"])
     assert [row["figures"]["train_loss"] for row in rows] == [2.0, 1.5]
     assert rows[0]["loss"] == {"over": "step", "points": [[1.0, 2.0]]} and "loss" not in rows[1]
 
@@ -122,7 +122,7 @@ def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> 
     ],
 )
 def test_the_total_batch_size_follows_from_the_settings(settings: dict[str, object], value: float | None) -> None:
-    found = FMS.expected_of(training_log.numbers(settings))
+    found = FMS.expected_of(training_log.finite_numbers_by_name(settings))
     assert found == ({} if value is None else {"total_batch_size": value})
 
 
@@ -136,10 +136,10 @@ def test_a_pod_that_trained_alone_is_found_unless_it_is_simulated() -> None:
         row("simulated", True, total_batch_size=4.0),
         row("silent", False),
     ]
-    assert training_rows.unexpected(rows, {"total_batch_size": 8.0}) == [
+    assert training_rows.unexpected_figures(rows, {"total_batch_size": 8.0}) == [
         "total_batch_size is 4 in the log of alone, and the settings give 8"
     ]
-    assert training_rows.unexpected(rows, {}) == []
+    assert training_rows.unexpected_figures(rows, {}) == []
 
 
 def test_tokens_of_one_process_become_those_of_all(tmp_path: Path) -> None:
@@ -148,12 +148,12 @@ def test_tokens_of_one_process_become_those_of_all(tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text(line)
     logs = [training_rows.TrainingLog("one", path=str(tmp_path / "one.log"))]
     for simulated, tokens in ((False, 895.088), (True, 447.544)):
-        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, settings={"processes": 2.0})
+        (row,) = training_rows.build_training_rows(logs, FMS, simulated, tmp_path, settings={"processes": 2.0})
         assert row["figures"]["train_tokens_per_second"] == pytest.approx(tokens)
         assert row["figures"]["train_samples_per_second"] == 11.625
 
 
-ILAB, RAY = (LogFormat.of(training_flavours.load(name).log_format) for name in ("ilab", "ray"))
+ILAB, RAY = (LogFormat.of(training_flavours.load_flavour(name).log_format) for name in ("ilab", "ray"))
 STEP = '{"step": 1, "overall_throughput": 4.0, "batch_size": 8, "avg_loss": 2.0}'
 HF = "[INFO|trainer.py:2414] 1 >>   Total train batch size (w. parallel, distributed & accumulation) = 8"
 V1 = "(RayTrainWorker pid=9) Setting up process group for: env:// [rank=0, world_size=2]"
@@ -185,17 +185,17 @@ def test_a_training_that_may_have_been_alone_is_found_or_said_to_be_unchecked(
     (tmp_path / "one.log").write_text(text)
     logs = [training_rows.TrainingLog("one", 0, "one", str(tmp_path / "one.log"))]
     given = {"processes": 2.0, **settings}
-    _changed, found = training_rows.write(tmp_path, logs, flavour, False, settings=given)
-    said = training_rows.unexpected(found, flavour.expected_of(given))
+    _changed, found = training_rows.write_training_rows(tmp_path, logs, flavour, False, settings=given)
+    said = training_rows.unexpected_figures(found, flavour.expected_of(given))
     assert [one.partition(" in ")[0] for one in said] == alone
     assert found[0].get("unchecked", "").startswith(unchecked) and bool(unchecked) == ("unchecked" in found[0])
     doubt = "whether the processes trained together was not checked: "
-    assert (f"{doubt}{unchecked}" in training_rows.text(found)) == bool(unchecked)
+    assert (f"{doubt}{unchecked}" in training_rows.format_summary_sentence(found)) == bool(unchecked)
 
 
 def test_one_process_and_a_simulated_one_need_no_check(tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text(SUMMARY)
     logs = [training_rows.TrainingLog("one", 0, "one", str(tmp_path / "one.log"))]
     for simulated, processes in ((False, 1.0), (True, 2.0)):
-        (row,) = training_rows.rows(logs, FMS, simulated, tmp_path, settings={"processes": processes})
+        (row,) = training_rows.build_training_rows(logs, FMS, simulated, tmp_path, settings={"processes": processes})
         assert "unchecked" not in row

@@ -16,7 +16,7 @@ POOLS = (NodePool("a100", "gpu=a100"), NodePool("t4", "gpu=t4", gpus=1, product=
 
 
 def test_the_topology_has_every_pool_and_no_product_names_a_real_gpu() -> None:
-    objects = fake_gpu_operator.objects(OperatorSpec(POOLS), "run-0001")
+    objects = fake_gpu_operator.operator_manifests(OperatorSpec(POOLS), "run-0001")
     (config,) = [one for one in objects if one["kind"] == "ConfigMap"]
     assert json.loads(config["data"]["topology.yml"]) == {
         "nodePoolLabelKey": "run.ai/simulated-gpu-node-pool",
@@ -36,7 +36,7 @@ def test_the_topology_has_every_pool_and_no_product_names_a_real_gpu() -> None:
 
 
 def test_images_are_pinned_and_from_the_given_registry_and_every_object_belongs_to_the_run() -> None:
-    objects = fake_gpu_operator.objects(OperatorSpec(POOLS, "0.2.0", "registry.invalid/mirror/"), "run-0001")
+    objects = fake_gpu_operator.operator_manifests(OperatorSpec(POOLS, "0.2.0", "registry.invalid/mirror/"), "run-0001")
     pods = [one["spec"]["template"]["spec"] for one in objects if one["kind"] in ("Deployment", "DaemonSet")]
     assert [one["containers"][0]["image"] for one in pods] == [
         "registry.invalid/mirror/status-updater:0.2.0",

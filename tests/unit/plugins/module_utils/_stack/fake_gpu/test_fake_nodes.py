@@ -16,7 +16,10 @@ ORDER = fake_nodes.NodePoolSpec(3, run_id="run-1")
 
 def made(order: fake_nodes.NodePoolSpec) -> list[dict]:
     """The nodes of an order as the API server would list them: quantities in its own form, more labels."""
-    found = [copy.deepcopy(fake_nodes.node(order, fake_nodes.name_of(order, index))) for index in range(order.count)]
+    found = [
+        copy.deepcopy(fake_nodes.node_manifest(order, fake_nodes.format_node_name(order, index)))
+        for index in range(order.count)
+    ]
     for one in found:
         one["status"]["capacity"] = {**one["status"]["capacity"], "memory": "1Ti"}
         one["metadata"]["labels"]["added.by/somebody"] = "x"
@@ -24,7 +27,7 @@ def made(order: fake_nodes.NodePoolSpec) -> list[dict]:
 
 
 def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
-    one = fake_nodes.node(
+    one = fake_nodes.node_manifest(
         fake_nodes.NodePoolSpec(
             1, fake_nodes.NodeShape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}
         ),
@@ -45,20 +48,20 @@ def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
 
 
 def test_a_node_without_gpus_has_no_sign_of_them() -> None:
-    one = fake_nodes.node(fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=0)), "fake-gpu-0000")
+    one = fake_nodes.node_manifest(fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=0)), "fake-gpu-0000")
     assert not [key for key in [*one["metadata"]["labels"], *one["status"]["capacity"]] if "nvidia" in key]
 
 
 def test_what_is_there_already_is_left_alone() -> None:
-    changes = fake_nodes.compare(ORDER, made(ORDER))
+    changes = fake_nodes.compute_pool_changes(ORDER, made(ORDER))
     assert (changes.create, changes.remove) == ([], [])
 
 
 def test_a_pool_grows_and_shrinks() -> None:
     two, five = fake_nodes.NodePoolSpec(2, run_id="run-1"), fake_nodes.NodePoolSpec(5, run_id="run-1")
-    grown = fake_nodes.compare(five, made(two))
+    grown = fake_nodes.compute_pool_changes(five, made(two))
     assert [one["metadata"]["name"] for one in grown.create] == [f"fake-gpu-{index:04d}" for index in (2, 3, 4)]
-    shrunk = fake_nodes.compare(two, made(five))
+    shrunk = fake_nodes.compute_pool_changes(two, made(five))
     assert (shrunk.create, shrunk.remove) == ([], [f"fake-gpu-{index:04d}" for index in (2, 3, 4)])
 
 
@@ -66,12 +69,14 @@ def test_a_pool_grows_and_shrinks() -> None:
     "shape", [fake_nodes.NodeShape(gpus=4), fake_nodes.NodeShape(product="other"), fake_nodes.NodeShape(cpu=1)]
 )
 def test_a_node_of_another_shape_is_replaced(shape: fake_nodes.NodeShape) -> None:
-    changes = fake_nodes.compare(fake_nodes.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER))
+    changes = fake_nodes.compute_pool_changes(fake_nodes.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER))
     assert len(changes.create) == len(changes.remove) == 3
 
 
 def test_nodes_of_no_run_that_fit_are_used() -> None:
-    changes = fake_nodes.compare(fake_nodes.NodePoolSpec(2, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
+    changes = fake_nodes.compute_pool_changes(
+        fake_nodes.NodePoolSpec(2, run_id="run-1"), made(fake_nodes.NodePoolSpec(2))
+    )
     assert (changes.create, changes.remove) == ([], [])
 
 
@@ -82,10 +87,10 @@ def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int,
         fake_nodes.NodePoolSpec(count, run_id="run-1"),
         made(fake_nodes.NodePoolSpec(2, shape, run_id="run-2")),
     )
-    changes = fake_nodes.compare(order, others)
+    changes = fake_nodes.compute_pool_changes(order, others)
     assert changes.remove == []
     assert [one["metadata"]["name"] for one in changes.create] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
-    assert fake_nodes.compare(order, changes.create) == fake_nodes.NodePoolChanges([], []), (
+    assert fake_nodes.compute_pool_changes(order, changes.create) == fake_nodes.NodePoolChanges([], []), (
         "also when those of the other run are gone"
     )
 
@@ -93,19 +98,21 @@ def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int,
 @pytest.mark.parametrize("count", [1, 0])
 def test_nodes_of_no_run_are_never_removed_for_a_run(count: int) -> None:
     with pytest.raises(OwnershipError, match="nodes of no run are in the way"):
-        fake_nodes.compare(fake_nodes.NodePoolSpec(count, run_id="run-1"), made(fake_nodes.NodePoolSpec(2)))
+        fake_nodes.compute_pool_changes(
+            fake_nodes.NodePoolSpec(count, run_id="run-1"), made(fake_nodes.NodePoolSpec(2))
+        )
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_after_the_changes_a_pool_is_as_ordered(before: int, after: int) -> None:
     have = {one["metadata"]["name"]: one for one in made(fake_nodes.NodePoolSpec(before, run_id="r-1234"))}
     order = fake_nodes.NodePoolSpec(after, run_id="r-1234")
-    changes = fake_nodes.compare(order, list(have.values()))
+    changes = fake_nodes.compute_pool_changes(order, list(have.values()))
     for name in changes.remove:
         del have[name]
     have.update({one["metadata"]["name"]: one for one in changes.create})
-    assert sorted(have) == [fake_nodes.name_of(order, index) for index in range(after)]
-    assert fake_nodes.compare(order, list(have.values())) == fake_nodes.NodePoolChanges([], [])
+    assert sorted(have) == [fake_nodes.format_node_name(order, index) for index in range(after)]
+    assert fake_nodes.compute_pool_changes(order, list(have.values())) == fake_nodes.NodePoolChanges([], [])
 
 
 READY = {"type": "Ready", "status": "True"}

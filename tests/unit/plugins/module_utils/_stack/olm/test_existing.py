@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     specs,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import Offer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import CatalogOffer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def there(
 
 def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
     (one,) = specs.read_operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
-    offer = Offer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
+    offer = CatalogOffer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
     existing_olm_objects.check_existing(one, existing, offer)
 
 
@@ -75,7 +75,7 @@ def test_versions_are_ordered_by_their_numbers(one: Any, other: Any, letter: boo
     def name(version: tuple[int, int, int]) -> str:
         return f"op.{'v' if letter else ''}{'.'.join(map(str, version))}"
 
-    assert existing_olm_objects.older(name(one), name(other)) == (one < other)
-    assert existing_olm_objects.older(f"{name(one)}-rc.2", f"{name(one)}-rc.10")
-    assert existing_olm_objects.older(f"{name(one)}-rc.2", name(one))
-    assert not existing_olm_objects.older(name(one), f"{name(one)}-rc.2")
+    assert existing_olm_objects.is_older_version(name(one), name(other)) == (one < other)
+    assert existing_olm_objects.is_older_version(f"{name(one)}-rc.2", f"{name(one)}-rc.10")
+    assert existing_olm_objects.is_older_version(f"{name(one)}-rc.2", name(one))
+    assert not existing_olm_objects.is_older_version(name(one), f"{name(one)}-rc.2")

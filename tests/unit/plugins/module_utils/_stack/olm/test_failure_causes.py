@@ -120,7 +120,7 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
 
 
 def test_defaults_of_a_server_are_not_a_difference() -> None:
-    assert readiness.covers({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
-    assert not readiness.covers({"a": 1}, {"b": {"c": 2}})
-    assert not readiness.covers({"l": [1, 2]}, {"l": [1]})
-    assert readiness.covers(None, {})
+    assert readiness.contains_all_fields({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
+    assert not readiness.contains_all_fields({"a": 1}, {"b": {"c": 2}})
+    assert not readiness.contains_all_fields({"l": [1, 2]}, {"l": [1]})
+    assert readiness.contains_all_fields(None, {})

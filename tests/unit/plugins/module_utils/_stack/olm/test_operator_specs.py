@@ -17,7 +17,7 @@ MODES = [
 ]
 
 
-def one(**more: Any) -> specs.Operator:
+def one(**more: Any) -> specs.OperatorSpec:
     return specs.read_operators([{**NFD, **more}])[0]
 
 
@@ -119,9 +119,9 @@ def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
     csv = {
         "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
     }
-    assert specs.example_of(csv, "Bee") == {"kind": "Bee"}
+    assert specs.example_from_csv(csv, "Bee") == {"kind": "Bee"}
     with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
-        specs.example_of(csv, "Be")
+        specs.example_from_csv(csv, "Be")
 
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
@@ -146,9 +146,9 @@ def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
     offer = specs.choose_offer(one(version="4.17.0"), [manifest()])
-    subscription = objects.subscription(one(version="4.17.0"), offer, "run-0001")
+    subscription = objects.subscription_manifest(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
-    assert objects.differences(found, subscription) == []
+    assert objects.differing_spec_fields(found, subscription) == []
     found["spec"]["channel"] = "fast"
     found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
-    assert objects.differences(found, subscription) == ["channel", "config"]
+    assert objects.differing_spec_fields(found, subscription) == ["channel", "config"]

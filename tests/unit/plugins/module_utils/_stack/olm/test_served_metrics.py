@@ -61,7 +61,7 @@ def test_a_pod_that_is_not_ready_or_is_simulated_is_not_queried(tmp_path: Path) 
 
 
 def test_readiness_by_metrics_excludes_other_conditions() -> None:
-    def expect(**ready: Any) -> specs.Operator:
+    def expect(**ready: Any) -> specs.OperatorSpec:
         one = {"api_version": "v1", "kind": "Pod", "ready": ready}
         return specs.read_operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]
 
