@@ -50,7 +50,7 @@ measure: ## the error rates of the verdicts' statistics; OTAVA=1 beside apache-o
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tests/measure/measure_error_rates.py \
 		$(if $(SUITES),--suites $(SUITES)) $(if $(filter 1,$(OTAVA)),--otava)
 
-docs: ## write docs/settings.md and docs/schemas (not in the repository) from their sources
+docs: ## write docs/settings.md, the package table and docs/schemas (not in the repository)
 	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py
 
 clean: ## stop this clone's rehearsal clusters, remove .venv and caches; ARTIFACTS=1 removes the runs too

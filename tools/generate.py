@@ -1,4 +1,6 @@
-"""Generate docs/settings.md, or (--check) say whether it is out of date; with --schemas write docs/schemas/*.json.
+"""Generate docs/settings.md and the table of packages, or (--check) say what is out of date.
+
+With --schemas, write docs/schemas/*.json.
 
 The settings come from the argument_specs of all roles, read by the same catalogue that a run uses. The schemas come
 from plugins/module_utils/_base/schemas. Runs with the Python of the virtual environment.

@@ -189,8 +189,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
+    FakeGpuOperatorSpec,
     NodePool,
-    OperatorSpec,
 )
 
 
@@ -241,7 +241,7 @@ def main() -> None:
     permission = fake_nodes.FakeNodePermission(
         params["real_cluster"], params["beside_workloads"], params["kwok_image"], params["kwok_stages"]
     )
-    operator = OperatorSpec(
+    operator = FakeGpuOperatorSpec(
         tuple(NodePool(**pool) for pool in params["operator_pools"]),
         params["operator_version"],
         params["operator_registry"],

@@ -161,7 +161,7 @@ class StatusUpdaterAndPlugin(threading.Thread):
 
 
 def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> fake_nodes.NodePoolSpec:
-    operator = fake_gpu_operator.OperatorSpec(pools)
+    operator = fake_gpu_operator.FakeGpuOperatorSpec(pools)
     return fake_nodes.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
 
 

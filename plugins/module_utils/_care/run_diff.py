@@ -51,14 +51,14 @@ class ComparedObject(NamedTuple):
         return self[:4]
 
 
-class ClusterSnapshot(NamedTuple):
+class ObjectsSnapshot(NamedTuple):
     """entries: object -> whether it is the run's. unlisted: kinds that may not be listed."""
 
     entries: dict[ComparedObject, bool]
     unlisted: list[str]
 
 
-def take_snapshot(client: Client, run: str = "") -> ClusterSnapshot:
+def take_snapshot(client: Client, run: str = "") -> ObjectsSnapshot:
     """Return every object of every kind that can be listed, except those of EXCLUDED kinds. Raises AccessError.
 
     run: whose objects are marked: with its label, and those in its namespaces.
@@ -74,7 +74,7 @@ def take_snapshot(client: Client, run: str = "") -> ClusterSnapshot:
                 unlisted.append(kind.kind)
             entries.update(listed or {})
     spaces = {entry.name for entry, ours in entries.items() if ours and (entry.group, entry.kind) == ("", "Namespace")}
-    return ClusterSnapshot(
+    return ObjectsSnapshot(
         {entry: ours or entry.namespace in spaces for entry, ours in entries.items()}, sorted(unlisted)
     )
 
@@ -110,7 +110,7 @@ def reduce_to_compared_parts(kind: ServedKind, item: Mapping[str, Any]) -> Compa
     return ComparedObject(group, kind.kind, meta.get("namespace") or "", meta["name"], meta["uid"], digest[:length])
 
 
-def compare_snapshots(before: ClusterSnapshot, after: ClusterSnapshot) -> dict[str, list[dict[str, Any]]]:
+def compare_snapshots(before: ObjectsSnapshot, after: ObjectsSnapshot) -> dict[str, list[dict[str, Any]]]:
     """Return the objects that are left (new), gone, and changed (another content, or created again).
 
     Each with kind, namespace, name and whether it is the run's.
@@ -136,7 +136,7 @@ Places = Mapping[tuple[str, str, str, str], ComparedObject]
 
 
 def _was_ever_of_run(
-    place: tuple[str, str, str, str], before: ClusterSnapshot, after: ClusterSnapshot, old: Places, new: Places
+    place: tuple[str, str, str, str], before: ObjectsSnapshot, after: ObjectsSnapshot, old: Places, new: Places
 ) -> bool:
     return before.entries[old[place]] or after.entries[new[place]]
 
@@ -146,16 +146,16 @@ def _difference_row(entry: ComparedObject, ours: bool) -> dict[str, Any]:
     return {"kind": kind, "namespace": entry.namespace, "name": entry.name, "ours": ours}
 
 
-def snapshot_lines(snapshot: ClusterSnapshot) -> Iterable[dict[str, Any]]:
+def snapshot_lines(snapshot: ObjectsSnapshot) -> Iterable[dict[str, Any]]:
     """Yield a snapshot as records of schema objects/1."""
     yield {"type": "unlisted", "kinds": snapshot.unlisted}
     for entry, ours in sorted(snapshot.entries.items()):
         yield {"type": "object", **entry._asdict(), "ours": ours}
 
 
-def read_snapshot(records: Iterable[Mapping[str, Any]]) -> ClusterSnapshot:
+def read_snapshot(records: Iterable[Mapping[str, Any]]) -> ObjectsSnapshot:
     """Return the snapshot that lines() wrote."""
-    snapshot = ClusterSnapshot({}, [])
+    snapshot = ObjectsSnapshot({}, [])
     for record in records:
         if record["type"] == "unlisted":
             snapshot.unlisted.extend(record["kinds"])

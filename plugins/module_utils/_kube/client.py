@@ -25,9 +25,9 @@ from .connection import (
     JSON,
     METADATA,
     METADATA_LIST,
+    ApiReply,
     ApiServerConnection,
     ConnectionBrokenError,
-    HttpReply,
     request_bytes,
     request_head,
 )
@@ -81,7 +81,7 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         query: dict[str, Any] | None = None,
-    ) -> HttpReply:
+    ) -> ApiReply:
         """Send one request and return its reply, whatever its status.
 
         A GET request whose connection broke is sent again; others are not, because their outcome is unknown.
@@ -108,7 +108,7 @@ class Client:
 
     def _once(
         self, connection: ApiServerConnection, head: bytes, body: bytes, content_type: str, again: bool
-    ) -> HttpReply:
+    ) -> ApiReply:
         request = request_bytes(self.access, head, body, content_type)
         try:
             return connection.exchange(request)
@@ -146,7 +146,7 @@ class Client:
             time.sleep(min(float(wait) if wait.isdigit() else 1.0, _LONGEST_PAUSE))
         return self.parsed(reply, f"{method} {path}")
 
-    def parsed(self, reply: HttpReply, what: str) -> Any:
+    def parsed(self, reply: ApiReply, what: str) -> Any:
         """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 400 and above."""
         if reply.status >= 400:
             raise api_error(reply, what, self.access)
@@ -329,7 +329,7 @@ def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def reply_reason_and_message(reply: HttpReply) -> tuple[str, str]:
+def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
     """Return reason and message of a reply with a Status object (or any other body)."""
     try:
         status = json.loads(reply.body)
@@ -338,7 +338,7 @@ def reply_reason_and_message(reply: HttpReply) -> tuple[str, str]:
         return "", reply.body[:300].decode("utf-8", "replace").strip()
 
 
-def api_error(reply: HttpReply, what: str, access: ApiServerAccess) -> ApiError | AccessError:
+def api_error(reply: ApiReply, what: str, access: ApiServerAccess) -> ApiError | AccessError:
     """Return the error for a reply with a status of 400 and above."""
     reason, message = reply_reason_and_message(reply)
     if reply.status == 401:
@@ -353,7 +353,7 @@ def refused_credentials(access: ApiServerAccess) -> AccessError:
     return AccessError(f"{access.server} refuses our credentials (401) from {access.source}", permanent=True)
 
 
-def _reply_resource_and_name(reply: HttpReply) -> tuple[str, str]:
+def _reply_resource_and_name(reply: ApiReply) -> tuple[str, str]:
     """Return resource and name of the object that a reply with a Status object is about."""
     try:
         details = json.loads(reply.body)["details"]

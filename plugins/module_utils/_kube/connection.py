@@ -50,7 +50,7 @@ class ConnectionBrokenError(AccessError):
         return AccessError.__name__
 
 
-class HttpReply:
+class ApiReply:
     """Status, header block and body of one reply. Times are values of time.monotonic().
 
     ``sent`` was taken just before the request's first byte went out, ``answered`` just after the answer's
@@ -108,7 +108,7 @@ class ApiServerConnection:
         self._channel: TlsStream | None = None
         self._used = 0.0
 
-    def exchange(self, request: bytes) -> HttpReply:
+    def exchange(self, request: bytes) -> ApiReply:
         """Send a request and return its reply. Raises Broken, after closing the connection."""
         held = self._ready()
         sent = time.monotonic()
@@ -185,12 +185,12 @@ class ApiServerConnection:
         self._used = time.monotonic()
         return held
 
-    def _read(self, held: TlsStream, sent: float, no_body: bool) -> HttpReply:
+    def _read(self, held: TlsStream, sent: float, no_body: bool) -> ApiReply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
         if b"onnection:" in head and (http1.header_value(head, b"connection") or "").lower() == "close":
             self.close()
-        return HttpReply(http1.parse_status_code(head), head, body, sent, answered)
+        return ApiReply(http1.parse_status_code(head), head, body, sent, answered)
 
     def _read_head(self, held: TlsStream) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
@@ -256,7 +256,7 @@ class LineStream(ApiServerConnection):
         self._chunks = http1.ChunkedBodyDecoder(False)
         self._pending = b""  # an incomplete line
 
-    def open(self, request: bytes, silence: float) -> HttpReply:
+    def open(self, request: bytes, silence: float) -> ApiReply:
         """Send a request and return the head of its reply; with an error status the Reply has the body.
 
         Raises Broken.
@@ -273,7 +273,7 @@ class LineStream(ApiServerConnection):
             if status != 200:
                 body = self._read_body(held, head, self._rest, False)
                 self.ended = True
-                return HttpReply(status, head, body, sent, self._answered)
+                return ApiReply(status, head, body, sent, self._answered)
             held.settimeout(0.0)
             held.date_arrivals()
         except (OSError, ValueError) as error:
@@ -285,7 +285,7 @@ class LineStream(ApiServerConnection):
         self._chunks = http1.ChunkedBodyDecoder(
             (http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
         )
-        return HttpReply(status, head, b"", sent, self._answered)
+        return ApiReply(status, head, b"", sent, self._answered)
 
     def first(self) -> list[bytes]:
         """Return the lines that arrived with the head. Call it once, before receive()."""

@@ -26,7 +26,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
-from .connection import ApiServerConnection, HttpReply, request_head
+from .connection import ApiReply, ApiServerConnection, request_head
 from .server import ApiServerAccess, ServerCredentials
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -128,7 +128,7 @@ def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> S
     return ServerCredentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
 
 
-def _send_oauth_request(access: ApiServerAccess, head: bytes) -> HttpReply:
+def _send_oauth_request(access: ApiServerAccess, head: bytes) -> ApiReply:
     connection = ApiServerConnection(access, _OAUTH_TIMEOUT)
     try:
         return connection.exchange(head + b"\r\n")
@@ -136,7 +136,7 @@ def _send_oauth_request(access: ApiServerAccess, head: bytes) -> HttpReply:
         connection.close()
 
 
-def _authorization_endpoint_of_reply(reply: HttpReply) -> str:
+def _authorization_endpoint_of_reply(reply: ApiReply) -> str:
     if reply.status != 200:
         return ""
     try:

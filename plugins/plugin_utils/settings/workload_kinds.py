@@ -219,7 +219,10 @@ def _definition_succeeding_at_stage(definition: dict[str, Any], stage: str) -> d
 
 
 def kinds_required_on_cluster(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
-    """Return the kinds that a cluster must have for a load, as in a meta/doctor.yml; arguments as of permissions()."""
+    """Return the kinds that a cluster must have for a load, as in a meta/doctor.yml.
+
+    The arguments are those of permissions_required_by_load().
+    """
     kinds = [load_kind(name, places) for name in workloads]
     # Every cluster has the kinds whose group is no domain.
     kinds += [

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import HttpReply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply
 
 API_VERSION = "coordination.k8s.io/v1"
 
@@ -187,7 +187,7 @@ class ServerStore:
                 raise LeaseConflictError(str(error)) from error
             raise self._explained(error) from error
 
-    def _note_date(self, reply: HttpReply) -> None:
+    def _note_date(self, reply: ApiReply) -> None:
         try:
             moment = parsedate_to_datetime(reply.header("date") or "").timestamp()
         except (TypeError, ValueError):

@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     JSON,
+    ApiReply,
     ConnectionBrokenError,
-    HttpReply,
 )
 
 from ..plan.random_draws import draw_number_for_workload
@@ -76,7 +76,7 @@ class RequestThread:
         """Return whether a request that was first sent ``seconds`` ago may succeed later. status: 0 without a reply."""
         return (not status or status in TRANSIENT) and seconds <= self._settings.retry_time
 
-    def _failure(self, what: str, reply: HttpReply | None, broken: str) -> Exception:
+    def _failure(self, what: str, reply: ApiReply | None, broken: str) -> Exception:
         """Return the error of a request that is not repeated. broken: why there is no reply."""
         if reply is None:
             return AccessError(f"{what}: {broken}; tried for {self._settings.retry_time:g} s")

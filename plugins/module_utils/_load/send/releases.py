@@ -29,8 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
+    ApiReply,
     ConnectionBrokenError,
-    HttpReply,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
@@ -295,7 +295,7 @@ class WorkloadReleaser(RequestThread):
             if not self._until(answered + _PAUSE):
                 raise AccessError("the load is being stopped")
 
-    def _write(self, batch: ReleaseBatch, due: float, sent: float, answered: float, reply: HttpReply | None) -> None:
+    def _write(self, batch: ReleaseBatch, due: float, sent: float, answered: float, reply: ApiReply | None) -> None:
         status = reply.status if reply is not None else 0
         row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
         if reply is not None and status == ledger.RELEASED:

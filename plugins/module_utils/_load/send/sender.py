@@ -28,9 +28,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
+    ApiReply,
     ApiServerConnection,
     ConnectionBrokenError,
-    HttpReply,
     add_credentials_to_head,
     request_bytes,
     request_head,
@@ -190,7 +190,7 @@ class ObjectSender:
             return self._resolve(attempt, last, reply)
         return self._refusal(attempt, reply, last)
 
-    def _refusal(self, attempt: CreateAttempt, reply: HttpReply, last: bool) -> str:
+    def _refusal(self, attempt: CreateAttempt, reply: ApiReply, last: bool) -> str:
         reason, message = reply_reason_and_message(reply)
         if reply.status == 401:
             # Refresh once: credentials that were just read and are refused too will not become valid.
@@ -208,7 +208,7 @@ class ObjectSender:
         self._pause(attempt.attempts, reply.header("retry-after"))
         return RETRY
 
-    def _resolve(self, attempt: CreateAttempt, last: bool, conflict: HttpReply | None = None) -> str:
+    def _resolve(self, attempt: CreateAttempt, last: bool, conflict: ApiReply | None = None) -> str:
         """Look up whether the object exists and is ours: after 409 (``conflict``), or after no reply."""
         path = f"{attempt.document.path}/{attempt.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
@@ -272,7 +272,7 @@ class ObjectSender:
             self._heads[path] = (attempt.shown, head)
         return head
 
-    def _write_created(self, attempt: CreateAttempt, reply: HttpReply) -> None:
+    def _write_created(self, attempt: CreateAttempt, reply: ApiReply) -> None:
         """Write the row of a created object: _write() for the most frequent case, at a third of its cost."""
         uid, version = parse_uid_and_version(reply.body)
         wall = self._wall
@@ -297,7 +297,7 @@ class ObjectSender:
         self,
         attempt: CreateAttempt,
         outcome: str,
-        reply: HttpReply | None,
+        reply: ApiReply | None,
         reason: str = "",
         message: str = "",
         uid: str | None = None,

@@ -56,7 +56,7 @@ class RepetitionPlan:
 
 
 @dataclass(frozen=True)
-class FigureReading:
+class RepeatedFigureReading:
     """A judged figure of a point by all of its attempts. result: of a limit or of history. text: a sentence.
 
     can_change: whether a further attempt can change the result, which it cannot without past runs to compare with.
@@ -75,7 +75,7 @@ class RepeatedPoint:
     point: str
     attempts: int
     failed: bool = False
-    readings: tuple[FigureReading, ...] = ()
+    readings: tuple[RepeatedFigureReading, ...] = ()
 
 
 def parse_repeat_keyword(raw: object) -> RepetitionPlan | None:
@@ -167,7 +167,7 @@ def _finished_with_reason(why: str) -> ScheduleFinished:
     return ScheduleFinished(f"{formats.capitalize_first_letter(why)}.")
 
 
-def undecided_kpi_readings(point: RepeatedPoint) -> list[FigureReading]:
+def undecided_kpi_readings(point: RepeatedPoint) -> list[RepeatedFigureReading]:
     """Return the figures of a point that are not decided, and that a further attempt may decide."""
     return [figure for figure in point.readings if figure.result in UNDECIDED and figure.can_change]
 
@@ -182,7 +182,7 @@ def _reason_for_further_attempt(plan: RepetitionPlan, point: RepeatedPoint) -> s
     )
 
 
-def _format_remaining_undecided_kpis(unclear: Sequence[FigureReading]) -> str:
+def _format_remaining_undecided_kpis(unclear: Sequence[RepeatedFigureReading]) -> str:
     """Return the number of figures after the first one, and the sentence that explains the first one."""
     more, text = len(unclear) - 1, unclear[0].text
     return (f" (and {formats.format_count(more, 'further figure')})" if more else "") + (f": {text}" if text else "")
@@ -224,17 +224,17 @@ def repeated_points(attempts: Sequence[PointAttempt], kpis: Sequence[Kpi]) -> li
     ]
 
 
-def _kpi_readings_of_point(point: str, kpis: Sequence[Kpi]) -> tuple[FigureReading, ...]:
+def _kpi_readings_of_point(point: str, kpis: Sequence[Kpi]) -> tuple[RepeatedFigureReading, ...]:
     figures = []
     for kpi in kpis:
         if run_reader.point_of_attempt(kpi["point"]) != point:
             continue
         if kpi.get("limit"):
-            figures.append(FigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
+            figures.append(RepeatedFigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
         past = (kpi.get("old") or {}).get("n")
         if kpi["reading"] not in _SILENT or (past is not None and kpi["reading"] == NO_HISTORY):
             can_change = past is None or past >= LEAST_HISTORY
-            figures.append(FigureReading(kpi["name"], kpi["reading"], kpi["why"], can_change))
+            figures.append(RepeatedFigureReading(kpi["name"], kpi["reading"], kpi["why"], can_change))
     return tuple(figures)
 
 

@@ -58,7 +58,7 @@ class NodePool:
 
 
 @dataclass(frozen=True)
-class OperatorSpec:
+class FakeGpuOperatorSpec:
     """What is installed: pools, and where the images are."""
 
     pools: tuple[NodePool, ...] = ()
@@ -87,7 +87,7 @@ class OperatorSpec:
         return f"{self.registry.rstrip('/')}/{part}:{self.version}"
 
 
-def operator_manifests(spec: OperatorSpec, run_id: str) -> list[dict[str, Any]]:
+def operator_manifests(spec: FakeGpuOperatorSpec, run_id: str) -> list[dict[str, Any]]:
     """Return the objects of the operator, in order of their creation."""
     labels = {run_labels.RUN: run_id} if run_id else {}
     enforce = {"pod-security.kubernetes.io/enforce": "privileged"}  # the device plugin uses folders of the node
@@ -178,13 +178,13 @@ def _container_environment(more: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in {**_ENVIRONMENT, **more}.items()]
 
 
-def _status_updater_pod_spec(spec: OperatorSpec) -> dict[str, Any]:
+def _status_updater_pod_spec(spec: FakeGpuOperatorSpec) -> dict[str, Any]:
     environment = _container_environment({"FAKE_GPU_OPERATOR_NAMESPACE": NAME})
     container = {"name": "status-updater", "image": spec.image("status-updater"), "env": environment}
     return {"containers": [{**container, "resources": _resource_requests("200m", "200Mi")}]}
 
 
-def _device_plugin_pod_spec(spec: OperatorSpec) -> dict[str, Any]:
+def _device_plugin_pod_spec(spec: FakeGpuOperatorSpec) -> dict[str, Any]:
     node_name = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     folders = {
         "device-plugins": ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/device-plugins"),
@@ -219,7 +219,7 @@ _PAUSE = 0.2
 
 
 def present(
-    client: Client, spec: OperatorSpec, run_id: str, timeout: float, say: Say, check: bool = False
+    client: Client, spec: FakeGpuOperatorSpec, run_id: str, timeout: float, say: Say, check: bool = False
 ) -> list[str]:
     """Install the operator and wait until the nodes of its pools offer their GPUs; return the nodes that changed.
 
@@ -253,7 +253,7 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     """
     deleted = []
     namespaces = client.kind("v1", "Namespace")
-    for manifest in reversed(operator_manifests(OperatorSpec(), run_id)):
+    for manifest in reversed(operator_manifests(FakeGpuOperatorSpec(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         obj = client.get(kind, meta["name"], meta.get("namespace", ""))
         if obj is None or label_value(obj, run_labels.RUN) != run_id:
@@ -268,7 +268,9 @@ def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = 
     return deleted
 
 
-def _pool_nodes_by_name(client: Client, spec: OperatorSpec, run_id: str) -> dict[str, tuple[dict[str, Any], NodePool]]:
+def _pool_nodes_by_name(
+    client: Client, spec: FakeGpuOperatorSpec, run_id: str
+) -> dict[str, tuple[dict[str, Any], NodePool]]:
     """Return name -> (node, its pool)."""
     node_by_name: dict[str, tuple[dict[str, Any], NodePool]] = {}
     for pool in spec.pools:

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
 from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
-from .fake_gpu_operator import NODE_LABELS, OperatorSpec
+from .fake_gpu_operator import NODE_LABELS, FakeGpuOperatorSpec
 from .kwok_on_real_cluster import FakeNodePermission
 
 #: KWOK manages nodes with this annotation.
@@ -68,7 +68,7 @@ class NodePoolSpec:
     #: Label selector of existing nodes, to which GPUs of this shape are added.
     add_to: str = ""
     #: Existing nodes, to which the fake-gpu-operator gives GPUs.
-    operator: OperatorSpec = OperatorSpec()
+    operator: FakeGpuOperatorSpec = FakeGpuOperatorSpec()
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""

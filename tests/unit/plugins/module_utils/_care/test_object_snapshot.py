@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import ClusterSnapshot, ComparedObject
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import ComparedObject, ObjectsSnapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ PLACES = st.tuples(
 )
 CONTENT = st.tuples(st.sampled_from("12"), st.sampled_from("56"), st.booleans())
 SNAPSHOTS = st.dictionaries(PLACES, CONTENT).map(
-    lambda found: ClusterSnapshot(
+    lambda found: ObjectsSnapshot(
         {ComparedObject(*place, uid, spec): ours for place, (uid, spec, ours) in found.items()}, []
     )
 )
@@ -35,7 +35,7 @@ def named(entry: ComparedObject) -> tuple[str, str, str]:
 
 
 @given(SNAPSHOTS, SNAPSHOTS)
-def test_each_object_is_equal_or_in_exactly_one_list(before: ClusterSnapshot, after: ClusterSnapshot) -> None:
+def test_each_object_is_equal_or_in_exactly_one_list(before: ObjectsSnapshot, after: ObjectsSnapshot) -> None:
     found = run_diff.compare_snapshots(before, after)
     old, new = {named(one) for one in before.entries}, {named(one) for one in after.entries}
     equal = {named(one) for one in before.entries.keys() & after.entries.keys()}

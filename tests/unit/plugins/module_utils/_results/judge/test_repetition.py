@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     ScheduleFinished,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repetition import (
-    FigureReading,
+    RepeatedFigureReading,
     RepeatedPoint,
     RepetitionPlan,
 )
@@ -24,7 +24,9 @@ points = st.lists(
         st.sampled_from(["001", "002", "003"]),
         st.integers(1, 12),
         st.booleans(),
-        st.lists(st.builds(FigureReading, st.just("latency"), st.sampled_from(READINGS)), max_size=3).map(tuple),
+        st.lists(st.builds(RepeatedFigureReading, st.just("latency"), st.sampled_from(READINGS)), max_size=3).map(
+            tuple
+        ),
     ),
     unique_by=lambda one: one.point,
 )
@@ -60,12 +62,12 @@ def test_a_wrong_word_is_refused(raw: object, message: str) -> None:
 
 
 def test_the_undecided_point_with_the_fewest_attempts_is_next() -> None:
-    across = FigureReading("latency_p95", "across", "1.9 to 2.3 s may be within or outside the limit, max 2 s.")
+    across = RepeatedFigureReading("latency_p95", "across", "1.9 to 2.3 s may be within or outside the limit, max 2 s.")
     found = repetition.next_attempt(
         RepetitionPlan(),
         [
             RepeatedPoint("001", 3, readings=(across,)),
-            RepeatedPoint("002", 2, readings=(FigureReading("latency_p95", "within"),)),
+            RepeatedPoint("002", 2, readings=(RepeatedFigureReading("latency_p95", "within"),)),
             RepeatedPoint("003", 2, readings=(across,)),
         ],
         0.0,
@@ -74,7 +76,7 @@ def test_the_undecided_point_with_the_fewest_attempts_is_next() -> None:
 
 
 def test_a_decided_point_gets_its_least_attempts() -> None:
-    within = RepeatedPoint("001", 1, readings=(FigureReading("latency", "within"),))
+    within = RepeatedPoint("001", 1, readings=(RepeatedFigureReading("latency", "within"),))
     assert repetition.next_attempt(RepetitionPlan(), [within], 0.0) == PlannedPoint(
         "001", 2, "2 attempts are the least"
     )
@@ -82,23 +84,23 @@ def test_a_decided_point_gets_its_least_attempts() -> None:
 
 
 def test_the_end_names_what_is_not_decided() -> None:
-    across = RepeatedPoint("001", 4, readings=(FigureReading("latency", "across"),))
+    across = RepeatedPoint("001", 4, readings=(RepeatedFigureReading("latency", "across"),))
     used = repetition.next_attempt(RepetitionPlan(budget=60.0), [across], 61.0)
     assert used == ScheduleFinished("The budget of 60 s is used up (61 s); not decided: point 001.")
     most = repetition.next_attempt(RepetitionPlan(most=4), [across], 0.0)
     assert most == ScheduleFinished("4 attempts at each undecided point were made; not decided: point 001.")
-    failed = RepeatedPoint("002", 1, True, (FigureReading("latency", "not measured"),))
+    failed = RepeatedPoint("002", 1, True, (RepeatedFigureReading("latency", "not measured"),))
     end = repetition.next_attempt(RepetitionPlan(), [failed], 0.0)
     assert end == ScheduleFinished("Every judged figure is decided, but the last attempt failed at point 002.")
 
 
 def test_a_figure_that_no_attempt_can_decide_ends_the_repetition_undecided() -> None:
     why = "not enough history: no past run; history could not be read: s3://a: no answer"
-    stuck = FigureReading("latency", "inconclusive", why, can_change=False)
+    stuck = RepeatedFigureReading("latency", "inconclusive", why, can_change=False)
     points = [RepeatedPoint("001", 2, readings=(stuck,)), RepeatedPoint("002", 2, readings=(stuck,))]
     end = repetition.next_attempt(RepetitionPlan(), points, 0.0)
     assert end == ScheduleFinished(f"No further attempt can decide latency (and 1 further figure): {why}.")
-    across = RepeatedPoint("003", 2, readings=(stuck, FigureReading("latency", "across", "It may be.")))
+    across = RepeatedPoint("003", 2, readings=(stuck, RepeatedFigureReading("latency", "across", "It may be.")))
     found = repetition.next_attempt(RepetitionPlan(), [*points, across], 0.0)
     assert found == PlannedPoint("003", 3, "After 2 attempts latency is not decided: It may be.")
 

@@ -8,15 +8,15 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_gpu_operator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
+    FakeGpuOperatorSpec,
     NodePool,
-    OperatorSpec,
 )
 
 POOLS = (NodePool("a100", "gpu=a100"), NodePool("t4", "gpu=t4", gpus=1, product="Tesla-T4", memory_mib=15360))
 
 
 def test_the_topology_has_every_pool_and_no_product_names_a_real_gpu() -> None:
-    objects = fake_gpu_operator.operator_manifests(OperatorSpec(POOLS), "run-0001")
+    objects = fake_gpu_operator.operator_manifests(FakeGpuOperatorSpec(POOLS), "run-0001")
     (config,) = [one for one in objects if one["kind"] == "ConfigMap"]
     assert json.loads(config["data"]["topology.yml"]) == {
         "nodePoolLabelKey": "run.ai/simulated-gpu-node-pool",
@@ -36,7 +36,9 @@ def test_the_topology_has_every_pool_and_no_product_names_a_real_gpu() -> None:
 
 
 def test_images_are_pinned_and_from_the_given_registry_and_every_object_belongs_to_the_run() -> None:
-    objects = fake_gpu_operator.operator_manifests(OperatorSpec(POOLS, "0.2.0", "registry.invalid/mirror/"), "run-0001")
+    objects = fake_gpu_operator.operator_manifests(
+        FakeGpuOperatorSpec(POOLS, "0.2.0", "registry.invalid/mirror/"), "run-0001"
+    )
     pods = [one["spec"]["template"]["spec"] for one in objects if one["kind"] in ("Deployment", "DaemonSet")]
     assert [one["containers"][0]["image"] for one in pods] == [
         "registry.invalid/mirror/status-updater:0.2.0",
@@ -60,9 +62,9 @@ def test_images_are_pinned_and_from_the_given_registry_and_every_object_belongs_
 )
 def test_an_invalid_pool_is_named(pools: tuple[NodePool, ...], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        OperatorSpec(pools).check()
+        FakeGpuOperatorSpec(pools).check()
 
 
 def test_an_empty_version_is_refused() -> None:
     with pytest.raises(InputError, match="fake_gpu_operator_version"):
-        OperatorSpec(POOLS, version="").check()
+        FakeGpuOperatorSpec(POOLS, version="").check()
