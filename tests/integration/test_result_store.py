@@ -124,7 +124,7 @@ def test_the_server_refuses_what_was_changed_on_the_way(
 ) -> None:
     of = store(address, "003")
     monkeypatch.setattr(presigned_upload, "_file_md5_base64", lambda _path: base64.b64encode(bytes(16)).decode())
-    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 400 BadDigest"):
+    with pytest.raises(presigned_upload.Refused, match="HTTP 400 BadDigest"):
         presigned_upload.put_file(url(of, 0), packed(files))
     assert of.there() == []
 
@@ -133,11 +133,11 @@ def test_an_expired_or_foreign_url_is_refused_without_being_shown(address: str, 
     of, archive = replace(store(address, "004"), lifetime=1), packed(files)
     expired, other = url(of, 0), url(of, 1)
     time.sleep(2.1)
-    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 403") as caught:
+    with pytest.raises(presigned_upload.Refused, match="HTTP 403") as caught:
         presigned_upload.put_file(expired, archive)
     assert "Signature" not in str(caught.value) and servers.S3_KEYS[0] not in str(caught.value)
     fresh = url(store(address, "004"), 0)
-    with pytest.raises(presigned_upload.UploadRefusedError, match="HTTP 403"):  # it is for one object only
+    with pytest.raises(presigned_upload.Refused, match="HTTP 403"):  # it is for one object only
         presigned_upload.put_file(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
     presigned_upload.put_file(fresh, archive)
     assert of.there() == [0] and fresh != expired != other

@@ -117,7 +117,7 @@ class SignalEvent:
         return True
 
 
-class CallInterruptedError(SeatrialError):
+class Interrupted(SeatrialError):
     """The call was interrupted; everything it did is recorded."""
 
 
@@ -140,10 +140,10 @@ class Interrupt:
     def check(self) -> None:
         """Raise Interrupted after a signal, or if the guard returns a reason."""
         if self.name:
-            raise CallInterruptedError(f"interrupted by {self.name}")
+            raise Interrupted(f"interrupted by {self.name}")
         reason = self.guard() if self.guard is not None else ""
         if reason:
-            raise CallInterruptedError(f"stopped, because {reason}")
+            raise Interrupted(f"stopped, because {reason}")
 
 
 @contextmanager

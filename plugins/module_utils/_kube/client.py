@@ -27,7 +27,7 @@ from .connection import (
     METADATA_LIST,
     ApiReply,
     ApiServerConnection,
-    ConnectionBrokenError,
+    Broken,
     request_bytes,
     request_head,
 )
@@ -112,7 +112,7 @@ class Client:
         request = request_bytes(self.access, head, body, content_type)
         try:
             return connection.exchange(request)
-        except ConnectionBrokenError as error:
+        except Broken as error:
             if not error.sent or not again:
                 raise
             return connection.exchange(request)

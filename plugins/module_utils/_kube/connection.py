@@ -37,7 +37,7 @@ _BLOCK = 1 << 14
 _STALE = 1.0
 
 
-class ConnectionBrokenError(AccessError):
+class Broken(AccessError):
     """A connection failed. ``sent`` is False if the server certainly did not receive the request."""
 
     def __init__(self, message: str, sent: bool) -> None:
@@ -117,7 +117,7 @@ class ApiServerConnection:
             reply = self._read(held, sent, request.startswith(b"HEAD "))
         except (OSError, ValueError) as error:
             self.close()
-            raise ConnectionBrokenError(
+            raise Broken(
                 f"{self.access.server}: no answer: {describe_socket_error(error, self.timeout)}", sent=True
             ) from error
         self._used = reply.answered
@@ -178,9 +178,7 @@ class ApiServerConnection:
         except OSError as error:
             _close_socket(plain)
             reason = describe_socket_error(error, self.timeout)
-            raise ConnectionBrokenError(
-                f"{access.server} ({access.source}) can't be reached: {reason}", sent=False
-            ) from error
+            raise Broken(f"{access.server} ({access.source}) can't be reached: {reason}", sent=False) from error
         self._channel = held
         self._used = time.monotonic()
         return held
@@ -278,7 +276,7 @@ class LineStream(ApiServerConnection):
             held.date_arrivals()
         except (OSError, ValueError) as error:
             self.close()
-            raise ConnectionBrokenError(
+            raise Broken(
                 f"{self.access.server}: no answer: {describe_socket_error(error, silence)}", sent=True
             ) from error
         self.ended, self._pending = False, b""
@@ -340,18 +338,18 @@ class LineStream(ApiServerConnection):
                     yield at, line
         self.close()
 
-    def silent(self) -> ConnectionBrokenError:
+    def silent(self) -> Broken:
         """Close the connection and return the error for a silent stream."""
         return self._broken(f"no data for {self.silence:g} s")
 
     def _held(self) -> TlsStream:
         if self._channel is None:
-            raise ConnectionBrokenError(f"{self.access.server}: the watch broke: it is closed", sent=True)
+            raise Broken(f"{self.access.server}: the watch broke: it is closed", sent=True)
         return self._channel
 
-    def _broken(self, reason: str) -> ConnectionBrokenError:
+    def _broken(self, reason: str) -> Broken:
         self.close()
-        return ConnectionBrokenError(f"{self.access.server}: the watch broke: {reason}", sent=True)
+        return Broken(f"{self.access.server}: the watch broke: {reason}", sent=True)
 
     def _lines(self, text: bytes) -> list[bytes]:
         try:

@@ -83,7 +83,7 @@ class CloudAssignments:
 
     def _ask(self, part: int) -> CloudAssignment:
         created: CloudAssignment | None
-        unsure: list[quads_errors.RequestOutcomeUnknown] = []
+        unsure: list[quads_errors.Unsure] = []
         for attempt in range(CLOUD_ATTEMPTS):
             at = self.client.server_now()
             tag = LeaseTag(self.spec.lease_id, part, len(self.spec.sizes), at)
@@ -93,7 +93,7 @@ class CloudAssignments:
 
             try:
                 created = self.client.create(self._body(tag), note, self.record.answered)
-            except quads_errors.RequestOutcomeUnknown as error:
+            except quads_errors.Unsure as error:
                 unsure.append(error)
                 created = self._after(error, part, at)
             except quads_errors.QuotaReached as error:
@@ -126,7 +126,7 @@ class CloudAssignments:
             **{key: value for key, value in optional.items() if value},
         }
 
-    def _after(self, error: quads_errors.RequestOutcomeUnknown, part: int, at: float) -> CloudAssignment | None:
+    def _after(self, error: quads_errors.Unsure, part: int, at: float) -> CloudAssignment | None:
         """Return the assignment of a request without a clear answer; None if there will be none."""
         if error.over:  # an assignment would exist already, so a release need not wait either
             self.record.ask(part, at, self.client.server_now() + FAILED_SETTLE - self.spec.settle)
@@ -181,7 +181,7 @@ class CloudAssignments:
             quads_errors.TicketSystemDown: "no lease was created, the server's ticket system is down: try again later",
         }
         kind, text = type(error), texts.get(type(error), "")
-        if isinstance(error, quads_errors.RequestOutcomeUnknown) and error.status == 500:
+        if isinstance(error, quads_errors.Unsure) and error.status == 500:
             version = self.client.version()
             kind = quads_errors.TicketSystemDown
             text = "no lease was created. The server's ticket system is probably down: try again later"
@@ -191,7 +191,7 @@ class CloudAssignments:
                     f"no lease was created. {version} accepts no ticket number if it creates no tickets: it can't "
                     "self-schedule at all until the lab enables ssm_jira_create_ticket or upgrades"
                 )
-        elif isinstance(error, quads_errors.RequestOutcomeUnknown):
+        elif isinstance(error, quads_errors.Unsure):
             text = f"{CLOUD_ATTEMPTS} requests for a cloud got no answer, and none resulted in an assignment"
         return kind(f"{text}. {error}" if text else str(error), error.status, error.explanation)
 
@@ -293,7 +293,7 @@ class HostScheduling:
                 self.full.add(number)
                 self.reject(host, error.explanation)
                 return self._is_in(assignment, host)
-            except quads_errors.RequestOutcomeUnknown as error:
+            except quads_errors.Unsure as error:
                 trouble = str(error)
                 if self._is_in(assignment, host):
                     return True

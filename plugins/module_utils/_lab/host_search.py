@@ -112,6 +112,8 @@ def render_host_condition(
     if listed and any("," in text for text in texts):
         raise InputError(f"{what}: the server separates values of a list by a comma, which '{value}' contains")
     text = ",".join(texts)
+    if text == "null" and name != "model" and (listed or word not in ("", "ne")):
+        raise InputError(f"{what}: the server reads 'null' as no value, which it can't compare with __{word or 'in'}")
     return (f"{name}__in" if listed else str(key)), text.upper() if name == "model" else text
 
 

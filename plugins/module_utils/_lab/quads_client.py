@@ -236,20 +236,16 @@ class QuadsClient(HttpClient):
         except NoAnswer as error:
             if not error.sent:
                 raise
-            raise quads_errors.RequestOutcomeUnknown(str(error)) from error
+            raise quads_errors.Unsure(str(error)) from error
         except quads_errors.QuadsRefused as error:
             if error.status < 500:
                 raise
             # 500 comes from the application, which has ended its work; others come from the web server in front of it.
-            raise quads_errors.RequestOutcomeUnknown(
-                str(error), error.status, error.explanation, over=error.status == 500
-            ) from error
+            raise quads_errors.Unsure(str(error), error.status, error.explanation, over=error.status == 500) from error
         if reply.status >= 300:
             raise _error_from_refused_reply(what, reply)
         if not isinstance(reply.body, Mapping) or "id" not in reply.body:
-            raise quads_errors.RequestOutcomeUnknown(
-                f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation
-            )
+            raise quads_errors.Unsure(f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation)
         return reply
 
     # Calls of a tenant

@@ -21,7 +21,7 @@ class QuadsRefused(SeatrialError):
         self.facts: dict[str, Any] = {}
 
 
-class RequestOutcomeUnknown(QuadsRefused):
+class Unsure(QuadsRefused):
     """No answer, or one that leaves the outcome of the request open. ``over``: the server has ended its work."""
 
     def __init__(self, message: str, status: int = 0, explanation: str = "", over: bool = False) -> None:

@@ -78,7 +78,8 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
     name, known = entry["setting"], entry["keys"]
     for key in settings[name] if known else ():
         if key not in known:
-            yield name, f"{name}: unknown {entry['what']} '{key}'{suggest_similar_name(key, known)}"
+            kind, of, owner = entry["what"].partition(" of ")
+            yield name, f"{name}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}"
 
 
 ROOT = project_role.ROOT

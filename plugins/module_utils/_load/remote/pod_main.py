@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
 
@@ -99,7 +99,7 @@ def retry_api_call(do: Callable[[], Any], over: SignalEvent) -> Any:
         try:
             return do()
         except (AccessError, ApiError) as error:
-            passing = error.busy if isinstance(error, ApiError) else isinstance(error, ConnectionBrokenError)
+            passing = error.busy if isinstance(error, ApiError) else isinstance(error, Broken)
             patience = RETRY_TIME if passing else 0.0 if over.is_set() else REFUSAL_RETRY_TIME
             if time.monotonic() - began >= patience:
                 raise

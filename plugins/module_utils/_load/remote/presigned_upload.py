@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 _TIMEOUT = 300.0
 
 
-class UploadRefusedError(Exception):
+class Refused(Exception):
     """The S3 server refused the upload; another attempt with the same URL is refused as well."""
 
 
@@ -52,7 +52,7 @@ def put_file(url: str, path: Path, authority: str = "") -> None:
     if reply.status >= 500 or reply.status in (408, 429):
         raise OSError(f"HTTP {reply.status} {_parse_s3_error_code(text)}")
     if reply.status >= 300:
-        raise UploadRefusedError(f"HTTP {reply.status} {_parse_s3_error_code(text)}")
+        raise Refused(f"HTTP {reply.status} {_parse_s3_error_code(text)}")
 
 
 def _file_md5_base64(path: Path) -> str:

@@ -182,7 +182,7 @@ class ResultUpload:
             return refused, f"the S3 server has refused {held}, and there is no new URL"
         try:
             presigned_upload.put_file(url, archive, data.get(AUTHORITY, ""))
-        except presigned_upload.UploadRefusedError as error:
+        except presigned_upload.Refused as error:
             return url, f"the S3 server refuses {held}: {error}"
         except (OSError, http.client.HTTPException) as error:
             return "", f"the S3 server takes no {held}: {type(error).__name__}: {error}"

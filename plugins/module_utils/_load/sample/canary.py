@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
     ApiServerConnection,
-    ConnectionBrokenError,
+    Broken,
     request_bytes,
     request_head,
 )
@@ -187,7 +187,7 @@ class CanaryObjectWriter(PeriodicRequester):
         shown = access.authorization
         try:
             reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
-        except (ConnectionBrokenError, AccessError) as error:
+        except (Broken, AccessError) as error:
             self.failure = str(error)
             self._over.wait(0.5)
             return

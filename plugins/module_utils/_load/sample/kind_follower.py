@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import Decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
@@ -163,7 +163,7 @@ class KindFollower(SignalBlockingThread):
         if event["type"] != "BOOKMARK":
             items.append((self._number, WATCH, at, (event, line)))
 
-    def over(self, _error: ConnectionBrokenError | None) -> None:
+    def over(self, _error: Broken | None) -> None:
         """The watch ended or broke: the next one resumes after the last line."""
         self._read.set()
 
@@ -200,7 +200,7 @@ class KindFollower(SignalBlockingThread):
         A refusal of what was permitted before is transient: an API server that has just started refuses until it has
         read the RBAC objects.
         """
-        permanent = not isinstance(error, ConnectionBrokenError)
+        permanent = not isinstance(error, Broken)
         if isinstance(error, ApiError):
             permanent = error.status in (400, 403, 404, 405, 406)
         if permanent and not self._established:

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
     ApiServerConnection,
-    ConnectionBrokenError,
+    Broken,
     request_bytes,
     request_head,
 )
@@ -121,7 +121,7 @@ class RevisionProbes(PeriodicRequester):
         above = self._validator.written()
         try:
             reply = connection.exchange(request_bytes(self._access, self._head))
-        except (ConnectionBrokenError, AccessError):
+        except (Broken, AccessError):
             self._over.wait(0.5)  # the canary reports the reason
             return
         if reply.status == 200:

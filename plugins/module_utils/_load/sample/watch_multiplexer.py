@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    ConnectionBrokenError,
+    Broken,
     LineStream,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import BLOCK
@@ -47,7 +47,7 @@ class StreamLineListener(Protocol):
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
         """Process a line that was received at ``at`` (time.monotonic()); add items to ``items``."""
 
-    def over(self, error: ConnectionBrokenError | None) -> None:
+    def over(self, error: Broken | None) -> None:
         """The stream ended, or it broke. No further line follows."""
 
 
@@ -100,7 +100,7 @@ class WatchMultiplexer:
         now = time.monotonic()
         return self._items(self._receive(now + timeout, now), now)
 
-    def _items(self, taken: list[tuple[int, float, bytes | ConnectionBrokenError]], now: float) -> Iterator[Item]:
+    def _items(self, taken: list[tuple[int, float, bytes | Broken]], now: float) -> Iterator[Item]:
         items: list[Item] = []
         for number, at, data in taken:
             self._lines(number, at, data, items)
@@ -121,9 +121,9 @@ class WatchMultiplexer:
         for end in (self._woken, self._wake):
             end.close()
 
-    def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | ConnectionBrokenError]]:
+    def _receive(self, deadline: float, now: float) -> list[tuple[int, float, bytes | Broken]]:
         """Return (stream, time.monotonic(), bytes): a first piece at once, or the pieces of a burst."""
-        taken: list[tuple[int, float, bytes | ConnectionBrokenError]] = []
+        taken: list[tuple[int, float, bytes | Broken]] = []
         until, size = deadline, 0
         busy = False
         while True:
@@ -136,7 +136,7 @@ class WatchMultiplexer:
                     continue
                 try:
                     received = self._streams[number][1].receive()
-                except ConnectionBrokenError as error:
+                except Broken as error:
                     taken.append((number, now, error))
                     nudged = True
                     continue
@@ -160,7 +160,7 @@ class WatchMultiplexer:
                     time.sleep(pause)
                     now += pause
 
-    def _lines(self, number: int, at: float, data: bytes | ConnectionBrokenError, items: list[Item]) -> None:
+    def _lines(self, number: int, at: float, data: bytes | Broken, items: list[Item]) -> None:
         """Pass the lines that were received to the listener of the stream."""
         entry = self._streams.get(number)
         if entry is None:
@@ -168,11 +168,11 @@ class WatchMultiplexer:
         listener, stream = entry
         self._heard[number] = at
         try:
-            if isinstance(data, ConnectionBrokenError):
+            if isinstance(data, Broken):
                 raise data
             for line in stream.take(data):
                 listener.hear(at, line, items)
-        except ConnectionBrokenError as error:
+        except Broken as error:
             self._end(number, error)
             return
         if stream.ended:
@@ -196,7 +196,7 @@ class WatchMultiplexer:
             now = self._heard[number] = time.monotonic()
             for line in stream.first():
                 listener.hear(now, line, items)
-        except ConnectionBrokenError as error:
+        except Broken as error:
             listener.over(error)
             return
         if stream.ended:
@@ -204,7 +204,7 @@ class WatchMultiplexer:
         else:
             self._poll.register(number, select.POLLIN)
 
-    def _end(self, number: int, error: ConnectionBrokenError | None) -> None:
+    def _end(self, number: int, error: Broken | None) -> None:
         entry = self._streams.pop(number, None)
         if entry is not None:
             with contextlib.suppress(KeyError, OSError, ValueError):

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection
 
@@ -116,7 +116,7 @@ class CommonStart:
                     if json.loads(line)["type"] == "ADDED":
                         self._received = at
                         return
-            except (ApiError, AccessError, ConnectionBrokenError):
+            except (ApiError, AccessError, Broken):
                 self._over.wait(_PAUSE)
 
 

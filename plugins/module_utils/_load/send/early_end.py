@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods as pod_fits_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
@@ -85,7 +85,7 @@ def probe_server(client: Client, namespace: str) -> ApiServerProbe:
         began = time.monotonic()
         path = f"/api/v1/namespaces/{quote(namespace)}/pods"
         answer = client.raw("GET", path, query={"limit": 1})
-    except (ConnectionBrokenError, AccessError, OSError) as error:
+    except (Broken, AccessError, OSError) as error:
         return ApiServerProbe(time.monotonic() - began, f"no answer: {error}", answered=False)
     latency = time.monotonic() - began
     busy = answer.status == 429 or answer.status >= 500

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     JSON,
     ApiReply,
-    ConnectionBrokenError,
+    Broken,
 )
 
 from ..plan.random_draws import draw_number_for_workload
@@ -154,7 +154,7 @@ class WorkloadLifetimeStopper(RequestThread):
             sent, reply, broken = time.monotonic(), None, ""
             try:
                 reply = self._client.raw("DELETE", f"{path}/{name}", _OPTIONS, JSON)
-            except ConnectionBrokenError as error:
+            except Broken as error:
                 broken = str(error)
             status = reply.status if reply is not None else 0
             row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     ApiReply,
-    ConnectionBrokenError,
+    Broken,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
@@ -281,7 +281,7 @@ class WorkloadReleaser(RequestThread):
             sent, reply, broken = time.monotonic(), None, ""
             try:
                 reply = self._client.raw("PATCH", path, body, MERGE_PATCH)
-            except ConnectionBrokenError as error:
+            except Broken as error:
                 broken = str(error)
             sent, answered = (reply.sent, reply.answered) if reply is not None else (sent, time.monotonic())
             status = reply.status if reply is not None else 0

@@ -75,9 +75,9 @@ class LoadSampler:
                 sampler.start()
                 sampler.watching(stop.event.is_set)
                 reason = self._sample(sampler, stop)
-            except signals.CallInterruptedError as error:
+            except signals.Interrupted as error:
                 reason = str(error)
-                raise signals.CallInterruptedError(f"{error}: {self._line(sampler)}") from error
+                raise signals.Interrupted(f"{error}: {self._line(sampler)}") from error
             finally:
                 sampler.close(reason)
         details = self._details(sampler, reason)

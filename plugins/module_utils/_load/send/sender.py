@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     METADATA,
     ApiReply,
     ApiServerConnection,
-    ConnectionBrokenError,
+    Broken,
     add_credentials_to_head,
     request_bytes,
     request_head,
@@ -176,7 +176,7 @@ class ObjectSender:
         before = time.monotonic()
         try:
             reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
-        except ConnectionBrokenError as error:
+        except Broken as error:
             self._write(attempt, AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
             if last:
                 raise self._silent(error) from error
@@ -215,7 +215,7 @@ class ObjectSender:
         before = time.monotonic()
         try:
             reply = self.connection.exchange(request_bytes(self.settings.access, head))
-        except ConnectionBrokenError as error:
+        except Broken as error:
             if conflict is None:
                 self._write(attempt, AMBIGUOUS, None, message=str(error), sent=before)
             else:
@@ -245,7 +245,7 @@ class ObjectSender:
             return RETRY
         return self._refusal(attempt, reply, last)
 
-    def _silent(self, error: ConnectionBrokenError) -> AccessError:
+    def _silent(self, error: Broken) -> AccessError:
         return AccessError(
             f"{error}; tried for {self.settings.retry_time:g} s. Run the same again: what is missing will be created"
         )

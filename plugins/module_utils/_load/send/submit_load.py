@@ -150,9 +150,9 @@ class LoadRunner:
                     self._wait(sampler, stop, state)
                     stopped = state.stopped or state.unschedulable()
                     reason = f"stopped: {stopped}" if stopped else "timed out" if state.timed_out else "done"
-                except signals.CallInterruptedError as error:
+                except signals.Interrupted as error:
                     reason = str(error)
-                    raise signals.CallInterruptedError(f"{error}: {state.line()}") from error
+                    raise signals.Interrupted(f"{error}: {state.line()}") from error
                 finally:
                     dispatcher.stop(_GRACE_PERIOD)
                     if lifetimes is not None:

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
@@ -282,7 +282,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
                 if time.monotonic() - reported > 5:
                     say(f"{spec.count - len(waiting)} of {spec.count} nodes are ready")
                     reported = time.monotonic()
-        except (ApiError, ConnectionBrokenError):
+        except (ApiError, Broken):
             time.sleep(0.2)  # the server ended the watch, or it fell behind: list again
         finally:
             watch.close()

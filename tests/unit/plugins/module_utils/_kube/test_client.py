@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind, kinds_of_aggregated
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
@@ -68,7 +68,7 @@ def test_refused_credentials_are_read_anew_once(tmp_path: Path) -> None:
 def test_only_reading_is_repeated_when_the_connection_breaks(tmp_path: Path) -> None:
     with ScriptedServer(lambda asked: RESET if len(server.asked) == 1 else (200, {"ok": 1})) as server:
         assert client_of(server, tmp_path).request("GET", "/x") == {"ok": 1}
-    with ScriptedServer(lambda asked: RESET) as server, pytest.raises(ConnectionBrokenError):
+    with ScriptedServer(lambda asked: RESET) as server, pytest.raises(Broken):
         client_of(server, tmp_path).request("POST", "/x", {})
     assert len(server.asked) == 1
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    ConnectionBrokenError,
+    Broken,
     LineStream,
     request_bytes,
     request_head,
@@ -72,7 +72,7 @@ def test_a_stream_that_does_not_end_itself_is_broken_after_what_had_come(tmp_pat
         assert next(lines)[1] == b"a"
         if way == "interrupted":
             stream.interrupt()
-        with pytest.raises(ConnectionBrokenError, match="no data for 0.2 s" if way == "silent" else "the watch broke"):
+        with pytest.raises(Broken, match="no data for 0.2 s" if way == "silent" else "the watch broke"):
             next(lines)
         over.set()
 

@@ -65,7 +65,7 @@ SAMPLES: list[tuple[str, str | None, dict[str, Any]]] = [
     ("", "/var x: {a: 1, b: [c, 2]}", {"variables": {"x": {"a": 1, "b": ["c", 2]}}}),
     ("", "/var {x: 1, y: 2}", {"variables": {"x": 1, "y": 2}}),
     ("", "/var x: 1 # why", {"variables": {"x": 1}}),
-    ("", "/var x: a: b", {"error": "no YAML"}),
+    ("", "/var x: a: b", {"error": "is not valid YAML"}),
     ("", "/var x: 10Gi", {"variables": {"x": "10Gi"}}),
     ("", "/skip prepare", {"steps": {"prepare": False}}),
     ("", "/skip prepare cleanup", {"steps": {"prepare": False, "cleanup": False}}),

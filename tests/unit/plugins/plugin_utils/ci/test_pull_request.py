@@ -135,7 +135,7 @@ def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("event", [[], "text", None, 3])
 def test_another_document_is_refused(event: Any) -> None:
-    with pytest.raises(InputError, match="no JSON object"):
+    with pytest.raises(InputError, match="is not a JSON object"):
         directives.pull_request_from_event(event)
 
 

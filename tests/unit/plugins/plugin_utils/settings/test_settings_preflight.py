@@ -215,7 +215,9 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
     )
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
-    with pytest.raises(InputError, match=r"scheduler, point 001: arrival type 'poison' .*did you mean 'poisson'"):
+    with pytest.raises(
+        InputError, match=r"scheduler, point 001: unknown arrival type 'poison' .*did you mean 'poisson'"
+    ):
         settings_preflight.PreflightInput(request, found, CATALOGUE, render, PHASES, {}).check(None)
 
 

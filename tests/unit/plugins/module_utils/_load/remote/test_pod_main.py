@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ConnectionBrokenError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main
 
 
@@ -33,7 +33,7 @@ def test_no_answer_and_a_busy_server_are_met_again(ending: bool) -> None:
     over = threading.Event()
     if ending:
         over.set()
-    errors = (ConnectionBrokenError("reset", True), ApiError("busy", 429), ApiError("trouble", 503))
+    errors = (Broken("reset", True), ApiError("busy", 429), ApiError("trouble", 503))
     assert pod_main.retry_api_call(failing(*errors), over) == "done"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    ConnectionBrokenError,
+    Broken,
     LineStream,
     request_bytes,
     request_head,
@@ -29,12 +29,12 @@ class Heard:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.ended: list[ConnectionBrokenError | None] = []
+        self.ended: list[Broken | None] = []
 
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
         items.append((self.number, "watch", at, line))
 
-    def over(self, error: ConnectionBrokenError | None) -> None:
+    def over(self, error: Broken | None) -> None:
         self.ended.append(error)
 
 
@@ -159,7 +159,7 @@ def test_a_stream_that_ends_gives_what_it_said_and_its_end(reader: WatchMultiple
         deadline = time.monotonic() + 120
         while not heard.ended and time.monotonic() < deadline:
             list(reader.take(0.05))
-        assert len(heard.ended) == 1 and isinstance(heard.ended[0], ConnectionBrokenError) == broken
+        assert len(heard.ended) == 1 and isinstance(heard.ended[0], Broken) == broken
 
 
 def test_a_stream_that_is_interrupted_still_gives_what_had_come(reader: WatchMultiplexer, tmp_path: Path) -> None:
