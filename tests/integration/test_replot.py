@@ -102,7 +102,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
     [
         ([], "-e source= is required"),
         (["-e", "source=/nowhere"], "source /nowhere: no such file or directory"),
-        (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar: [Errno 111] Connection refused"),
+        (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar cannot be fetched: Connection refused"),
     ],
 )
 def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, tmp_path: Path) -> None:

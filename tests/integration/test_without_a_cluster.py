@@ -21,9 +21,14 @@ APART = {
     "olm_operator/for_role",
     "sample/prepare",
     "metrics/replay",
+    # They only say which operators to install.
+    "gpu_operator/order",
+    "rhoai/order",
+    # Without operators in setting stack, or files of what was changed, they have nothing to do.
+    "stack/install",
+    "node_scaling/absent",
+    "rhoai/registry_restore",
 }
-#: Roles that look at no cluster with their defaults -> what makes them look.
-WORK = {"stack": {"stack": ["nfd"]}}
 HINT = "needs a cluster, and there is none: call entry point acquire of role perfscale.seatrial.cluster first"
 
 
@@ -104,9 +109,9 @@ def test_every_role_reports_that_it_needs_a_cluster(tmp_path: Path, run_dir: Pat
 def test_a_role_that_is_given_a_kubeconfig_needs_no_cluster_of_a_run(tmp_path: Path, run_dir: Path) -> None:
     asked = {role.name: entry_points(role, "main")["main"] for role in roles()}
     offered = [role.name for role in roles() if re.search(r"or set .*_kubeconfig", texts(role))]
-    kubeconfigs = {name: {f"{name}_kubeconfig": "/no/such/kubeconfig", **WORK.get(name, {})} for name in offered}
+    kubeconfigs = {name: {f"{name}_kubeconfig": "/no/such/kubeconfig"} for name in offered}
     blocks = [call(name, "main", {**required(asked[name]), **kubeconfigs[name]}) for name in offered]
     said = failures(tmp_path, blocks, run_dir)
     assert not [text for text in said.values() if "cluster_acquired" in text or HINT in text]
     assert [name for name in offered if "/no/such/kubeconfig" in said.get(f"{name}/main", "")] == offered
-    assert len(offered) > 5
+    assert offered == ["fake_gpu", "olm_operator", "storage"]
