@@ -62,8 +62,9 @@ load_in_pods.present(json.loads(Path(sys.argv[1]).read_text()), Step(None))
 """
 #: Where a controller is killed one after another: before, in and after the download, before the removal.
 KILLS = {
-    "s3": [("before", "s3", "fetch"), ("after", "s3", "fetch"), ("after", "join", "join"), ("before", "pod", "remove")],
-    "api": [("before", "parts", "fetch"), ("after", "parts", "fetch"), ("after", "join", "join"),
+    "s3": [("before", "s3", "fetch"), ("after", "s3", "fetch"), ("after", "join", "join_files"),
+           ("before", "pod", "remove")],
+    "api": [("before", "parts", "fetch_results"), ("after", "parts", "fetch_results"), ("after", "join", "join_files"),
             ("before", "pod", "remove")],
 }  # fmt: skip
 

@@ -498,8 +498,8 @@ def test_the_local_server_ends_with_a_process_that_is_killed(address: str, run: 
     dumped(address, run, matchers=['__name__="up"'])
     code = (
         "import sys, time\n"
-        f"from {metrics_dump.__name__} import serving\n"
-        f"with serving({str(run)!r}, {str(PROGRAM)!r}) as server:\n"
+        f"from {metrics_dump.__name__} import run_prometheus_on_dump\n"
+        f"with run_prometheus_on_dump({str(run)!r}, {str(PROGRAM)!r}) as server:\n"
         "    print(server.url, flush=True)\n"
         "    time.sleep(600)\n"
     )

@@ -84,9 +84,8 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
     assert of.there() == []
     # Nothing but Python and the URL is needed: no packages of the site, no environment.
     code = f"import sys; sys.path[:0] = {[one for one in sys.path if 'site-packages' not in one]!r}\n"
-    code += (
-        f"from {presigned_upload.__name__} import put; from pathlib import Path; put(sys.argv[1], Path(sys.argv[2]))"
-    )
+    code += f"from pathlib import Path; from {presigned_upload.__name__} import put_file\n"
+    code += "put_file(sys.argv[1], Path(sys.argv[2]))"
     subprocess.run([sys.executable, "-S", "-c", code, url(of, 1), str(archive)], check=True, env={})
     assert of.there() == [1]
     point, step = tmp_path / "point", tmp_path / "step"

@@ -166,7 +166,7 @@ def test_nothing_is_lost_or_left_whenever_the_controller_is_killed(site: Site) -
         raise Killed
 
     # Before, in and after the download, and between the deletions.
-    for owner, name in ((UserUploads, "fetch"), (user_files, "summary"), (UserUploads, "forget")):
+    for owner, name in ((UserUploads, "fetch"), (user_files, "users_summary"), (UserUploads, "forget")):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(owner, name, die)
             site.fetch()
