@@ -33,7 +33,7 @@ def test_permitted_settings_pass(check: dict[str, Any], tmp_path: Path) -> None:
 
 def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     found = problem(tmp_path, [KEYS], colours={"red": 1, "gren": 2})
-    assert found == ("colours", "colours: unknown colour of sea 'gren' (did you mean 'green'?)")
+    assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?)")
     assert problem(tmp_path, [{**KEYS, "keys": []}], colours={"gren": 2}) is None, "without names any is permitted"
 
 
