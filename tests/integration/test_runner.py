@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import ansible_runner
+import awx_survey_rules
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -25,10 +26,12 @@ def job(
     cancelled: Callable[[], bool] = lambda: False,
     project: str = "fine_tuning",
     timeout: int = 0,
+    number: int = 7,
+    workflow: int = 0,
 ) -> ansible_runner.Runner:
     """Run the playbook of a project as a job template would, until it ends, or ``cancelled`` says that it was.
 
-    timeout: seconds after which the job is killed; 0 means never.
+    timeout: seconds after which the job is killed; 0 means never. number, workflow: of the job and of its workflow job.
     """
     folder.mkdir()
     (folder / "project").symlink_to(ROOT)
@@ -39,7 +42,7 @@ def job(
         private_data_dir=str(folder),
         playbook=f"playbooks/{project}.yml",
         inventory=str(ROOT / "inventories" / "localhost"),
-        extravars=extra,
+        extravars={**awx_survey_rules.job_variables(number, workflow), **extra},
         envvars={**told, **(env or {})},
         cmdline=f"--tags {tags}" if tags else None,
         cancel_callback=cancelled,
@@ -55,6 +58,7 @@ def said(runner: ansible_runner.Runner) -> str:
 
 def test_a_survey_gives_lists_and_texts(tmp_path: Path) -> None:
     extra = {"preset": ["light", "keep"], "fine_tuning_count": "3", "run_artifacts_dir": str(tmp_path / "runs")}
+    extra["rehearsal_cache_dir"] = str(tmp_path / "programs")
     done = job(tmp_path / "job", "settings", extra, {"ANSIBLE_STDOUT_CALLBACK": "perfscale.seatrial.quiet"})
     assert (done.status, done.rc) == ("successful", 0), said(done)
     assert "TASK [" not in said(done)
@@ -120,7 +124,7 @@ def labelled(rehearsal: Any, run_id: str) -> list[str]:
 
 
 def test_a_job_uses_the_bearer_token_of_awx_and_leaves_it_nowhere(tmp_path: Path, rehearsal: Any, token: str) -> None:
-    extra = {**templates(), "awx_job_id": 7, "run_artifacts_dir": str(tmp_path / "runs"), "doctor_fail": False}
+    extra = {**templates(), "run_artifacts_dir": str(tmp_path / "runs"), "doctor_fail": False}
     done = job(tmp_path / "job", "cluster,release", extra, bearer(rehearsal, token), project="workload_scale")
     assert done.status == "successful", said(done)
     (run_dir,) = run_dirs(tmp_path / "runs")
@@ -140,7 +144,8 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
 ) -> None:
     runs, first = tmp_path / "runs", tmp_path / "job-1-kubeconfig"
     runs.mkdir()
-    common = {**templates(), "awx_workflow_job_id": 42, "run_artifacts_dir": str(runs), "doctor_fail": False}
+    common = {**templates(), "run_artifacts_dir": str(runs), "doctor_fail": False}
+    nodes: dict[str, Any] = {"project": "workload_scale", "workflow": 42}
     load = {
         "preset": ["smoke"],
         "workload_scale_count": 4,
@@ -155,8 +160,8 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
         return end == "canceled" and any(path.stat().st_size for path in runs.glob("*/points/001/ledger.jsonl"))
 
     extra = {**common, **load, "cluster_kubeconfig": str(first)}
-    words = {"cancelled": under_load, "project": "workload_scale", "timeout": 0 if end == "canceled" else 90}
-    killed = job(tmp_path / "job-1", "", extra, **words)
+    words = {"cancelled": under_load, "timeout": 0 if end == "canceled" else 90}
+    killed = job(tmp_path / "job-1", "", extra, **words, **nodes)
     assert killed.status == end, said(killed)
     run_dir = runs / "workload_scale-42"
     run_id = files.read_yaml(run_dir / "run.yml")["id"]
@@ -167,7 +172,7 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
     first.unlink()
     back = {**common, **load, "cluster_keep": False, "run_repeat_failure": "{{ awx_workflow_job_id is defined }}"}
     for turn in ("job-2", "job-3"):
-        done = job(tmp_path / turn, "cleanup,release", back, bearer(rehearsal, token), project="workload_scale")
+        done = job(tmp_path / turn, "cleanup,release", back, bearer(rehearsal, token), **nodes)
         assert done.status == "failed" and "but the run itself is interrupted" in said(done), said(done)
     assert labelled(rehearsal, run_id) == []
     record = files.read_yaml(run_dir / "run.yml")
@@ -176,7 +181,7 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
     )
 
     del back["run_repeat_failure"]
-    none = job(tmp_path / "job-4", "cleanup,release", {**back, "awx_workflow_job_id": 43}, project="workload_scale")
+    none = job(tmp_path / "job-4", "cleanup,release", back, **{**nodes, "workflow": 43})
     assert none.status == "successful" and "There is no run workload_scale-43 in" in said(none)
 
 
@@ -184,6 +189,7 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
 def test_a_cancelled_job_is_given_back_by_another_one(tmp_path: Path) -> None:
     runs, data = tmp_path / "runs", tmp_path / "data"
     extra = {"preset": ["light"], "run_artifacts_dir": str(runs), "rehearsal_data_dir": str(data)}
+    extra["rehearsal_cache_dir"] = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")) + "/seatrial"
     begun = time.monotonic()
 
     def under_load() -> bool:

@@ -87,3 +87,25 @@ def launched(template: dict[str, Any], spec: dict[str, Any], given: dict[str, An
     }
     own = json.loads(template["extra_vars"] or "{}")
     return {**own, **defaults, **kept}, sorted(set(given) - set(kept))
+
+
+def job_variables(number: int, workflow: int = 0) -> dict[str, Any]:
+    """Return all variables that AWX 24.6 itself gives to a job; workflow: number of its workflow job, 0 for none."""
+    given: dict[str, Any] = {
+        "job_id": number,
+        "job_launch_type": "workflow" if workflow else "manual",
+        **dict.fromkeys(("job_template_id", "user_id", "inventory_id", "schedule_id", "parent_job_schedule_id"), 7),
+        **dict.fromkeys(
+            ("job_template_name", "inventory_name", "schedule_name", "parent_job_schedule_name"), "nightly"
+        ),
+        **dict.fromkeys(("user_name", "user_first_name", "user_last_name"), "ann"),
+        "user_email": "ann@example.com",
+        "project_revision": "d718bbe54455e7c86b49103800bf3bce786e2dfe",
+        **dict.fromkeys(("project_scm_branch", "job_scm_branch"), "main"),
+        "execution_node": "node.example",
+        **dict.fromkeys(("webhook_event_type", "webhook_event_guid", "webhook_event_ref", "webhook_status_api"), "x"),
+        "webhook_payload": {"action": "opened"},
+    }
+    if workflow:
+        given |= {"workflow_job_id": workflow, "workflow_job_name": "nightly", "workflow_job_launch_type": "scheduled"}
+    return {f"{prefix}_{name}": value for prefix in ("awx", "tower") for name, value in given.items()}

@@ -99,6 +99,8 @@ class Catalogue:
             ):
                 continue
             role = self.role_of(name)
+            if not role and _is_given_by_awx(name):
+                continue
             if name in self.parameters:
                 raise InputError(f"{where}: '{name}' is set by the playbook itself and is not a setting")
             like = suggest_similar_name(name, known)
@@ -111,6 +113,15 @@ class Catalogue:
                 raise InputError(f"{where}: unknown setting '{name}' of role {role}{like}")
             if like and _very_near(name, known):
                 raise InputError(f"{where}: unknown setting '{name}'{like}")
+
+
+def _is_given_by_awx(name: str) -> bool:
+    """Return whether AWX may give a variable of this name to each of its jobs: all but those near to role awx_objects.
+
+    AWX gives some 40 of them, as awx_* and tower_*, and new versions give more.
+    """
+    prefix, _, rest = name.partition("_")
+    return prefix in ("awx", "tower") and not (prefix == "awx" and _very_near(rest.partition("_")[0], ["objects"]))
 
 
 def _very_near(name: str, known: Iterable[str]) -> bool:

@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import awx_survey_rules
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_context
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    project_role,
+    settings_catalogue,
+    settings_context,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
 CATALOGUE = Catalogue(
@@ -61,6 +66,27 @@ def test_what_looks_like_a_setting_and_is_none_is_refused(name: str, words: str)
         CATALOGUE.check_names([name], "fine", "-e")
     assert words in str(caught.value)
     assert str(caught.value).startswith("-e: ")
+
+
+def test_what_awx_gives_to_each_job_is_no_setting_and_none_of_ours_misspelt() -> None:
+    known = settings_catalogue.load_catalogue(project_role.ROOT)
+    given = {**awx_survey_rules.job_variables(35, workflow=34), "awx_a_later_version": 1, "tower_objects": 1}
+    known.check_names(given, "fine_tuning", "-e")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("awx_objects_revison", "awx_objects_revision"),
+        ("awx_object_revision", "awx_objects_revision"),
+        ("awx_objetcs_image", "awx_objects_image"),
+        ("awxobjects_projects", "awx_objects_projects"),
+    ],
+)
+def test_a_misspelt_setting_of_the_role_for_awx_is_refused(name: str, meant: str) -> None:
+    known = settings_catalogue.load_catalogue(project_role.ROOT)
+    with pytest.raises(InputError, match=rf"did you mean '{meant}'"):
+        known.check_names([name], "fine_tuning", "-e")
 
 
 PHASES = ["settings", "prepare", "test", "cleanup"]
