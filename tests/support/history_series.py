@@ -24,6 +24,11 @@ def series(old: Iterable[float | None], new: Iterable[float | None], **more: Any
     return KpiSeries(old=runs(old), new=runs(new, "new"), **given)
 
 
+def at_least(bound: float, count: int, prefix: str = "bound") -> tuple[RunValue, ...]:
+    """Return runs of whose figure only a lower bound is known."""
+    return tuple(RunValue(f"{prefix}{number}", None, bound) for number in range(count))
+
+
 def noisy(seed: int, mean: float, count: int) -> list[float]:
     """Return normally distributed runs with NOISE between them."""
     return list(mean * (1.0 + NOISE * numpy.random.default_rng(seed).standard_normal(count)))

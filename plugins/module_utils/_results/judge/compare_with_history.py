@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, isfinite, isnan, nan, sqrt
+from math import exp, inf, isfinite, isnan, nan, sqrt
 from typing import Any
 
 from ..statistics import (
@@ -132,11 +132,21 @@ def _compare_by_groups(
         dependence=dependence,
         level=INTERVAL,
     )
+    compared = _widen_for_bounds(compared, old, new)
     p_values = (compared.p_greater, compared.p_less)
     evidence = FigureEvidence(series.direction, nan, nan, nan, *p_values, settings.least_of(series.name))
     before, after = (_mean_run_value(runs, compared.logarithmic) for runs in (old, new))
     finding = HistoryFinding(evidence, compared, GROUPS, before, after, segments.changes, compared.reason)
     return _finding_with_interval(finding, compared.difference, compared.low, compared.high)
+
+
+def _widen_for_bounds(compared: GroupDifference, old: Sequence[RunValue], new: Sequence[RunValue]) -> GroupDifference:
+    """Return a comparison, in which bounds counted as values, with what remains true if the figures are higher."""
+    if any(run.at_least is not None for run in new):
+        compared = replace(compared, high=inf, p_less=compared.p_less if isnan(compared.p_less) else 1.0)
+    if any(run.at_least is not None for run in old):
+        compared = replace(compared, low=-inf, p_greater=compared.p_greater if isnan(compared.p_greater) else 1.0)
+    return compared
 
 
 def _finding_with_interval(finding: HistoryFinding, difference: float, low: float, high: float) -> HistoryFinding:
@@ -224,7 +234,7 @@ def _change_points_with_runs(runs: Sequence[RunValue], changes: Sequence[ChangeP
 
 
 def _run_values(runs: Sequence[RunValue]) -> list[float | None]:
-    return [run.value for run in runs]
+    return [run.known for run in runs]
 
 
 def _run_value_errors(runs: Sequence[RunValue]) -> list[float]:

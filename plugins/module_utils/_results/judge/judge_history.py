@@ -186,7 +186,7 @@ def _not_judged(series: KpiSeries, finding: HistoryFinding) -> HistoryReading:
 
 
 def _count_past_values(series: KpiSeries) -> int:
-    return len(comparison_scale.finite_values(run.value for run in series.old))
+    return len(comparison_scale.finite_values(run.known for run in series.old))
 
 
 def _directional_p_value(finding: HistoryFinding) -> float | None:
@@ -223,7 +223,19 @@ def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
     ends = sorted((sign * evidence.low, sign * evidence.high))
     interval = f"({formats.format_percent(ends[0])} to {formats.format_percent(ends[1])} %)"
     more, less = ("slower", "faster") if series.unit == "s" else ("higher", "lower")
-    return f"{formats.format_percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
+    text = f"{formats.format_percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
+    return "; ".join([text, *_bounds_texts(series)])
+
+
+def _bounds_texts(series: KpiSeries) -> list[str]:
+    """Return what is known only as a bound: "4 of 5 new runs have only a lower bound"."""
+    texts = []
+    for what, runs in (("past", series.old), ("new", series.new)):
+        bounds = sum(run.at_least is not None for run in runs)
+        if bounds:
+            of = f"{bounds} of {formats.format_count(len(runs), f'{what} run')}"
+            texts.append(f"of {of} only a lower bound is known")
+    return texts
 
 
 def decided_text(

@@ -32,7 +32,10 @@ ReadSource = Callable[[list[str], list[str]], Iterator["PastRun"]]
 
 @dataclass(frozen=True)
 class PastValue:
-    """A KPI of a point; None for what was not measured. low, high: its confidence interval at 95 % within the run."""
+    """A KPI of a point; None for what was not measured. low, high: its confidence interval at 95 % within the run.
+
+    A figure of which only a bound is known has no value, ``low`` as that bound, and no ``high``.
+    """
 
     value: float | None
     low: float | None
@@ -66,12 +69,25 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RunValue:
-    """A KPI in one run; None for what was not measured. low, high: its confidence interval at 95 % within the run."""
+    """A KPI in one run; None for what was not measured. low, high: its confidence interval at 95 % within the run.
+
+    A figure of which only a bound is known ("100 s or longer") has no value, ``low`` as that bound, and no ``high``.
+    """
 
     run: str
     value: float | None
     low: float | None = None
     high: float | None = None
+
+    @property
+    def at_least(self) -> float | None:
+        """The bound, if that is all that is known of the figure."""
+        return self.low if self.value is None and self.high is None else None
+
+    @property
+    def known(self) -> float | None:
+        """The value, else the bound; None for what was not measured."""
+        return self.at_least if self.value is None else self.value
 
     @property
     def error(self) -> float:

@@ -19,7 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     HistoryReading,
     judge_history,
 )
-from history_series import NOISE, noisy, series
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
+from history_series import NOISE, at_least, noisy, series
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -178,3 +179,30 @@ def test_a_nightly_run_passes_as_often_as_the_documentation_says(noise, least, p
 def test_settings_out_of_range_are_refused(wrong: dict, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         judge_history([series(OLD, SAME[:1])], HistorySettings(**wrong))
+
+
+FIGURES = [1.58, 1.6, 1.57, 1.59, 1.61, 1.58, 1.56, 1.6, 1.62, 1.57, 1.59, 1.58]
+
+
+def judged_with_bounds(one: KpiSeries, new: tuple[RunValue, ...]) -> HistoryReading:
+    """Judge a KPI alone, with further new runs."""
+    return judge_history([replace(one, new=(*one.new, *new))], HistorySettings())[0]
+
+
+@pytest.mark.parametrize("direction", ["lower", "higher"])
+def test_new_runs_with_only_a_lower_bound_count(direction: str) -> None:
+    found = judged_with_bounds(series(FIGURES, [1.59], direction=direction), at_least(100, 4))
+    assert found.result == ("regression" if direction == "lower" else "improvement")
+    assert found.document()["new"]["n"] == 5
+    assert "of 4 of 5 new runs only a lower bound is known" in found.why
+
+
+def test_a_new_run_with_a_low_bound_is_no_pass_and_no_improvement() -> None:
+    assert judged_with_bounds(series(FIGURES, [1.59, 1.6]), at_least(1.5, 1)).result == "inconclusive"
+    assert judged_with_bounds(series(FIGURES, [1.0, 1.01, 1.0]), at_least(0.9, 2)).result == "inconclusive"
+
+
+def test_past_runs_with_only_a_lower_bound_make_no_regression() -> None:
+    one = series([1.58] * 3, [2.9, 3.0, 3.1, 2.95])
+    found = judge_history([replace(one, old=(*one.old, *at_least(1.6, 9)))], HistorySettings())[0]
+    assert found.result == "inconclusive"
