@@ -8,8 +8,10 @@ The documentation of the options is in the doc fragments.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -77,4 +79,9 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
     except SeatrialError as error:
         step.log(f"failed: {error}")
         module.fail_json(msg=str(error), error=error.cause, **getattr(error, "facts", {}))
+    except Exception as error:  # an error of ours: the result stays readable, and the log has the rest
+        step.log(f"failed: {traceback.format_exc()}")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        module.fail_json(msg=f"an error in this module: {what}", error=type(error).__name__)
     module.exit_json(**result)

@@ -37,7 +37,7 @@ def conditions_by_type(item: Mapping[str, Any] | None) -> dict[str, dict[str, An
     rows = status.get("conditions") if isinstance(status, dict) else None
     if not isinstance(rows, list):
         return {}
-    return {row["type"]: row for row in rows if isinstance(row, dict) and "type" in row}
+    return {row["type"]: row for row in rows if isinstance(row, dict) and isinstance(row.get("type"), str)}
 
 
 def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:

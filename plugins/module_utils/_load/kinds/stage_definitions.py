@@ -23,10 +23,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
@@ -41,11 +45,13 @@ _SOURCES = ("condition", "field", "jmespath")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
 _TOP = frozenset(("api_version", "kind", "select", "optional", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
-#: The fields of an object that conditions, hindrance() and why() read.
+#: The fields of an object that conditions, why_object_waits() and why_object_ended() read.
 _MESSAGES: Shape = {"status": dict.fromkeys(("message", "reason"), ANY)}
 _CONDITIONS: Shape = {
     "status": {"conditions": [dict.fromkeys(("type", "status", "lastTransitionTime", "message", "reason"), ANY)]}
 }
+#: Conditions that hold an object back while they are True: of Jobs and trainings, and of Deployments and ReplicaSets.
+HINDRANCES = ("Suspended", "ReplicaFailure")
 GANG = ("first", "last", "all")
 
 #: The time in the object (text), True, or None if the stage is not reached.
@@ -66,16 +72,30 @@ class KindStages:
     names: tuple[str, ...]
     values: Callable[[dict[str, Any], Conditions], tuple[Value, ...]]
     ends: dict[int, str]  # number of a stage -> outcome
-    fields: Shape | None  # of an object that values(), hindrance() and why() read; None: an expression may read any
+    fields: (
+        Shape | None
+    )  # of an object that values(), why_object_waits() and why_object_ended() read; None: an expression may read any
     of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
     running: frozenset[int]  # numbers of the stages in which an object of the workload runs
     awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
     definition: dict[str, Any]
     optional: bool  # left out if the server does not have the kind
+    #: Why the jmespath of a stage can't be evaluated on some objects, by stage; empty once an object has reached it.
+    faults: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def fault_notes(self) -> list[str]:
+        """Return a sentence for each stage that no object reached and whose jmespath some objects do not fit."""
+        return [
+            f"stage '{name}' of {self.kind} counts as not reached where its jmespath can't be evaluated: {why}"
+            for name, why in self.faults.items()
+            if why
+        ]
 
 
 def compile_kind(definition: dict[str, Any]) -> KindStages:
     """Check and compile a definition. Raises InputError naming the kind, the stage and the key."""
+    if not isinstance(definition, dict):
+        raise InputError(f"stage definition '{definition}': it is not a dictionary")
     kind = str(definition.get("kind") or "")
     if not kind or not definition.get("api_version"):
         raise InputError(f"stage definition '{kind or definition}': it needs api_version and kind")
@@ -87,19 +107,20 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
     if select not in (LABELS, OWNERS):
         raise InputError(f"stage definition of {kind}: select '{select}' is none of {LABELS}, {OWNERS}")
     stages = definition.get("stages") or []
-    if not stages:
-        raise InputError(f"stage definition of {kind}: it has no stages")
+    if not isinstance(stages, list) or not stages:
+        raise InputError(f"stage definition of {kind}: stages must be a list with at least one stage")
     names: list[str] = []
     for stage in stages:
         _check_stage_definition(kind, stage, names)
         names.append(stage["name"])
     paths = [str(stage.get("field", "")) for stage in stages]
+    faults: dict[str, str] = {}
     return KindStages(
         api_versions=tuple(str(version) for version in versions) if isinstance(versions, list) else (str(versions),),
         kind=kind,
         select=select,
         names=tuple(names),
-        values=_combine_getters([_stage_value_getter(kind, stage) for stage in stages]),
+        values=_combine_getters(kind, names, [_stage_value_getter(kind, stage, faults) for stage in stages]),
         ends={number: stage["ends"] for number, stage in enumerate(stages) if stage.get("ends")},
         fields=_fields_read_by_stages(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
@@ -107,6 +128,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         awaited=tuple(stage["condition"] for stage in stages if stage.get("condition") and not stage.get("ends")),
         definition=definition,
         optional=bool(definition.get("optional")),
+        faults=faults,
     )
 
 
@@ -122,6 +144,8 @@ def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
 
 
 def _check_stage_definition(kind: str, stage: dict[str, Any], names: list[str]) -> None:
+    if not isinstance(stage, dict):
+        raise InputError(f"stage '{stage}' of {kind}: it is not a dictionary")
     name = str(stage.get("name") or "")
     where = f"stage '{name or stage}' of {kind}"
     unknown = next((key for key in stage if key not in _KEYS), None)
@@ -136,8 +160,15 @@ def _check_stage_definition(kind: str, stage: dict[str, Any], names: list[str]) 
         raise InputError(
             f"{where}: it needs exactly one of {', '.join(_SOURCES)}, it has {', '.join(sources) or 'none'}"
         )
+    source = stage[sources[0]]
+    if not isinstance(source, str) or not source:
+        raise InputError(f"{where}: {sources[0]} must be a text, it is '{source}'")
     if "equals" in stage and "field" not in stage:
         raise InputError(f"{where}: equals goes with field only")
+    equals = stage.get("equals", True)
+    wrong = next((value for value in _as_list(equals) if value is None or isinstance(value, (dict, list))), equals)
+    if wrong is not equals or equals in (None, []):
+        raise InputError(f"{where}: equals '{wrong}' must be a text, a number or a truth value, or a list of them")
     writer = str(stage.get("writer") or "")
     if writer not in WRITERS:
         raise InputError(
@@ -155,21 +186,29 @@ def _fields_read_by_stages(stages: Sequence[dict[str, Any]]) -> Shape | None:
     """Return the fields of an object that its stages read, None if an expression may read any."""
     if any("jmespath" in stage for stage in stages):
         return None
-    shapes = [shape_from_dotted_path(str(stage["field"])) if "field" in stage else _CONDITIONS for stage in stages]
-    return functools.reduce(merge_field_shapes, shapes, _MESSAGES)
+    shapes = [shape_from_dotted_path(str(stage["field"])) for stage in stages if "field" in stage]
+    return functools.reduce(merge_field_shapes, [*shapes, _CONDITIONS], _MESSAGES)
 
 
-def _stage_value_getter(kind: str, stage: dict[str, Any]) -> Getter:
+def _stage_value_getter(kind: str, stage: dict[str, Any], faults: dict[str, str]) -> Getter:
     if "condition" in stage:
-        return _condition_time_getter(str(stage["condition"]))
+        return _condition_time_getter(stage["condition"])
     if "field" in stage:
-        return _field_value_getter(str(stage["field"]).split("."), stage.get("equals"))
-    return _jmespath_getter(f"stage '{stage['name']}' of {kind}", str(stage["jmespath"]))
+        return _field_value_getter(stage["field"].split("."), stage.get("equals"))
+    return _jmespath_getter(kind, stage["name"], stage["jmespath"], faults)
 
 
-def _combine_getters(getters: list[Getter]) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
+def _combine_getters(
+    kind: str, names: Sequence[str], getters: list[Getter]
+) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
     def read(thing: dict[str, Any], conditions: Conditions) -> tuple[Value, ...]:
-        return tuple([getter(thing, conditions) for getter in getters])
+        values: list[Value] = []
+        try:
+            for getter in getters:
+                values.append(getter(thing, conditions))
+        except Exception as error:
+            raise DataError(f"stage '{names[len(values)]}' of {kind}: {type(error).__name__}: {error}") from error
+        return tuple(values)
 
     return read
 
@@ -179,15 +218,29 @@ def _condition_time_getter(kind: str) -> Getter:
         condition = conditions.get(kind)
         if condition is None or condition.get("status") != "True":
             return None
-        return condition.get("lastTransitionTime") or True
+        time = condition.get("lastTransitionTime")
+        return time if isinstance(time, str) and time else True
 
     return get
 
 
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _field_value_getter(path: list[str], equals: Any) -> Getter:
-    wanted = None if equals is None else frozenset(equals if isinstance(equals, list) else [equals])
+    texts = frozenset(value for value in _as_list(equals) if isinstance(value, str))
+    others = [value for value in _as_list(equals) if value is not None and not isinstance(value, str)]
+
+    def truth(value: Any) -> Value:
+        if isinstance(value, str):
+            return value in texts or None
+        # In Python, True equals 1.
+        return any(value == wanted and isinstance(value, bool) == isinstance(wanted, bool) for wanted in others) or None
+
+    read = _time_or_truth if equals is None else truth
     if len(path) == 2:
-        return _short_field(path[0], path[1], wanted)
+        return _short_field(path[0], path[1], read)
 
     def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
         value: Any = thing
@@ -195,45 +248,68 @@ def _field_value_getter(path: list[str], equals: Any) -> Getter:
             if not isinstance(value, dict):
                 return None
             value = value.get(key)
-            if value is None:
-                return None
-        if wanted is not None:
-            return True if value in wanted else None
-        return value if isinstance(value, str) else bool(value) or None
+        return read(value)
 
     return get
 
 
-def _short_field(outer: str, inner: str, wanted: frozenset[Any] | None) -> Getter:
-    """_field() for two keys, such as status.phase, without a loop."""
+def _time_or_truth(value: Any) -> Value:
+    if isinstance(value, str):
+        return value or None
+    return bool(value) or None
 
-    def truth(thing: dict[str, Any], _conditions: Conditions) -> Value:
+
+def _short_field(outer: str, inner: str, read: Callable[[Any], Value]) -> Getter:
+    """_field_value_getter() for two keys, such as status.phase, without a loop."""
+
+    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
         holder = thing.get(outer)
-        return True if isinstance(holder, dict) and holder.get(inner) in wanted else None  # type: ignore[operator]  # not None: see below
+        return read(holder.get(inner)) if isinstance(holder, dict) else None
 
-    def time(thing: dict[str, Any], _conditions: Conditions) -> Value:
-        holder = thing.get(outer)
-        value = holder.get(inner) if isinstance(holder, dict) else None
-        return value if isinstance(value, str) else bool(value) or None
-
-    return time if wanted is None else truth
+    return get
 
 
-def _jmespath_getter(where: str, text: str) -> Getter:
+def _jmespath_getter(kind: str, stage: str, text: str, faults: dict[str, str]) -> Getter:
+    where = f"stage '{stage}' of {kind}"
     try:
         import jmespath
     except ImportError as error:
         raise InputError(f"{where}: its jmespath needs the Python package jmespath") from error
     try:
         compiled = jmespath.compile(text)
-    except jmespath.exceptions.JMESPathError as error:
+        _check_functions(compiled.parsed, jmespath.functions.Functions.FUNCTION_TABLE)
+    except (jmespath.exceptions.JMESPathError, ValueError) as error:
         raise InputError(f"{where}: jmespath '{text}' cannot be parsed: {error}") from error
 
     def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
-        value = compiled.search(thing)
-        return value if isinstance(value, str) and value else bool(value) or None
+        try:
+            value = compiled.search(thing)
+        except Exception as error:  # the types of this object do not fit, for example those of a status to be written
+            faults.setdefault(stage, f"'{text}': {error}")
+            return None
+        reached = _time_or_truth(value)
+        if reached is not None:
+            faults[stage] = ""
+        return reached
 
     return get
+
+
+def _check_functions(node: Any, known: dict[str, Any]) -> None:
+    """Check the functions of a parsed expression, which jmespath does only when it calls them. Raises ValueError."""
+    if node["type"] == "function_expression":
+        name, count = node["value"], len(node["children"])
+        if name not in known:
+            raise ValueError(f"unknown function {name}(){suggest_similar_name(name, known)}")
+        signature = known[name]["signature"]
+        variadic = bool(signature) and bool(signature[-1].get("variadic"))
+        if count < len(signature) or (count > len(signature) and not variadic):
+            raise ValueError(
+                f"{name}() takes {len(signature)}{' or more' if variadic else ''} arguments, it has {count}"
+            )
+    for child in node["children"]:
+        if isinstance(child, dict):
+            _check_functions(child, known)
 
 
 def pod_gpu_count(thing: dict[str, Any]) -> float:
@@ -246,19 +322,31 @@ def pod_gpu_count(thing: dict[str, Any]) -> float:
     return count
 
 
-def why_object_ended(thing: dict[str, Any], condition: dict[str, Any] | None) -> str | None:
-    """Return why an object ended: the message of the condition that says so, else of its status."""
+def _message(holder: dict[str, Any]) -> str:
+    """Return the message of a condition or a status, else its reason; empty if neither is a text."""
+    texts = (holder.get("message"), holder.get("reason"))
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
+def why_object_ended(thing: dict[str, Any], condition: dict[str, Any] | None) -> str:
+    """Return why an object ended: the message of the condition that says so, else of its status; empty if unknown."""
     status = thing.get("status")
-    said = condition or (status if isinstance(status, dict) else {})
-    return said.get("message") or said.get("reason")
+    return _message(condition or (status if isinstance(status, dict) else {}))
 
 
-def first_false_condition_message(conditions: Conditions, awaited: Sequence[str]) -> str:
-    """Return the message of the first awaited condition of an object that is False; empty if none is."""
+def why_object_waits(conditions: Conditions, awaited: Sequence[str]) -> str:
+    """Return why an object waits: the message of the first condition that says so; empty if none does.
+
+    These are the conditions that hold an object back while they are True, then those that are awaited and False.
+    """
+    for kind in HINDRANCES:
+        condition = conditions.get(kind)
+        if condition is not None and condition.get("status") == "True":
+            return _message(condition) or kind
     for kind in awaited:
         condition = conditions.get(kind)
         if condition is not None and condition.get("status") == "False":
-            message = condition.get("message") or condition.get("reason")
+            message = _message(condition)
             if message:
                 return message
     return ""

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fi
     merge_field_shapes,
 )
 
-from ..kinds.stage_definitions import KindStages, Value, first_false_condition_message, pod_gpu_count, why_object_ended
+from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits
 from .workload_index import AdoptedWorkloads, OwnerIndex
 from .workload_tally import WorkloadTally
 
@@ -166,7 +166,7 @@ class ObservationWriter:
         held = self._known.get(uid)
         thing_conditions = conditions_by_type(thing)
         values = self.kind.values(thing, thing_conditions)
-        reason = first_false_condition_message(thing_conditions, self.kind.awaited)
+        reason = why_object_waits(thing_conditions, self.kind.awaited)
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -271,7 +271,7 @@ class ObservationWriter:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
                 source = self.kind.definition["stages"][number].get("condition") or ""
-                return (why_object_ended(thing, conditions_by_type(thing).get(source)) or "")[:1000] or None
+                return why_object_ended(thing, conditions_by_type(thing).get(source))[:1000] or None
         return None
 
     def _count(self, index: int | None, values: tuple[Value, ...], at: float) -> None:

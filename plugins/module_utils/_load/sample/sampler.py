@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
+    DataError,
     InputError,
     OwnershipError,
     SeatrialError,
@@ -226,12 +227,14 @@ class Sampler:
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
         if what == kind_follower.WATCH:
-            observer.watched(moment, *payload)
+            with _ErrorsNameObject(observer.kind.kind, payload[0].get("object")):
+                observer.watched(moment, *payload)
         elif what in (kind_follower.LIST, kind_follower.RELIST):
             present = self._listed.setdefault(number, set())
             for thing in payload:
                 present.add(thing["metadata"]["uid"])
-                observer.take(moment, what, "ADDED", thing)
+                with _ErrorsNameObject(observer.kind.kind, thing):
+                    observer.take(moment, what, "ADDED", thing)
         elif what == kind_follower.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
             if payload[0] == kind_follower.LIST and self._probes is not None:
@@ -273,6 +276,8 @@ class Sampler:
             f"the cluster has no {kind.kind} ({' or '.join(kind.api_versions)}): its stages are not measured"
             for kind in self._absent
         ]
+        for kind in self.spec.kinds:
+            sentences += kind.fault_notes()
         if self.owners is not None and self.owners.dropped:
             sentences.append(
                 f"{self.owners.dropped} events were dropped because the owners of their objects were not seen in time: "
@@ -314,6 +319,26 @@ class Sampler:
             return self.step(timeout)
         except SeatrialError:
             return True  # an error after close(); the first error was reported
+
+
+class _ErrorsNameObject:
+    """Raises a DataError that names the object for whatever its body raises. No generator: each event has one."""
+
+    __slots__ = ("_kind", "_thing")
+
+    def __init__(self, kind: str, thing: Any) -> None:
+        self._kind, self._thing = kind, thing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        metadata = self._thing.get("metadata") if isinstance(self._thing, dict) else None
+        name = "/".join(filter(None, ((metadata or {}).get(key) for key in ("namespace", "name"))))
+        why = error if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+        raise DataError(f"{self._kind} {name} can't be read: {why}") from error
 
 
 def _open_locked_observations(path: Path) -> JsonlAppender:

@@ -95,10 +95,16 @@ LATER = "2026-11-21T05:36:28Z"
         ("rayjob", {}, {"startTime": LATER, "jobDeploymentStatus": "Initializing"}, {"accepted": LATER}),
         ("rayjob", {}, {"jobStatus": "RUNNING"}, {"running": True}),
         ("rayjob", {}, {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, {"succeeded": True}),
-        ("rayjob", {}, {"jobStatus": "STOPPED"}, {"failed": True}),
+        ("rayjob", {}, {"jobStatus": "FAILED"}, {}),
+        ("rayjob", {}, {"jobStatus": "FAILED", "jobDeploymentStatus": "Running"}, {}),
+        ("rayjob", {}, {"jobStatus": "FAILED", "jobDeploymentStatus": "Retrying"}, {}),
+        ("rayjob", {}, {"jobStatus": "STOPPED", "jobDeploymentStatus": "Suspending"}, {}),
+        ("rayjob", {}, {"jobStatus": "STOPPED", "jobDeploymentStatus": "Complete"}, {"failed": True}),
+        ("rayjob", {}, {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}, {"failed": True, "undeployed": True}),
         ("rayjob", {}, {"jobDeploymentStatus": "Failed"}, {"undeployed": True}),
         ("raycluster", {}, {"conditions": [condition("HeadPodReady")]}, {"head_ready": LATER}),
         ("raycluster", {}, {"state": "ready"}, {"ready": True}),
+        ("raycluster", {}, {"state": "failed"}, {"failed": True}),
         ("appwrapper", {}, {"phase": "Suspended", "conditions": [condition("QuotaReserved", "False")]}, {}),
         ("appwrapper", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
         ("appwrapper", {}, {"phase": "Succeeded"}, {"succeeded": True}),
@@ -132,11 +138,14 @@ LATER = "2026-11-21T05:36:28Z"
             {"available": LATER, "ready": True},
         ),
         ("deployment", {}, {"conditions": [condition("Progressing", "False")]}, {"stuck": True}),
+        ("deployment", {"replicas": 0}, {}, {"ready": True}),
+        ("statefulset", {"replicas": 0}, {"replicas": 0}, {"ready": True}),
         ("replicaset", {}, {}, {}),
         ("trainingworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
         ("trainingworkload", {}, {"phase": "Completed"}, {"accepted": True, "succeeded": True}),
         ("distributedworkload", {}, {"phase": "Failed"}, {"accepted": True, "failed": True}),
         ("interactiveworkload", {}, {"phase": "Running"}, {"accepted": True, "running": True}),
+        ("trainingworkload", {}, {"phase": "Stopped"}, {"accepted": True, "stopped": True}),
     ],
 )
 def test_shipped_definitions_read_what_controllers_write(
@@ -168,7 +177,13 @@ def one_stage(**stage: Any) -> stage_definitions.KindStages:
     ("stage", "status", "value"),
     [
         ({"field": "status.at"}, {"at": CREATED}, CREATED),
-        ({"field": "status.at"}, {"at": ""}, ""),
+        ({"field": "status.at"}, {"at": ""}, None),
+        ({"field": "status.p", "equals": "A"}, {"p": ["A"]}, None),
+        ({"field": "status.p", "equals": 1}, {"p": True}, None),
+        ({"field": "status.p", "equals": False}, {"p": False}, True),
+        ({"condition": "Ready"}, {"conditions": [{"type": ["Ready"], "status": "True"}]}, None),
+        ({"condition": "Ready"}, {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": {}}]}, True),
+        ({"jmespath": "length(status.n) > `0`"}, {}, None),
         ({"field": "status.n"}, {"n": 0}, None),
         ({"field": "status.n"}, {"n": 2}, True),
         ({"field": "status.a.b"}, {"a": "text"}, None),
@@ -191,7 +206,7 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
     ("change", "words"),
     [
         ({"kind": ""}, "it needs api_version and kind"),
-        ({"stages": []}, "stage definition of X: it has no stages"),
+        ({"stages": []}, "stage definition of X: stages must be a list with at least one stage"),
         ({"stages": [{"field": "a", "writer": "node"}]}, "it has no name"),
         ({"stages": [{"name": "s", "writer": "node"}]}, "exactly one of condition, field, jmespath, it has none"),
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "condition": "b"}]}, "it has condition, field"),
@@ -201,6 +216,19 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "ends": "done"}]}, "ends 'done' is none of"),
         ({"stages": [{"name": "s", "writer": "node", "condition": "a", "equals": 1}]}, "equals goes with field only"),
         ({"stages": [{"name": "s", "writer": "node", "jmespath": "a["}]}, "jmespath 'a[' cannot be parsed"),
+        (
+            {"stages": [{"name": "s", "writer": "node", "jmespath": "a || lenght(b)"}]},
+            "jmespath 'a || lenght(b)' cannot be parsed: unknown function lenght() (did you mean 'length'?)",
+        ),
+        (
+            {"stages": [{"name": "s", "writer": "node", "jmespath": "contains(a)"}]},
+            "contains() takes 2 arguments, it has 1",
+        ),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "equals": [{}]}]}, "equals '{}' must be a text"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "equals": None}]}, "equals 'None' must be a text"),
+        ({"stages": [{"name": "s", "writer": "node", "field": 5}]}, "field must be a text, it is '5'"),
+        ({"stages": ["created"]}, "stage 'created' of X: it is not a dictionary"),
+        ({"stages": {"name": "s"}}, "stages must be a list"),
         ({"stages": [{"name": "s", "writer": "node", "field": "a"}] * 2}, "duplicate name"),
     ],
 )
@@ -236,6 +264,16 @@ def test_a_kind_may_stand_there_once() -> None:
     one = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
     with pytest.raises(InputError, match="stages: duplicate definition of X"):
         stage_definitions.compile_kinds([one, one])
+
+
+def test_a_stage_that_no_object_reached_because_its_expression_fits_none_is_noted() -> None:
+    kind = one_stage(jmespath="length(status.phases) > `0`")
+    assert kind.values({"metadata": {}}, {}) == (None,)
+    assert kind.fault_notes()[0].startswith(
+        "stage 's' of X counts as not reached where its jmespath can't be evaluated"
+    )
+    assert kind.values({"metadata": {}, "status": {"phases": ["Done"]}}, {}) == (True,)
+    assert kind.values({"metadata": {}}, {}) == (None,) and kind.fault_notes() == []
 
 
 def test_gpus_are_those_of_all_containers() -> None:

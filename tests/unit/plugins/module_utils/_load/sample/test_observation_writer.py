@@ -400,3 +400,68 @@ def test_the_event_of_a_new_object_is_decoded_once_if_its_type_comes_first(monke
 
 def compact(document: Any) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
+
+
+OWN_EXPRESSIONS = ("length(status.phases) > `0`", "contains(status.phases, 'Done')", "max(status.*)", "status.at")
+ODD_KIND = stage_definitions.compile_kind(
+    {
+        "api_version": "example.com/v1",
+        "kind": "Simulation",
+        "stages": [
+            {"name": "deep", "field": "status.a.b", "equals": ["x", 1, True], "writer": "controller"},
+            {"name": "phase", "field": "status.phase", "equals": "Done", "writer": "controller", "ends": "succeeded"},
+            {"name": "failed", "condition": "Failed", "writer": "controller", "ends": "failed"},
+            *({"name": f"e{n}", "jmespath": text, "writer": "node"} for n, text in enumerate(OWN_EXPRESSIONS)),
+        ],
+    }
+)
+SHIPPED = [
+    stage_definitions.compile_kind(workload_kinds.load_kind(name).definition)
+    for name in workload_kinds.all_kind_names()
+]
+FIELDS = (
+    *(
+        "phase",
+        "phases",
+        "conditions",
+        "state",
+        "jobStatus",
+        "jobDeploymentStatus",
+        "startTime",
+        "ready",
+        "readyReplicas",
+    ),
+    *("availableReplicas", "a", "b", "at", "message", "reason", "observedGeneration", "replicatedJobsStatus"),
+    *("containerState", "type", "status", "lastTransitionTime"),
+)
+WORDS = ["", "True", "Failed", "Complete", "Succeeded", "Running", "Ready", "Done", "3", "2026-11-21T05:00:00Z"]
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-1, 3) | st.floats(allow_nan=False) | st.sampled_from(WORDS) | st.text()
+)
+ODD_STATUS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.none() | ODD_STATUS, min_size=1, max_size=3), st.sampled_from([ODD_KIND, *SHIPPED]))
+def test_no_status_of_whatever_shape_ends_the_sampling(statuses: list[Any], kind: stage_definitions.KindStages) -> None:
+    rows: list[dict[str, Any]] = []
+
+    def write(text: str) -> None:
+        rows.append(json.loads(text))
+        files.check_schema("observations/1", rows[-1])
+
+    metadata = {"name": "o", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {run_labels.INDEX: "4"}}
+    tally = WorkloadTally()
+    observer = ObservationWriter(kind, True, tally, write)
+    for number, status in enumerate(statuses):
+        thing = {"metadata": metadata, **({} if status is None else {"status": status})}
+        line = json.dumps({"type": "MODIFIED" if number else "ADDED", "object": thing}).encode()
+        observer.watched(1.0 + number, observer.decode(line), line)
+    again = ObservationWriter(kind, True, WorkloadTally(), write)
+    for row in list(rows):
+        again.recall(row)
+    assert again.tally.ended == tally.ended and rows[0]["event"] == "ADDED"

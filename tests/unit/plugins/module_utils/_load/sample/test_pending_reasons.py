@@ -18,7 +18,7 @@ FULL = (
 
 def hindrance(kind: str, *conditions: dict[str, Any]) -> str:
     compiled = stage_definitions.compile_kind(workload_kinds.load_kind(kind).definition)
-    return stage_definitions.first_false_condition_message({one["type"]: one for one in conditions}, compiled.awaited)
+    return stage_definitions.why_object_waits({one["type"]: one for one in conditions}, compiled.awaited)
 
 
 @pytest.mark.parametrize(
