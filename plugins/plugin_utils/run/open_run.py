@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     preset_definitions,
     read_secret_settings,
     resolve_settings,
+    roles_read,
     schedule_keywords,
     settings_context,
     settings_preflight,
@@ -157,6 +158,7 @@ class SettingsSession:
             record = run_record.new_record(
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
+            record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
             record["give_back"] = command.give_back(parent / name, project, tags)
             record["sessions"].append(self._session(record, record["started"], command, chosen))

@@ -122,6 +122,8 @@ RUN: dict[str, dict[str, Any]] = {
             "ended": STAMP_OR_NULL,
             # full name of the project's role; absent in runs of older versions, whose roles were all of this collection
             "role": TEXT,
+            # roles whose settings the project reads, and all others; absent in runs of older versions
+            "roles": object_schema({"read": TEXTS, "other": TEXTS}),
             "sessions": {
                 "type": "array",
                 "items": object_schema(

@@ -54,6 +54,7 @@ def write_run_comparison(
     _check_patterns(sides, rules.past.rules)
     groups = judge_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
+    read = judge_groups.settings_read_by_any(sides)
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -62,9 +63,13 @@ def write_run_comparison(
         "schema": "comparison/2",
         "made": format_utc_timestamp(),
         "runs": [_run_side_document(side) for side in sides],
-        "settings": run_pairs.differing_settings(
-            [side.settings for side in sides], [side.run.settings for side in sides]
-        ),
+        "settings": [
+            row
+            for row in run_pairs.differing_settings(
+                [side.settings for side in sides], [side.run.settings for side in sides]
+            )
+            if read.reads(row["name"])
+        ],
         "pairs": [],
         "notes": notes,
     }

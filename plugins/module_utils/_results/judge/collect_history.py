@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, flatten_labels, recorded_labels
+from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from . import matching, read_past_runs
 from .matching import ComparablePoint, LabelRules, LeftOut
 from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value
@@ -154,7 +154,7 @@ def collect_past_runs(
         return RunHistory(rules=request.rules)
     notes: list[str] = []
     unread: list[str] = []
-    own = _own_labels(run)
+    own, read = _own_labels(run), ReadSettings.of(run)
     defaults = {point.of: _unset_setting_defaults(run, point) for point in run.points if point.of in own}
     started = str(run.record.get("started") or "")
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
@@ -169,7 +169,7 @@ def collect_past_runs(
             if started and past.at > started:
                 match: dict[str, list[ComparablePoint]] | LeftOut = LeftOut(past.run, "later than this run")
             else:
-                match = matching.find_comparable_points(own, past, request.rules, defaults)
+                match = matching.find_comparable_points(own, past, request.rules, defaults, read)
             if isinstance(match, LeftOut):
                 left.setdefault(past.run, match)
                 continue
@@ -213,7 +213,7 @@ def _own_labels(run: Run) -> dict[str, FlatLabels]:
     labels: dict[str, FlatLabels] = {}
     for point in run.points:
         if _is_measured(point) and point.of not in labels:
-            labels[point.of] = flatten_labels(recorded_labels(run, point))
+            labels[point.of] = ReadSettings.of(run).keep_read(flatten_labels(recorded_labels(run, point)))
     return labels
 
 

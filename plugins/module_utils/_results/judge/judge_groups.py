@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, flatten_labels, recorded_labels
+from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from ..kpi.point_data import PointData
 from ..statistics.readings import (
     IMPROVEMENT,
@@ -102,8 +102,9 @@ def group_and_label_runs(sides: Sequence[RunSide], rules: LabelRules) -> list[Ru
     Runs with the same labels are a group. If all have the same labels, the first half of them is A, the rest B.
     """
     by_labels: dict[str, list[RunSide]] = {}
+    read = settings_read_by_any(sides)
     for side in sides:
-        by_labels.setdefault(json.dumps(_grouping_labels(side, rules), sort_keys=True), []).append(side)
+        by_labels.setdefault(json.dumps(_grouping_labels(side, rules, read), sort_keys=True), []).append(side)
     parts = list(by_labels.values())
     if len(parts) == 1 and len(sides) > 1:
         parts = [list(sides[: len(sides) // 2]), list(sides[len(sides) // 2 :])]
@@ -112,7 +113,7 @@ def group_and_label_runs(sides: Sequence[RunSide], rules: LabelRules) -> list[Ru
         name = letter_for_index(place)
         for number, side in enumerate(members, 1):
             side.label = f"{name}{number if len(members) > 1 else ''} ({side.run.id})"
-        what = _differing_labels(parts[0][0], members[0], rules) if place else ""
+        what = _differing_labels(parts[0][0], members[0], rules, read) if place else ""
         groups.append(RunGroup(name, tuple(members), what))
     return groups
 
@@ -123,9 +124,16 @@ def letter_for_index(place: int) -> str:
     return (letter_for_index(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def _grouping_labels(side: RunSide, rules: LabelRules) -> list[FlatLabels]:
+def settings_read_by_any(sides: Sequence[RunSide]) -> ReadSettings:
+    """Return the settings that one of the runs reads; those of other projects do not distinguish groups."""
+    recorded = [ReadSettings.of(side.run) for side in sides]
+    read = {role for each in recorded for role in each.read}
+    return ReadSettings(tuple(read), tuple({role for each in recorded for role in each.other} - read))
+
+
+def _grouping_labels(side: RunSide, rules: LabelRules, read: ReadSettings) -> list[FlatLabels]:
     """Return the labels of each point by which runs are grouped, without repetitions."""
-    of_points = [flatten_labels(recorded_labels(side.run, point)) for point in side.run.points]
+    of_points = [read.keep_read(flatten_labels(recorded_labels(side.run, point))) for point in side.run.points]
     kept = [
         {**matching.labels_required_equal(labels, rules), **matching.labels_distinguishing_old_group(labels, rules)}
         for labels in of_points
@@ -133,10 +141,11 @@ def _grouping_labels(side: RunSide, rules: LabelRules) -> list[FlatLabels]:
     return [labels for place, labels in enumerate(kept) if labels not in kept[:place]]
 
 
-def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules) -> str:
+def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules, read: ReadSettings) -> str:
     """Return the labels in which two groups differ: "ran.openshift 4.19.4 instead of 4.19.3"."""
     ours, theirs = (
-        {name: labels[name] for labels in _grouping_labels(side, rules) for name in labels} for side in (first, other)
+        {name: labels[name] for labels in _grouping_labels(side, rules, read) for name in labels}
+        for side in (first, other)
     )
     texts = [
         f"{matching.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..kpi.labels import FlatLabels
+from ..kpi.labels import ALL_SETTINGS, SETTINGS, FlatLabels, ReadSettings
 from .past_runs import PastPoint, PastRun
 
-SETTINGS = "settings."
 SIMULATED = "ran.simulated"
 #: A run on real and simulated nodes has measured figures under names that are simulated in others.
 NODES = "ran.workload_nodes"
@@ -73,10 +72,12 @@ def find_comparable_points(
     past: PastRun,
     rules: LabelRules,
     defaults: Mapping[str, Collection[str]] = MappingProxyType({}),
+    read: ReadSettings = ALL_SETTINGS,
 ) -> dict[str, list[ComparablePoint]] | LeftOut:
     """Return the comparable points of a past run by the number of the own point, or why there is none.
 
     own: number -> labels of the points of the run that is judged. defaults: number -> settings that have their default.
+    read: settings that the run reads. Older versions put those of all projects into the labels.
     """
     if not past.verdict:
         return LeftOut(past.run, "without a verdict")
@@ -88,7 +89,7 @@ def find_comparable_points(
     marks = {number: labels_distinguishing_old_group(labels, rules) for number, labels in own.items()}
     points: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
-    for point in past.points:
+    for point in (replace(point, labels=read.keep_read(point.labels)) for point in past.points):
         theirs, mark = labels_required_equal(point.labels, rules), labels_distinguishing_old_group(point.labels, rules)
         for number, labels in kept.items():
             ours = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
@@ -21,15 +22,52 @@ FlatLabels = dict[str, Any]  # text, numbers, truth values
 
 #: Longer texts are replaced by their checksum: a search server does not index them.
 LONGEST = 8191
+#: Beginning of the names of settings among the labels of one level.
+SETTINGS = "settings."
 _COLLECTION = "perfscale.seatrial"
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """Which settings a run reads: those of these roles. Without roles, which older versions did not record, all."""
+
+    read: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run) -> ReadSettings:
+        """Return what is recorded in run.yml."""
+        roles = run.record.get("roles") or {}
+        return cls(tuple(roles.get("read") or ()), tuple(roles.get("other") or ()))
+
+    def reads(self, setting: str) -> bool:
+        """Return whether a setting belongs to one of the roles. A setting begins with the name of its role."""
+        if not self.read:
+            return True
+        roles = (role for role in (*self.read, *self.other) if setting.startswith(f"{role}_"))
+        return max(roles, key=len, default="") in self.read
+
+    def keep_read(self, labels: FlatLabels) -> FlatLabels:
+        """Return labels of one level without the settings that are not read."""
+        begin = len(SETTINGS)
+        return {
+            name: value
+            for name, value in labels.items()
+            if not name.startswith(SETTINGS) or self.reads(name[begin:].partition(".")[0])
+        }
+
+
+ALL_SETTINGS = ReadSettings()
 
 
 def labels_of_point(run: Run, point: Point) -> dict[str, Any]:
     """Return the labels of a point, as in schema kpis/2. What is unknown is absent."""
+    reads = ReadSettings.of(run).reads
+    settings = point.all_settings
     known = {
         "project": run.record.get("project"),
         "presets": run.record.get("presets"),
-        "settings": point.all_settings,
+        "settings": settings and {name: value for name, value in settings.items() if reads(name)},
         "uuid": point.record.get("uuid"),
     }
     return {

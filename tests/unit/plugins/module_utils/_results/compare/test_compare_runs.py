@@ -73,6 +73,23 @@ def test_simulated_and_measured_runs_of_one_cluster_are_not_compared(tmp_path: P
         assert ("time_to_running_p95" in rows) == (pair == (0, 2)), pair
 
 
+def test_settings_of_another_project_are_no_difference(tmp_path: Path, definitions: str) -> None:
+    roles = {"read": ["fine_tuning", "workload"], "other": ["scheduler"]}
+    tops = [Path(written(tmp_path, number, 8.0)) for number in range(2)]
+    for top, settings in zip(tops, ({"my_llm_test_rate": 1, "scheduler_mode": "job"}, {}), strict=True):
+        record = files.read_yaml(top / "run.yml")
+        files.write_yaml(top / "run.yml", {**record, "roles": roles}, "run/1")
+        for path in (top / "settings.yml", top / "points/000/settings.yml"):
+            files.write_yaml(path, {"fine_tuning_count": 12, **settings}, "settings/1")
+        provenance = {name: [{"source": "-e", "value": value}] for name, value in settings.items()}
+        files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": provenance}, "provenance/1")
+    out = tmp_path / "out"
+    compare_runs.write_run_comparison([str(top) for top in tops], str(out), [definitions], str(TEMPLATE))
+    document = files.read_json(out / "comparison.json")
+    assert document["settings"] == []
+    assert [group["what"] for group in document["groups"]] == ["", ""]
+
+
 def test_a_slower_stage_is_found_by_three_runs_against_three_and_named(tmp_path: Path, definitions: str) -> None:
     tops = [written(tmp_path, number, 8.0 if number < 3 else 12.0) for number in range(6)]
     found = compare_runs.write_run_comparison(tops, str(tmp_path / "out"), [definitions], str(TEMPLATE))

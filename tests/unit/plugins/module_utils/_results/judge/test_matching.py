@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import matching
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastPoint, PastRun
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import ReadSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,6 +87,25 @@ def test_a_setting_that_a_past_run_did_not_know_matches_while_it_has_its_default
     run: PastRun, defaults: list[str], expected: str
 ) -> None:
     found = matching.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": defaults})
+    assert (found.why if isinstance(found, LeftOut) else "old") == expected
+
+
+READ = ReadSettings(("fine_tuning", "workload"), ("scheduler", "workload_scale"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("my_llm_test_arrival.rate", "old"),  # of a project that is gone
+        ("scheduler_mode", "old"),
+        ("workload_scale_count", "old"),  # although a role that is read has the name workload
+        ("workload_count", "other workload_count"),
+        ("fine_tuning_removed", "other fine_tuning_removed"),
+    ],
+)
+def test_settings_of_other_projects_may_come_and_go(name: str, expected: str) -> None:
+    run = past(**{f"settings__{name}": 1})
+    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(), read=READ)
     assert (found.why if isinstance(found, LeftOut) else "old") == expected
 
 
