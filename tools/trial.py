@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 import signal
@@ -170,7 +171,7 @@ def main() -> None:
     say(f"The results go to {where}/{asked.project}-{asked.preset}-<id>/.")
     announce(components(asked.project, asked.preset))
     setup.main("user")
-    leave(play(f"playbooks/{asked.project}.yml", "-e", f"preset={asked.preset}"))
+    leave(play(f"playbooks/{asked.project}.yml", "-e", json.dumps({"preset": asked.preset})))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 
 #: Settings of each cluster that a provider creates for a run.
 CREATED = ("cluster_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
@@ -140,5 +141,5 @@ class CreatingProvider(ClusterProvider):
         if record.get("state") == "failed":
             raise OwnershipError(
                 f"this run's {record['provider']} cluster {record.get('name', '')} failed ({record.get('failure')}): "
-                f"release it (--tags release -e run_dir={run_dir}) before creating another"
+                f"release it (--tags release {extra_vars_text({'run_dir': run_dir})}) before creating another"
             )

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     point_loads,
@@ -124,7 +125,7 @@ class SettingsSession:
             if there and chosen != ["settings"]:
                 raise InputError(
                     f"run_name={name}: this run exists, {parent / directory}: "
-                    f"continue it with -e run_dir={parent / directory}, or give another name"
+                    f"continue it with {extra_vars_text({'run_dir': str(parent / directory)})}, or give another name"
                 )
             return self._open(chosen, directory)
         if there:

@@ -19,6 +19,7 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
@@ -181,18 +182,18 @@ class CommandLine:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
         words = self._program_and_files(project) + self._secrets()
         return _command_with_environment(
-            [*words, "--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}", "-e", "cluster_keep=false"]
+            [*words, "--tags", ",".join(tags), *_run_dir_arguments(run_dir, cluster_keep=False)]
         )
 
     def role_call(self, playbook: Path, step: Path) -> str:
         """Return the command that runs a role call again with ``playbook``, from any shell and working directory."""
         words = [self.program(), str(playbook), *self._inventory_and_vault(), *self._secrets()]
-        return _command_with_environment([*words, "-e", f"step_dir={step.resolve()}"])
+        return _command_with_environment([*words, *extra_vars_arguments({"step_dir": str(step.resolve())})])
 
     def again(self, run_dir: Path, project: str, tags: list[str]) -> list[str]:
         """Return the argument list of this command for some phases of the run, with all its ``-e``."""
         words = [word for argument in self.cli.get("extra_vars") or () for word in ("-e", argument)]
-        tail = ["--tags", ",".join(tags), "-e", f"run_dir={run_dir.resolve()}"]
+        tail = ["--tags", ",".join(tags), *_run_dir_arguments(run_dir)]
         return [*self._program_and_files(project), *words, *tail]
 
     def _program_and_files(self, project: str) -> list[str]:
@@ -226,6 +227,10 @@ class CommandLine:
             label, at, path = vault_id.rpartition("@")
             words += ["--vault-id", f"{label}{at}{_absolute_if_existing(path)}"]
         return words + (["--ask-vault-password"] if self.cli.get("ask_vault_pass") else [])
+
+
+def _run_dir_arguments(run_dir: Path, **more: bool) -> list[str]:
+    return extra_vars_arguments({"run_dir": str(run_dir.resolve()), **more})
 
 
 def _absolute_if_existing(path: str) -> str:

@@ -46,7 +46,7 @@ def test_a_cluster_that_is_created_is_owned_and_its_settings_are_kept_for_the_re
 def test_a_failed_cluster_must_be_released_before_another_is_created(name: str) -> None:
     provider = provider_by_name(name)
     provider.refuse_unfinished({}, "/run")
-    with pytest.raises(OwnershipError, match=r"perf failed \(no quota\): release it .*run_dir=/run"):
+    with pytest.raises(OwnershipError, match=r"""perf failed \(no quota\): release it .*{"run_dir": "/run"}'"""):
         provider.refuse_unfinished({"provider": name, "name": "perf", "state": "failed", "failure": "no quota"}, "/run")
 
 

@@ -62,7 +62,7 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
     assert [load(directory / "points" / name / "settings.yml")["fine_tuning_gpus"] for name in ("001", "002")] == [1, 2]
     record = run_record.read_record(directory)
     assert record["sessions"][0]["pid"] == os.getppid()
-    assert f"run_dir={directory}" in record["give_back"]
+    assert f'"run_dir": "{directory}"' in record["give_back"]
     assert (directory / "GIVE_BACK").read_text() == record["give_back"] + "\n"
     assert f"Run {result['run_id']} in {directory}" in lines(one)
 
@@ -380,7 +380,7 @@ def test_without_the_folder_of_the_runs_nobody_knows_what_a_run_holds(tmp_path: 
 def test_a_name_is_used_once(tmp_path: Path) -> None:
     given = {"run_name": "awx-42"}
     first = session(tmp_path, extra=given).begin()
-    with pytest.raises(InputError, match="run_name=awx-42: this run exists.*continue it with -e run_dir="):
+    with pytest.raises(InputError, match="run_name=awx-42: this run exists.*continue it with -e .*run_dir"):
         session(tmp_path, extra=given).begin()
     assert session(tmp_path, ["settings"], given).begin()["only_settings"]
     assert session(tmp_path, extra={**given, "run_dir": first["run_dir"]}).begin()["run_id"] == first["run_id"]

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,8 +42,39 @@ def give_back(here: Path, secret_files: tuple[str, ...] = (), **cli: object) -> 
 
 
 def test_the_give_back_command_is_complete_and_absolute(here: Path) -> None:
-    tail = f"--tags cleanup,release -e run_dir={here}/run -e cluster_keep=false"
+    tail = f"""--tags cleanup,release -e '{{"run_dir": "{here}/run", "cluster_keep": false}}'"""
     assert give_back(here) == f"{here}/ansible-playbook {here}/play.yml -i {here}/hosts -i a, {tail}"
+
+
+def test_every_command_keeps_the_text_of_a_path(here: Path) -> None:
+    """Executed by a shell and ansible-playbook: with blanks, quotes, a backslash, a line break and a template."""
+    folder = here / "a b  'c' \"d\" \\e\\n {{ 7 * 7 }} {% x %} #f ;\nlast"  # Ansible expands "$HOME" itself
+    folder.mkdir()
+    program, play, hosts, secrets = (folder / name for name in ("ansible-playbook", "p.yml", "hosts", "secrets.yml"))
+    program.symlink_to(Path(sys.executable).with_name("ansible-playbook"))
+    tasks = [{"ansible.builtin.copy": {"content": "{{ [run_dir, step_dir, word, secret] }}", "dest": "{{ out }}"}}]
+    play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks}]))
+    hosts.write_text(f"one out={here}/out ansible_python_interpreter={sys.executable} step_dir=- run_dir=- word=-\n")
+    secrets.write_text("secret: kept\n")
+    cli = {"args": (str(play),), "inventory": (str(hosts),), "extra_vars": (f"@{secrets}", '{"word": "a b"}')}
+    command = run_record.CommandLine([str(program)], cli, [], [str(secrets)])
+    line = {
+        "give_back": command.give_back(folder / "$HOME run", "p", ["all"]),
+        "role_call": command.role_call(play, folder / "step"),
+        "again": shlex.join(command.again(folder / "$HOME run", "p", ["all"])),
+    }
+    seen = {}
+    for name, text in line.items():
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"PATH={os.defpath}; {text}"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, (name, text, done.stdout, done.stderr)
+        seen[name] = json.loads((here / "out").read_text())
+    assert seen == {
+        "give_back": [f"{folder}/$HOME run", "-", "-", "kept"],
+        "role_call": ["-", f"{folder}/step", "-", "kept"],
+        "again": [f"{folder}/$HOME run", "-", "a b", "kept"],
+    }
 
 
 def test_the_give_back_command_opens_the_same_vaults(here: Path) -> None:

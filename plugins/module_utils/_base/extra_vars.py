@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables for ``ansible-playbook -e``, written so that no parser changes a value.
+
+Ansible splits ``-e name=value`` at blanks and removes quotes and backslashes, so values are written as JSON. It renders
+texts of ``-e`` as templates. YAML's ``!unsafe``, which Ansible reads in the same place, prevents that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+#: What begins a template of Jinja.
+_TEMPLATE = re.compile(r"\{[{%#]")
+#: Characters that YAML refuses or takes as the end of a line; JSON may escape them, too.
+_ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def extra_vars_arguments(values: Mapping[str, str | bool | int]) -> list[str]:
+    """Return the two arguments that give ``values`` to ansible-playbook, literally."""
+    return ["-e", "{" + ", ".join(f"{json.dumps(name)}: {_literal(value)}" for name, value in values.items()) + "}"]
+
+
+def extra_vars_text(values: Mapping[str, str | bool | int]) -> str:
+    """Return them as they are typed in a shell."""
+    return shlex.join(extra_vars_arguments(values))
+
+
+def _literal(value: Any) -> str:
+    text = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return f"!unsafe {text}" if isinstance(value, str) and _TEMPLATE.search(value) else text
