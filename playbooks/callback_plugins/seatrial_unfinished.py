@@ -51,6 +51,7 @@ class CallbackModule(CallbackBase):
         super().__init__()
         terminal_output.ignore_closed_output(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
+        self._watch.install()
         awx.export_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
         self._calls = role_call.FailedCalls()
 

@@ -6,6 +6,11 @@
 On SIGINT, SIGTERM, SIGHUP, and if localhost is unreachable, Ansible runs neither ``rescue`` nor ``always`` tasks. If a
 run is still open when the process exits, this code waits for its tasks, starts another ansible-playbook that gives back
 what this one would have given back at its end, and prints the give-back command as the last line.
+
+Ansible itself may not end: a worker that is killed while it writes to the queue of results leaves the queue locked, and
+then the main thread waits for ever, as it does for a terminal that takes no output. A thread that needs neither the
+queue nor the terminal therefore does the same if the main thread has not come to its end TAKE_OVER seconds after a
+signal, and then ends the process.
 """
 
 from __future__ import annotations
@@ -14,19 +19,28 @@ import atexit
 import contextlib
 import multiprocessing
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from ansible import context
+from ansible import constants, context
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
+    SignalBlockingThread,
+    SignalEvent,
+    unblock_signals,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
@@ -40,6 +54,12 @@ OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_state"
 #: Phases that acquire or create something.
 TAKING = {"lease", "cluster", "prepare", "test"}
 
+#: Seconds after a signal until a thread ends the run in place of Ansible, which ends within 12 s if it ends at all.
+TAKE_OVER = 20.0
+#: Seconds that the process may take to exit after the runs were ended.
+EXIT = 10.0
+#: Exit code of ansible-playbook after Ctrl-C.
+INTERRUPTED = 99
 #: Seconds that interrupted tasks may take to end in order; a lease, for example, is released by its own module.
 PATIENCE = 120.0
 #: Seconds that an interrupted give-back may take to end.
@@ -47,6 +67,8 @@ LAST_PATIENCE = 20.0
 #: One Ctrl-C may arrive several times (make, timeout and a terminal all pass it on): seconds until another one counts.
 SAME = 1.0
 _LOOK = 0.2
+#: Seconds to wait for the queue of results, for workers that a signal ends at once, and for a terminal.
+_QUEUE, _WORKERS, _TERMINAL = 1.0, 0.5, 1.0
 
 Say = Callable[[str], None]
 
@@ -68,74 +90,111 @@ def phases_that_release_resources(
 class RunWatch:
     """The open runs of this process, which must be ansible-playbook itself; ends them when the process exits."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, take_over: float = TAKE_OVER, leave: Callable[[int], object] = os._exit) -> None:
+        """leave: ends the process if Ansible does not."""
         self._print = say
+        self._take_over = take_over
+        self._leave = leave
         self._open: dict[Path, dict[str, Any]] = {}
         self._pid = os.getpid()
         self._groups: set[int] = set()
         self._signal = 0
         self._at = 0.0
-        self._ending = False
+        self._asked = SignalEvent()
+        self._begun = threading.Event()
+        self._one_end = threading.Lock()
+        self._stuck = False
+        self._patience = _TERMINAL
         self._enough = False
 
     # During the run
 
-    def note(self, action: str, result: Mapping[str, Any]) -> None:
-        """Record the result of a task that opens or closes a run."""
-        if action == OPENS and result.get("run_dir") and not (result.get("only_settings") or result.get("beside")):
-            if not self._open:
-                self._install()
-            self._open[Path(result["run_dir"])] = dict(result)
-        elif action == CLOSES and result.get("closed"):
-            self._open.pop(Path(result["closed"]), None)
-
-    def _install(self) -> None:
+    def install(self) -> None:
+        """Handle signals from now on. Before Ansible starts its first worker; effective in the main thread only."""
         if threading.current_thread() is not threading.main_thread():
             return
         atexit.unregister(self.end)
         atexit.register(self.end)
+        SignalBlockingThread(target=self._end_if_stuck, name="end of the run", daemon=True).start()
         for number in SIGNALS:
             # A SIGHUP that nohup has turned off stays off.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
 
-    def _on_signal(self, number: int, _frame: Any) -> None:
+    def note(self, action: str, result: Mapping[str, Any]) -> None:
+        """Record the result of a task that opens or closes a run."""
+        if action == OPENS and result.get("run_dir") and not (result.get("only_settings") or result.get("beside")):
+            self._open[Path(result["run_dir"])] = dict(result)
+        elif action == CLOSES and result.get("closed"):
+            self._open.pop(Path(result["closed"]), None)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:  # a worker that has just been forked
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
         now = time.monotonic()
         again, self._at = now - self._at > SAME, now
-        if self._ending:
+        if self._begun.is_set():
             self._enough = self._enough or (again and number == signal.SIGINT)
             return
         first, self._signal = not self._signal, self._signal or number
         if not first and not again:
             return
+        self._asked.set()
         self._groups |= _workers()
-        for child in _children():
-            _signal_child_and_group(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+        with _queue_locked(frame):
+            self._signal_children(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+            deadline = time.monotonic() + _WORKERS
+            while any(worker.is_alive() for worker in _worker_processes()) and time.monotonic() < deadline:
+                time.sleep(0.01)
         raise KeyboardInterrupt
 
+    @staticmethod
+    def _signal_children(number: int) -> None:
+        for child in _children():
+            _signal_child_and_group(child, number)
+
     # When the process exits
+
+    def _end_if_stuck(self) -> None:
+        """After a signal: end the runs if the main thread does not, and the process if it does not exit."""
+        self._asked.wait()
+        if not self._begun.wait(self._take_over):
+            self._stuck = True
+            self._say(f"\nAnsible has not ended {self._take_over:g} s after the signal: its processes are ended now")
+            self._groups |= _workers()
+            self._signal_children(signal.SIGTERM)
+            if not self._open:
+                self._await_tasks()
+        with contextlib.suppress(Exception):  # whatever happens here, the process must end
+            self.end()
+        if not self._stuck:
+            time.sleep(EXIT)
+        self._kill_tasks()
+        shutil.rmtree(constants.DEFAULT_LOCAL_TMP, ignore_errors=True)  # as at a usual exit: it may hold credentials
+        self._leave(INTERRUPTED)
 
     def end(self) -> None:
         """End the runs that are still open."""
         if os.getpid() != self._pid:
             return
-        self._ending = True
-        for directory, opened in list(self._open.items()):
-            command = ""
-            try:
-                record = run_record.read_record(directory)
-                command = record["give_back"]
-                self._end(directory, opened, record)
-            except (SeatrialError, OSError, KeyError) as error:
-                self._say(f"run {directory.name} could not be ended in order: {error}")
-            finally:
-                self._say(f"  give back {command or directory / 'GIVE_BACK'}")
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
+        self._begun.set()
+        with self._one_end:
+            for directory, opened in list(self._open.items()):
+                self._end_run(directory, opened)
+            self._open.clear()
+
+    def _end_run(self, directory: Path, opened: Mapping[str, Any]) -> None:
+        command = ""
+        try:
+            record = run_record.read_record(directory)
+            command = record["give_back"]
+            self._end(directory, opened, record)
+        except (SeatrialError, OSError, KeyError) as error:
+            self._say(f"run {directory.name} could not be ended in order: {error}")
+        finally:
+            self._say(f"  give back {command or directory / 'GIVE_BACK'}")
 
     def _end(self, directory: Path, opened: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         why = f" ({signal.Signals(self._signal).name})" if self._signal else ""
@@ -166,6 +225,14 @@ class RunWatch:
                 still = formats.format_count(len(left), "process", "processes")
                 self._say(f"waiting for its task to end ({still}, at most {PATIENCE:g} s)")
             time.sleep(_LOOK)
+        if not self._enough:
+            self._kill_tasks()
+
+    def _kill_tasks(self) -> None:
+        """Kill what is left, such as a worker that waits for the locked queue: at its exit Python waits for workers."""
+        for pid in _pids_in_groups(self._groups):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
     def _give_back(self, directory: Path, project: str, wanted: list[str]) -> None:
         words = run_record.CommandLine(sys.argv, context.CLIARGS, []).again(directory, project, wanted)
@@ -184,6 +251,7 @@ class RunWatch:
                     stdout=stream,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    preexec_fn=unblock_signals,
                 )
             self._follow(process, ProgressTail(str(log)))
         if process.returncode:
@@ -208,15 +276,49 @@ class RunWatch:
                 self._say(line)
 
     def _say(self, line: str) -> None:
-        # A closed terminal must not stop giving back.
+        """Print a line. A terminal that is closed, or takes no output, must not stop giving back."""
         with contextlib.suppress(OSError, ValueError):
-            self._print(line)
-            sys.stdout.flush()
+            if not _is_writable(1, self._patience):
+                self._patience = 0.0
+            elif self._stuck:  # Ansible's display may be locked for ever
+                os.write(1, f"{line}\n".encode(errors="backslashreplace"))
+            else:
+                self._print(line)
+                sys.stdout.flush()
+
+
+def _is_writable(descriptor: int, seconds: float) -> bool:
+    """Return whether a descriptor takes output within ``seconds``; one that is closed counts as writable."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(seconds * 1000))
+
+
+@contextlib.contextmanager
+def _queue_locked(frame: FrameType | None) -> Iterator[None]:
+    """Hold the lock with which workers write to Ansible's queue of results, so that none is ended while it holds it.
+
+    frame: where the main thread stands. The lock may be held for ever, so it is waited for only briefly.
+    """
+    lock = None
+    while frame is not None and lock is None:
+        lock = getattr(getattr(frame.f_locals.get("self"), "_final_q", None), "_wlock", None)
+        frame = frame.f_back
+    locked = lock is not None and lock.acquire(timeout=_QUEUE)
+    try:
+        yield
+    finally:
+        if lock is not None and locked:
+            lock.release()
 
 
 def _workers() -> set[int]:
     """Return Ansible's workers. Each leads a process group, which contains the module that it runs."""
-    return {worker.pid for worker in multiprocessing.active_children() if worker.pid}
+    return {worker.pid for worker in _worker_processes() if worker.pid}
+
+
+def _worker_processes() -> list[BaseProcess]:
+    return multiprocessing.active_children()
 
 
 def _children() -> list[int]:

@@ -13,6 +13,7 @@ import functools
 import json
 import logging
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -148,14 +149,20 @@ def _text_or_json(value: Any) -> str:
 
 
 def ignore_closed_output(display: Any) -> None:
-    """Make ``display``, Ansible's, discard what follows once the reader of stdout or stderr is gone."""
+    """Make ``display``, Ansible's, discard what follows once stdout or stderr takes no more output.
+
+    The reader or the terminal is gone, or the disk is full. Ansible's thread of results ends at an OSError, and then
+    the play waits for results for ever.
+    """
     show = display.display
 
     @functools.wraps(show)
     def guarded(*args: Any, **more: Any) -> None:
+        stream = sys.stderr if more.get("stderr") else sys.stdout
         try:
             show(*args, **more)
-        except BrokenPipeError:
+            stream.flush()
+        except OSError:
             _redirect_to_devnull(2 if more.get("stderr") else 1)
 
     display.display = guarded

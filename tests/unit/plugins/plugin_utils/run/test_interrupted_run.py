@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -65,8 +66,10 @@ def said() -> list[str]:
 @pytest.fixture
 def watch(said: list[str]) -> Iterator[interrupted_run.RunWatch]:
     before = {number: signal.getsignal(number) for number in interrupted_run.SIGNALS}
-    made = interrupted_run.RunWatch(said.append)
+    made = interrupted_run.RunWatch(said.append, take_over=3600.0)
+    made.install()
     yield made
+    atexit.unregister(made.end)
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -147,9 +150,117 @@ module.wait()
                 os.kill(module_pid, signal.SIGKILL)
 
 
+#: The environment of a program that imports the collection.
+IMPORTS = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+STUCK = """
+import multiprocessing, os, pathlib, signal, sys, time
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+
+watch = interrupted_run.RunWatch(print, take_over=1.0)
+watch.install()
+watch.note(interrupted_run.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
+lock = multiprocessing.get_context("fork").Lock()
+
+def work():
+    os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    print("ready", os.getpid(), flush=True)
+    while True:
+        lock.acquire()
+
+interrupted_run.PATIENCE = 1.0
+lock.acquire()
+multiprocessing.get_context("fork").Process(target=work).start()
+while True:
+    try:
+        lock.acquire()  # as Ansible does for its queue of results
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_thread_ends_the_run_if_ansible_waits_for_ever(number: signal.Signals, run_dir: Path) -> None:
+    command = [sys.executable, "-c", STUCK, str(run_dir)]
+    with subprocess.Popen(command, env=IMPORTS, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline().split()[1])
+        process.send_signal(number)
+        said, _none = process.communicate(timeout=120)
+    assert process.returncode == interrupted_run.INTERRUPTED
+    assert "Ansible has not ended" in said and said.splitlines()[-1] == "  give back THE COMMAND"
+    assert processes.start_ticks_of(worker) is None
+    assert files.read_yaml(run_dir / "run.yml")["status"] == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_worker_is_ended_while_it_writes_to_the_queue(number: signal.Signals) -> None:
+    """Without the lock held by the one that signals, this fails in most turns."""
+    script = """
+import multiprocessing, os, signal, threading
+from ansible.executor.task_queue_manager import FinalQueue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+
+class Manager:
+    def __init__(self):
+        self._final_q = FinalQueue()
+    def run(self):
+        try:
+            threading.Event().wait(0.2)
+            os.kill(os.getpid(), int(os.environ["NUMBER"]))
+            threading.Event().wait(60)
+        except KeyboardInterrupt:
+            pass
+    def work(self):
+        os.setsid()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda *_: os._exit(1))  # as Ansible's worker
+        while True:
+            self._final_q.put("x" * 100)
+    def read(self):
+        while self._final_q.get():
+            pass
+
+manager = Manager()
+watch = interrupted_run.RunWatch(print, take_over=3600.0)
+watch.install()
+multiprocessing.get_context("fork").Process(target=manager.work).start()
+threading.Thread(target=manager.read, daemon=True).start()
+manager.run()
+assert manager._final_q._wlock.acquire(timeout=5), "locked for ever"
+"""
+    environment = {**IMPORTS, "NUMBER": str(int(number))}
+    for _turn in range(5):
+        subprocess.run([sys.executable, "-c", script], env=environment, timeout=120, check=True)
+
+
+def test_a_terminal_that_takes_no_output_does_not_stop_giving_back(run_dir: Path) -> None:
+    script = """
+import sys
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+watch = interrupted_run.RunWatch(print, take_over=3600.0)
+watch.note(interrupted_run.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
+watch.end()
+"""
+    command = [sys.executable, "-c", script, str(run_dir)]
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    try:
+        subprocess.run(command, env=IMPORTS, stdout=writer, timeout=120, check=True)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert files.read_yaml(run_dir / "run.yml")["status"] == "interrupted"
+
+
 def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.install()
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
