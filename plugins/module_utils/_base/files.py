@@ -23,6 +23,7 @@ from typing import Any
 
 from .clock import MonotonicWallClock
 from .errors import DataError, InputError, OwnershipError, suggest_similar_name
+from .yaml_reader import parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
 
@@ -125,29 +126,15 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
     replace_text(path, f"---\n{comment}{body}")
 
 
-def read_yaml(path: str | os.PathLike[str]) -> Any:
-    """Read one YAML document. Raises DataError naming the file if it is missing or not YAML."""
-    import yaml
-
+def read_yaml(path: str | os.PathLike[str], unsafe: type[str] = str) -> Any:
+    """Read one YAML document, as parse_yaml does. Raises DataError naming the file if it is missing or not YAML."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return yaml.load(stream, Loader=_yaml_loader_class(yaml))
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except yaml.YAMLError as error:
-        raise DataError(f"{path}: not readable as YAML: {error}") from error
-
-
-def _yaml_loader_class(yaml: Any) -> Any:
-    """Return a safe loader that also reads ``!unsafe`` (text with literal braces in a settings file)."""
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(base):
-        pass
-
-    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
-    return Loader
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not readable as YAML: it is not text in UTF-8") from error
+    return parse_yaml(text, str(path), unsafe)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -156,7 +143,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not readable as JSON: {error}") from error
 
 
@@ -171,7 +158,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
                 return
             try:
                 record = json.loads(raw)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}:{number}: not a JSON record: {error}") from error
             yield record
 

@@ -43,10 +43,12 @@ PART, OVERLAP = 64 * 2**20, 64 * 1024
 #: Limit of the unpacked size of an archive, in bytes.
 MOST_UNPACKED = 8 * 2**30
 
+#: Texts may be made to delay the search: a pattern matches in a time that is proportional to the text. A repetition
+#: without a limit starts where its characters start, not at each of them.
 FORMS: dict[str, re.Pattern[bytes]] = {
-    "a private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    "a private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"),
     "a bearer token": re.compile(rb"[Bb](?:earer|EARER)[ \t]+(?=[\w.~+/-]*\d)[A-Za-z0-9._~+/-]{16,}"),
-    "a web token": re.compile(rb"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    "a web token": re.compile(rb"(?<![\w-])[\w-]{11,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
     "an OpenShift token": re.compile(rb"sha256~[A-Za-z0-9_-]{20,}"),
     "an access key": re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     "a model hub token": re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b"),
@@ -55,7 +57,7 @@ FORMS: dict[str, re.Pattern[bytes]] = {
 }
 #: A private key to its end, or to the end of the text.
 _WHOLE_KEY = re.compile(
-    rb'-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^"]*?(?:-----END [A-Z0-9 ]+-----|(?=")|\Z)'
+    rb'-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----[^"]*?(?:-----END [A-Z0-9 ]{1,100}-----|(?=")|\Z)'
 )
 #: A whole PEM file as base64.
 _WHOLE_PEM = re.compile(rb"LS0tLS1CRUdJT[A-Za-z0-9+/]{30,}={0,2}")

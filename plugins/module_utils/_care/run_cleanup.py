@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -29,13 +29,11 @@ from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
 
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
-    import yaml
-
     namespaces_by_kind: dict[str, set[str]] = {}
     for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
         try:
-            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except (OSError, yaml.YAMLError) as error:
+            documents = yaml_reader.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
+        except OSError as error:
             raise DataError(f"{path}: {error}") from error
         for document in documents:
             if isinstance(document, dict) and document.get("kind"):

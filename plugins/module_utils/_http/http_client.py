@@ -219,7 +219,7 @@ class HttpClient:
         reply = self.send(method, path, body, **more)
         try:
             return json.loads(reply.content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AccessError(f"{self.name}: {method} {path.partition('?')[0]}: the answer is not JSON") from error
 
     def download(self, path: str, file: Path) -> str:

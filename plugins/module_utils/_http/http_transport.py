@@ -64,7 +64,7 @@ class HttpReply:
         """The content parsed as JSON, else as text."""
         try:
             return json.loads(self.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.text
 
     @property

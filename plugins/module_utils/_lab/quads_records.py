@@ -18,7 +18,8 @@ from . import times
 
 LEASE_ID = r"[a-z0-9][a-z0-9-]{5,39}"
 _FORM = re.compile(
-    rf"(?:^|\s)lease=(?P<id>{LEASE_ID}) part=(?P<part>\d+)/(?P<parts>\d+) at=(?P<at>\d{{8}}T\d{{4}}Z)(?=\s|$)"
+    rf"(?:^|\s)lease=(?P<id>{LEASE_ID}) part=(?P<part>\d{{1,4}})/(?P<parts>\d{{1,4}}) "
+    r"at=(?P<at>\d{8}T\d{4}Z)(?=\s|$)"
 )
 _AT = "%Y%m%dT%H%MZ"
 

@@ -28,7 +28,7 @@ SLACK = 60.0
 
 def parse_duration(text: str | float, name: str) -> float:
     """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(text))
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(text).strip())
     if not match:
         message = f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h"
         raise InputError(message, setting=name)

@@ -27,7 +27,7 @@ PART = {run_labels.PART: "gpu-burn"}
 OK, FAULTY, MISSING, SIMULATED = "ok", "faulty", "missing", "simulated"
 #: Seconds between two looks, and how long the Jobs may take to be deleted.
 POLL_INTERVAL, DELETION = 2.0, 120.0
-_RESULT = re.compile(r"^\s*GPU (?P<gpu>[0-9]+): (?P<result>OK|FAULTY)\s*$", re.MULTILINE)
+_RESULT = re.compile(r"^[ \t]*GPU (?P<gpu>[0-9]{1,9}): (?P<result>OK|FAULTY)[ \t\r]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ PART = {run_labels.PART: "image-preload"}
 _POLL_INTERVAL, _DELETION = 1.0, 120.0
 #: What a kubelet says: with the duration of a pull, or that the image was there.
 _PULLED = re.compile(
-    r"Successfully pulled image .* in (?P<duration>[\dhms.µu]+)(?: \((?P<waited>[\dhms.µu]+) including waiting\))?"
+    r"Successfully pulled image (?:\"[^\"]{0,1000}\"|\S+) in (?P<duration>[\dhms.µu]+)"
+    r"(?: \((?P<waited>[\dhms.µu]+) including waiting\))?"
     r"(?:.*Image size: (?P<bytes>\d+) bytes)?"
 )
 _PRESENT = re.compile(r"already present on machine")

@@ -149,7 +149,7 @@ def _replace_verdict_settings(
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own."""
     if not path.is_file():
         return
-    measured = setting_templates.load_yaml(path.read_text(encoding="utf-8"))
+    measured = files.read_yaml(path, setting_templates.UnsafeText)
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
     if measured != (now := {**measured, **of_verdict}):
         write_settings_file(path, now, hidden)

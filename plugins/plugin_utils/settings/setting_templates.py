@@ -57,20 +57,6 @@ def mark_unsafe(value: Any, trusted: Any) -> Any:
     return str(value)
 
 
-def load_yaml(text: str) -> Any:
-    """Return what dump_yaml() wrote, with UnsafeText for ``!unsafe``."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """A separate class: the constructor below must not change other loaders."""
-
-    def construct(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> UnsafeText:
-        return UnsafeText(loader.construct_scalar(node))
-
-    Loader.add_constructor("!unsafe", construct)
-    return yaml.load(text, Loader)
-
-
 def dump_yaml(value: Any) -> str:
     """Return ``value`` as YAML without sorting its keys; UnsafeText becomes ``!unsafe``."""
     import yaml

@@ -27,7 +27,10 @@ EMPTY = (
 _SECRETS = (
     (re.compile(r'(password:? ?[=:]? ?\\?["\']?)[^\s"\'\\]+', re.IGNORECASE), r"\1<secret>"),
     (re.compile(r'("auth"\s*:\s*")[^"]+'), r"\1<secret>"),
-    (re.compile(r'((?:token|secret)[a-z_]*\s*[=:]\s*\\?["\']?)[^\s"\'\\]{8,}', re.IGNORECASE), r"\1<secret>"),
+    (
+        re.compile(r'((?:token|secret)[a-z_]{0,40}\s{0,4}[=:]\s{0,4}\\?["\']?)[^\s"\'\\]{8,}', re.IGNORECASE),
+        r"\1<secret>",
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
@@ -25,20 +26,22 @@ MANAGER = "seatrial-rehearsal"
 def read_yaml_objects(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
     """Return the objects in a YAML file, which are documents or a list; with ``values``, replace its placeholders."""
     text = path.read_text(encoding="utf-8")
-    return _parse_yaml_objects(render(text, values, str(path)) if values is not None else text)
+    return _parse_yaml_objects(render(text, values, str(path)) if values is not None else text, str(path))
 
 
 def yaml_list_to_documents(text: str) -> str:
     """Return the objects of a YAML list as YAML documents, which is what programs read."""
     import yaml
 
-    return yaml.safe_dump_all(_parse_yaml_objects(text), sort_keys=False, explicit_start=True) if text else ""
+    return (
+        yaml.safe_dump_all(_parse_yaml_objects(text, "the objects"), sort_keys=False, explicit_start=True)
+        if text
+        else ""
+    )
 
 
-def _parse_yaml_objects(text: str) -> list[dict[str, Any]]:
-    import yaml
-
-    entries = [entry for entry in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if entry]
+def _parse_yaml_objects(text: str, where: str) -> list[dict[str, Any]]:
+    entries = [entry for entry in yaml_reader.parse_yaml_documents(text, where) if entry]
     return [inner for entry in entries for inner in (entry if isinstance(entry, list) else [entry])]
 
 

@@ -22,8 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from .random_draws import draw_number_for_workload
@@ -258,7 +262,6 @@ class _WorkloadTemplateRenderer:
     def _objects(self, index: int) -> list[dict[str, Any]]:
         """Render the template for one index and return its documents, with names and labels."""
         import jinja2
-        import yaml
 
         name = workload_name(self.run, self.point, index)
         ours = {**run_labels.workload_labels(self.run, self.point, index), **run_labels.client_label(self.client)}
@@ -283,13 +286,10 @@ class _WorkloadTemplateRenderer:
                 f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
             ) from error
         try:
-            manifests = [
-                manifest
-                for manifest in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-                if manifest is not None
-            ]
-        except yaml.YAMLError as error:
-            raise InputError(f"template '{self.template.name}' does not give YAML: {error}") from error
+            documents = yaml_reader.parse_yaml_documents(text, f"template '{self.template.name}'")
+        except DataError as error:
+            raise InputError(str(error)) from error
+        manifests = [manifest for manifest in documents if manifest is not None]
         if not manifests:
             raise InputError(f"template '{self.template.name}' gives no object")
         for number, manifest in enumerate(manifests, 1):

@@ -19,7 +19,7 @@ MAX_LENGTH, MAX_REASONS = 120, 2
 #: Interval between two counts, seconds: there may be thousands of messages.
 _AGAIN = 1.0
 #: The part of the scheduler's message about preemption.
-_AFTERTHOUGHT = re.compile(r"[.,]?\s*(?:no new claims to deallocate,\s*)?preemption: .*", re.DOTALL)
+_AFTERTHOUGHT = re.compile(r"[.,]? {0,2}(?:no new claims to deallocate, {0,2})?preemption: .*", re.DOTALL)
 #: What differs between similar messages: numbers, and names in quotation marks.
 _OWN = re.compile(r"\"[^\"]*\"|'[^']*'|\d+")
 

@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
+    DataError,
     InputError,
     OwnershipError,
 )
@@ -100,12 +101,11 @@ def restore_monitoring_config(client: Client, path: Path, diff: ObjectDiff, chec
 
 
 def _parse_monitoring_settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
-    import yaml
-
+    where = f"ConfigMap {NAMESPACE}/{NAME}: {KEY}"
     try:
-        settings = yaml.safe_load(_config_text_of_configmap(config_map) or "") or {}
-    except yaml.YAMLError as error:
-        raise InputError(f"ConfigMap {NAMESPACE}/{NAME}: {KEY} is not YAML: {error}") from error
+        settings = yaml_reader.parse_yaml(_config_text_of_configmap(config_map) or "", where) or {}
+    except DataError as error:
+        raise InputError(str(error)) from error
     if not isinstance(settings, dict):
         raise InputError(f"ConfigMap {NAMESPACE}/{NAME}: {KEY} is not a YAML mapping")
     return settings

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
@@ -184,11 +185,11 @@ def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: P
     directory = opened(tmp_path, extra={"fine_tuning_image": "no {{ template"})
     ended(directory, p001="passed")
     path = directory / "points" / "001" / "settings.yml"
-    before = setting_templates.load_yaml(path.read_text())
+    before = files.read_yaml(path, setting_templates.UnsafeText)
     limits = {"makespan": {"max": "2 min"}}
     extra = {"run_dir": str(directory), "results_limits": limits, "workload_max_lateness": 9, "fine_tuning_rate": 5}
     session(tmp_path, ["report"], extra).begin()
-    after = setting_templates.load_yaml(path.read_text())
+    after = files.read_yaml(path, setting_templates.UnsafeText)
     assert after == {**before, "results_limits": limits, "workload_max_lateness": 9.0}
     assert after["fine_tuning_rate"] != 5 and isinstance(after["fine_tuning_image"], setting_templates.UnsafeText)
     written = path.stat().st_mtime_ns

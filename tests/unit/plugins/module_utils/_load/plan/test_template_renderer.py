@@ -143,7 +143,7 @@ def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
         (HEAD + "data: {x: '{{ gpu }}'}", {"gpus": 1}, "'gpu' is undefined (did you mean 'gpus'?)"),
         (HEAD + "data: {x: '{{ nme }}'}", {}, "did you mean 'name'?"),
         (HEAD + "{% if %}", {}, "template 't', line 4"),
-        (HEAD + "data: [", {}, "does not give YAML"),
+        (HEAD + "data: [", {}, "not readable as YAML"),
         ("", {}, "gives no object"),
         ("- 1", {}, "document 1 of 1: an object needs apiVersion and kind"),
         ("kind: Job", {}, "an object needs apiVersion and kind"),
