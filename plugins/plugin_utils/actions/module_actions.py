@@ -4,9 +4,9 @@
 """Actions that run a module: in place where that is possible, and showing its progress.
 
 For each task Ansible packs a module with everything that it imports, and the module's process unpacks and compiles it:
-about two seconds of processor time for our larger modules. On the local machine the files are there already. The module
-gets the same arguments in the same way. In all other cases (another machine, another Python, another user) Ansible
-packs the module as usual.
+about two seconds of processor time for our larger modules. On the local machine the files are there already, so the
+module runs in a fork of this process (module_process.py). In all other cases (another machine, another Python, another
+user) Ansible packs the module as usual.
 
 A module with progress appends lines to its ``progress_file``. The action prints them at once, to a terminal, a pipe and
 Ansible's log alike. If the task ends before the module does (Ctrl-C, ``timeout:``, the main process was killed), the
@@ -16,7 +16,6 @@ module gets SIGTERM, upon which it writes its results so far and exits.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -33,66 +32,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
-from . import action_base
+from . import action_base, module_process
 from .action_base import ansible_errors
 
-_PROFILE = "legacy"
 #: Variable with the full names of modules that a role's task does not run but returns, for one task side_by_side.
 DEFERRED = "run_deferred"
-_PROGRAM = """{shebang}
-import runpy
-import sys
-import types
-
-for name, roots in (("ansible_collections", {roots!r}), ("ansible_collections.perfscale", {roots!r}[:1])):
-    # Created explicitly: where Ansible's own collections are installed, a package of this name hides others.
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [root + "/" + name.replace(".", "/") for root in roots]
-from ansible.module_utils import basic
-
-basic._ANSIBLE_ARGS = {arguments!r}
-basic._ANSIBLE_PROFILE = {profile!r}
-runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
-"""
-
-
-def collections_parent_folder() -> Path | None:
-    """Return the folder that holds ansible_collections, if this file lies in a collection below it."""
-    parents = Path(__file__).parents
-    below = [parent.name for parent in reversed(parents[:6])]
-    ours = ["ansible_collections", "perfscale", "seatrial", "plugins", "plugin_utils", "actions"]
-    return parents[6] if below == ours else None
-
-
-def module_program(module: str, arguments: dict[str, Any], folder: Path) -> Any:
-    """Return the program that runs ``module`` (its full name) from ``folder``, as an object that Ansible would make.
-
-    Raises ImportError, TypeError if Ansible's internals are not those of ansible-core 2.19 to 2.21.
-    """
-    from ansible.executor.module_common import _BuiltModule
-    from ansible.module_utils.common.json import Direction, get_module_encoder
-
-    encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
-    encoded = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}, cls=encoder).encode()
-    namespace, collection, name = module.split(".")
-    full = f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
-    shebang = f"#!{sys.executable}"
-    roots = [str(folder), *(path for path in _collection_search_folders() if path != str(folder))]
-    text = _PROGRAM.format(shebang=shebang, roots=roots, arguments=encoded, profile=_PROFILE, module=full)
-    return _BuiltModule(
-        b_module_data=text.encode(), module_style="new", shebang=shebang, serialization_profile=_PROFILE
-    )
-
-
-def _collection_search_folders() -> list[str]:
-    """Return all folders in which Ansible looks for collections: our modules may use other collections."""
-    from ansible.utils.collection_loader import AnsibleCollectionConfig
-
-    try:
-        paths = AnsibleCollectionConfig.collection_paths
-    except NotImplementedError:  # no playbook runs here
-        return []
-    return [str(path).removesuffix("/ansible_collections") for path in paths]
 
 
 class InPlaceAction(ActionBase):
@@ -106,6 +50,7 @@ class InPlaceAction(ActionBase):
     PROGRESS: ClassVar[bool] = False
     TRANSFERS_FILES = False
     _supports_check_mode = True
+    _forked: tuple[str, bytes] | None = None  # the module that runs in a fork, and its arguments
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments that the module gets, with absolute paths. May raise SeatrialError."""
@@ -153,14 +98,31 @@ class InPlaceAction(ActionBase):
         return result
 
     def _configure_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> Any:
-        folder = collections_parent_folder()
-        if folder is not None and module_name.startswith("perfscale.seatrial.") and self._is_local(task_vars):
-            path = folder / "ansible_collections" / "perfscale" / "seatrial" / "plugins" / "modules"
-            try:
-                return module_program(module_name, module_args, folder), str(path / f"{module_name.split('.')[2]}.py")
-            except (ImportError, TypeError):
-                pass  # an unknown version of Ansible
+        """Pack nothing for a module that can run in a fork of this process."""
+        self._forked = None
+        namespace, _dot, name = module_name.rpartition(".")
+        if namespace == "perfscale.seatrial" and self._is_local(task_vars):
+            with contextlib.suppress(ImportError, TypeError):  # an unknown version of Ansible
+                from ansible.executor.module_common import _BuiltModule
+
+                self._forked = name, module_process.encode_arguments(module_args)
+                built = _BuiltModule(
+                    b_module_data=b"", module_style="new", shebang=f"#!{sys.executable}", serialization_profile="legacy"
+                )
+                return built, f"{module_process.MODULES}.{name}"
         return super()._configure_module(module_name, module_args, task_vars)
+
+    def _is_pipelining_enabled(self, module_style: str, wrap_async: bool = False) -> bool:
+        """Transfer no file for a module that runs in a fork."""
+        return self._forked is not None or bool(super()._is_pipelining_enabled(module_style, wrap_async))
+
+    def _low_level_execute_command(self, cmd: str, *args: Any, **options: Any) -> dict[str, Any]:
+        if self._forked is None or "in_data" not in options:
+            result: dict[str, Any] = super()._low_level_execute_command(cmd, *args, **options)
+            return result
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)
+        return module_process.run_forked_module(*self._forked, environment, str(self._loader.get_basedir()))
 
     def _is_local(self, task_vars: dict[str, Any]) -> bool:
         """Return whether the module would run on this machine, as this user, with this Python."""
