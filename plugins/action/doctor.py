@@ -46,7 +46,7 @@ class ActionModule(InPlaceAction):
             phases = doctor_needs.phases_with_a_cluster(phases, task_vars)
         documents = doctor_needs.read_doctor_files(project, required=not directory)
         if directory:
-            run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._loader, self._templar)
+            run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._templar)
         else:
             extra = load_extra_vars(self._loader)
             run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -35,6 +36,7 @@ class ActionModule(SeatrialAction):
         **dict.fromkeys(("cluster", "bisect"), {"type": "dict"}),
         "predicts": {"type": "bool", "default": False},
         "also": {"type": "list", "elements": "str"},
+        "step_dir": {"type": "path"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -44,15 +46,15 @@ class ActionModule(SeatrialAction):
             words = schedule_keywords.bisect_keyword_of_playbook(arguments["bisect"], bool(extra_vars.get("run_dir")))
             extra = {**extra_vars, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
+            if arguments["step_dir"]:
+                return role_call.check_recorded_call(Path(arguments["step_dir"]), known)
             also = project_role.additional_entry_points(known.role, arguments["also"])
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
-                return write_outcome_file(
-                    {"remote_tmp": action_base.replacement_remote_tmp(self, extra), **session.begin(), "also": also}
-                )  # in this order
-        except InputError as error:
-            raise write_outcome_file(
-                InputError(f"{settings_layers.error_message_with_origin(error)}\nNothing was created or changed.")
-            ) from error
+                remote_tmp = action_base.replacement_remote_tmp(self, extra)  # before anything is created
+                return write_outcome_file({"remote_tmp": remote_tmp, **session.begin(), "also": also})
+        except errors.InputError as error:
+            why = f"{settings_layers.error_message_with_origin(error)}\nNothing was created or changed."
+            raise write_outcome_file(errors.InputError(why)) from error
         return {**session.apply_profiles(arguments["cluster"]), "remote_tmp": None, "also": also}

@@ -67,6 +67,11 @@ options:
       - By default those that the playbook of the project names.
     type: list
     elements: str
+  step_dir:
+    description:
+      - The directory of a role call in a run. Only checks that its C(arguments.yml) and the C(settings.yml) of the run
+        hold what a run writes, so that they can be loaded as variables, and returns RV(role) and RV(entry).
+    type: path
 """
 
 EXAMPLES = r"""
@@ -82,6 +87,16 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+role:
+  description: With O(step_dir), the full name of the role.
+  returned: with O(step_dir)
+  type: str
+  sample: perfscale.seatrial.fine_tuning
+entry:
+  description: With O(step_dir), the entry point of the role.
+  returned: with O(step_dir)
+  type: str
+  sample: prepare
 only_settings:
   description: Whether the settings were only shown.
   returned: success

@@ -39,6 +39,7 @@ from . import (
     interrupted_run,
     point_attempts,
     point_states,
+    recorded_settings,
     resumed_extra_vars,
     run_directory,
     run_record,
@@ -92,7 +93,7 @@ class SettingsSession:
         """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
         variables = self.context.variables
         directory = Path(str(self.templar.template(variables["run_dir"])))
-        request = self._read(directory / "request.yml")
+        request = self._read(directory, self._chosen())
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
         matching = preset_definitions.matching_profiles(profiles, cluster)
         if not matching:
@@ -153,6 +154,7 @@ class SettingsSession:
         name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
         command = self._command()
+        repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
 
         def fill(directory: Path) -> None:
             self._write(directory, effective, request)
@@ -161,7 +163,7 @@ class SettingsSession:
             )
             record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
-            record["give_back"] = command.give_back(parent / name, project, tags)
+            record["give_back"] = command.give_back(parent / name, project, tags, repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)
             files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
@@ -174,7 +176,7 @@ class SettingsSession:
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         context = self.context
         directory = run_directory.check_existing_directory(path)
-        request = self._read(directory / "request.yml")
+        request = self._read(directory, chosen)
         self._refuse_other_run(path, directory, request)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
@@ -241,14 +243,21 @@ class SettingsSession:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
+        settings = directory / recorded_settings.SETTINGS
+        recorded_settings.refuse_foreign_values(settings, self.context.catalogue.settings, self.context.templates())
         self.say(
             f"Run {run_record.read_record(directory)['id']} is still running; this is the report of the results so far."
         )
         return {**self._result(directory, self.context.effective(request), request), "beside": True}
 
-    def _read(self, path: Path) -> RequestedSettings:
-        document = self.loader.load_from_file(str(path), trusted_as_template=True, cache="none")
-        return RequestedSettings.read(settings_context.raw_variable_value(document), str(path))
+    def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
+        creates = not set(chosen) <= resumed_extra_vars.QUIET
+        request, notes = recorded_settings.read_request(
+            directory, self.context.templates(), self.context.extra, creates
+        )
+        for line in notes:
+            self.say(f"  warning: {line}")
+        return request
 
     def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
         """Resolve a request and check everything that its phases need before one of them runs."""

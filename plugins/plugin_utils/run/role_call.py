@@ -19,9 +19,10 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     project_role,
     read_secret_settings,
     setting_templates,
+    settings_context,
 )
 
-from . import run_record
+from . import recorded_settings, run_record
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 #: Keys of a dictionary whose values are secrets, such as hub_token.
@@ -114,6 +115,32 @@ def command_to_repeat_call(step: Path, argv: list[str], loader: Any, secrets: It
     except AnsibleError:  # a file of -e @file that is gone
         words = run_record.CommandLine(argv, context.CLIARGS, [])
     return words.role_call(project_role.ROOT / "playbooks" / "step.yml", step)
+
+
+_ENTRY = re.compile(r"\w+")
+
+
+def check_recorded_call(step: Path, context: settings_context.SettingsContext) -> dict[str, str]:
+    """Check the files that playbooks/step.yml loads as variables, and return the role and the entry point to call.
+
+    Variables and role must be those of a call that this collection recorded: what else a file sets could run code.
+    context: of the project of the run. Raises InputError.
+    """
+    run_dir = step.parent
+    call = setting_templates.load_yaml(step / ARGUMENTS)
+    role, entry = (str(call.get(name) or "") for name in ("step_role", "step_entry"))
+    if "." not in role:
+        raise InputError(f"{step / ARGUMENTS}: step_role is '{role}', not the full name of a role")
+    folder = project_role.find_role(role).folder
+    if not _ENTRY.fullmatch(entry) or not (folder / "tasks" / f"{entry}.yml").is_file():
+        raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
+    options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
+    recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {})
+    if (run_dir / recorded_settings.SETTINGS).is_file():
+        recorded_settings.refuse_foreign_values(
+            run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates()
+        )
+    return {"role": role, "entry": entry}
 
 
 class FailedCalls:

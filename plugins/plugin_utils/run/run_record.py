@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
@@ -178,9 +179,15 @@ class CommandLine:
         path = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
         return os.path.abspath(path) if path else self.argv[0]
 
-    def give_back(self, run_dir: Path, project: str, tags: Sequence[str]) -> str:
-        """Return the command that gives back what the run holds, kept or not, from any shell and working directory."""
+    def give_back(
+        self, run_dir: Path, project: str, tags: Sequence[str], repeated: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return the command that gives back what the run holds, kept or not, from any shell and working directory.
+
+        repeated: values of ``-e`` that it gives again, because a template in a run directory is not executed.
+        """
         words = self._program_and_files(project) + self._secrets()
+        words += ["-e", json.dumps(dict(repeated))] if repeated else []
         return _command_with_environment(
             [*words, "--tags", ",".join(tags), *_run_dir_arguments(run_dir, cluster_keep=False)]
         )

@@ -146,10 +146,17 @@ def write_all_settings_files(
 def _replace_verdict_settings(
     settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path
 ) -> None:
-    """Replace the settings of the verdict in the file of a measured point: each session judges by its own."""
+    """Replace the settings of the verdict in the file of a measured point: each session judges by its own.
+
+    A further attempt is measured with this file. Its templates are those that this session has for the point.
+    """
     if not path.is_file():
         return
-    measured = files.read_yaml(path, setting_templates.UnsafeText)
+    measured = setting_templates.load_yaml(path)
+    known: dict[str, set[str]] = {}
+    setting_templates.add_templates(known, settings[name])
+    safe = setting_templates.with_known_templates(measured, known)
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
-    if measured != (now := {**measured, **of_verdict}):
+    now = {**safe, **of_verdict}
+    if measured != now or setting_templates.new_unsafe_texts(measured, safe):
         write_settings_file(path, now, hidden)

@@ -58,12 +58,9 @@ class ExaminedRun:
         return cls(effective.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
 
     @classmethod
-    def read(cls, directory: Path, variables: Mapping[str, Any], loader: Any, templar: Any) -> ExaminedRun:
-        """Read the settings of a run. Names that only the run defines are still templates in them."""
-
-        def read(path: Path) -> Any:
-            return settings_context.raw_variable_value(loader.load_from_file(str(path), trusted_as_template=True))
-
+    def read(cls, directory: Path, variables: Mapping[str, Any], templar: Any) -> ExaminedRun:
+        """Read the settings that this session has written. Names that only the run defines are templates in them."""
+        read = setting_templates.load_yaml
         values = read(directory / "settings.yml")
         attempts = [
             attempt.name for attempt in next_point.read_attempts(directory) if attempt.status in next_point.OPEN

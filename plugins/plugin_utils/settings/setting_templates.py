@@ -9,10 +9,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 
 from .settings_layers import SettingsError
 
@@ -55,6 +58,50 @@ def mark_unsafe(value: Any, trusted: Any) -> Any:
     if isinstance(value, (int, float)):
         return int(value) if isinstance(value, int) else float(value)  # drops the tags here too
     return str(value)
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """Read a file that dump_yaml() wrote, with UnsafeText for ``!unsafe``. Raises DataError naming the file."""
+    document = files.read_yaml(path, UnsafeText)
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: a dictionary is expected, not {type(document).__name__}")
+    return document
+
+
+def with_known_templates(values: Mapping[str, Any], known: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """Return values read from a file in which each text with braces is UnsafeText, except templates that code has.
+
+    values: setting, or dotted key of one -> value. known: setting -> the templates that code gives it.
+    """
+    return {
+        key: mark_unsafe(
+            value, lambda text, key=key: not isinstance(text, UnsafeText) and text in known.get(_setting_of(key), ())
+        )
+        for key, value in values.items()
+    }
+
+
+def new_unsafe_texts(value: Any, marked: Any) -> list[str]:
+    """Return the texts of ``value`` that are UnsafeText in ``marked``, the same value, only."""
+    before, after = _texts_in_value(value), _texts_in_value(marked)
+    return [
+        text
+        for text, now in zip(before, after, strict=True)
+        if isinstance(now, UnsafeText) and not isinstance(text, UnsafeText)
+    ]
+
+
+def add_templates(known: dict[str, set[str]], values: Mapping[str, Any]) -> None:
+    """Add the templates in ``values`` (setting, or dotted key of one -> value) to ``known``: setting -> templates."""
+    for key, value in values.items():
+        found = {text for text in _texts_in_value(value) if has_template(text)}
+        if found:
+            known.setdefault(_setting_of(key), set()).update(found)
+
+
+def _setting_of(key: str) -> str:
+    """Return the setting that a dotted key reaches into."""
+    return re.split(r"[.\[]", str(key), maxsplit=1)[0]
 
 
 def dump_yaml(value: Any) -> str:

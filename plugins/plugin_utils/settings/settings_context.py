@@ -251,6 +251,24 @@ class SettingsContext:
         preset_definitions.check_profiles(profiles, preset_definitions.preset_names_of_all(self.variables))
         return request_of_new_run(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
+    def templates(self) -> dict[str, set[str]]:
+        """Return the templates that role defaults, the inventory, presets and ``-e`` give to each setting."""
+        variables = self.variables
+        names = [*self.catalogue.settings, *RESERVED]
+        presets = preset_definitions.presets_of_project(variables, self.project)
+        sources: list[Any] = [
+            self.defaults,
+            *({name: values[name] for name in names if name in values} for values in (variables, self.extra)),
+            *({name: values[name] for name in names if name in values} for values in [_below_extra(variables)]),
+            *(preset.values for preset in presets),
+            *(values for values in [variables.get("overrides")] if isinstance(values, Mapping)),
+        ]
+        known: dict[str, set[str]] = {}
+        for values in sources:
+            trusted = values if values is self.defaults else raw_variable_value(values)
+            setting_templates.add_templates(known, trusted)
+        return known
+
     def preset_list(self) -> list[str]:
         """Return the list of all presets if ``-e preset=list`` asks for it."""
         asked = settings_layers.preset_names(self.variables.get("preset"))

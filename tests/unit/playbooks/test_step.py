@@ -37,6 +37,7 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
     repeated = files.read_yaml(lab.run_dir / "002__cleanup__verify" / "arguments.yml")
     assert repeated == held
     assert not list(lab.run_dir.glob("*/FAILURE"))
+    _refuses_what_no_run_wrote(step, tmp_path)
 
     (lab.run_dir / "cluster.yml").write_text("[", encoding="utf-8")
     failed = lab.run("verify", *play)
@@ -50,3 +51,26 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
     arguments = files.read_yaml(next(lab.run_dir.glob("*__metrics__main")) / "arguments.yml")
     assert arguments["metrics_url"] == "<secret>:1" and "metrics_token" not in arguments, metrics.output
     assert CANARY not in lab.everything() and "hunter22" not in lab.everything()
+
+
+def _refuses_what_no_run_wrote(step: Path, tmp_path: Path) -> None:
+    """A stranger's files are not loaded: neither templates, nor other variables, nor another role's files."""
+    path, proof = step / "arguments.yml", tmp_path / "proof"
+    written = path.read_text(encoding="utf-8")
+    trap = f"\"{{{{ lookup('ansible.builtin.pipe', 'touch {proof}; echo 3') }}}}\""
+    for name, value, words in (
+        ("cleanup_timeout", trap, "A template that only a run directory has is not executed"),
+        ("step_role", trap, "is not a valid role"),
+        ("step_role", str(tmp_path / "my.role"), "is not a valid role"),
+        ("step_entry", "../../../x", "has no entry point '../../../x'"),
+        ("ansible_python_interpreter", str(proof), "is not a setting that a run writes"),
+    ):
+        lines = [line for line in written.splitlines() if not line.startswith(f"{name}:")]
+        path.write_text("\n".join([*lines, f"{name}: {value}"]) + "\n", encoding="utf-8")
+        command = ["sh", str(step / "COMMAND")]
+        done = subprocess.run(
+            command, cwd="/", env=environment(tmp_path), timeout=300, check=False, capture_output=True, text=True
+        )
+        assert done.returncode != 0 and words in done.stdout + done.stderr, (name, done.stdout)
+    assert not proof.exists()
+    path.write_text(written, encoding="utf-8")

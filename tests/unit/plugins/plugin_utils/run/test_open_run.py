@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
@@ -174,6 +175,94 @@ def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) ->
     assert load(directory / "settings.yml")["fine_tuning_count"] == 4
 
 
+TRAP = "{{ lookup('ansible.builtin.pipe', 'touch %s; echo 3') }}"
+
+
+def poisoned(directory: Path, name: str, text: str, *files: str) -> None:
+    """Let a stranger write a template into files of a run."""
+    for path in (directory / file for file in files):
+        document = setting_templates.load_yaml(path)
+        values = document["layers"][-1]["values"] if file_is_request(path) else document
+        values[name] = text
+        path.write_text(setting_templates.dump_yaml(document))
+
+
+def file_is_request(path: Path) -> bool:
+    return path.name == "request.yml"
+
+
+@pytest.mark.parametrize("tags", [["settings"], ["report"], ["cleanup", "release"], ["cluster"]])
+@pytest.mark.parametrize("files", [("request.yml",), ("request.yml", "settings.yml", "points/001/settings.yml")])
+def test_a_template_that_only_the_run_directory_has_is_never_executed(
+    tmp_path: Path, tags: list[str], files: tuple[str, ...]
+) -> None:
+    directory, proof = opened(tmp_path), tmp_path / "proof"
+    ended(directory, p001="passed")
+    poisoned(directory, "fine_tuning_count", TRAP % proof, *files)
+    later = session(tmp_path, tags, {"run_dir": str(directory)})
+    if tags == ["cluster"] and len(files) > 1:
+        with pytest.raises(InputError, match="which no role, preset or inventory and no -e of this session has"):
+            later.begin()
+        later = session(tmp_path, tags, {"run_dir": str(directory), "fine_tuning_count": 3})
+    later.begin()
+    assert not proof.exists()
+    for path in [directory / "settings.yml", directory / "points" / "001" / "settings.yml"]:
+        value = setting_templates.load_yaml(path)["fine_tuning_count"]
+        assert isinstance(value, int | setting_templates.UnsafeText) or tags == ["settings"], "Ansible would render it"
+    if tags != ["settings"] and len(files) == 1:
+        assert load(directory / "settings.yml")["fine_tuning_count"] == 3
+        assert any("fine_tuning_count keeps its value" in line for line in lines(later))
+
+
+def test_a_template_of_a_preset_stays_one_and_another_setting_can_not_use_it(tmp_path: Path) -> None:
+    text = trust_as_template("{{ fine_tuning_count * 2 }}")
+    presets = {**PRESETS, "small": {**PRESETS["small"], "fine_tuning_pod_count": text}}
+    directory = opened(tmp_path, fine_tuning_presets=presets)
+    assert load(directory / "settings.yml")["fine_tuning_pod_count"] == 6
+    poisoned(directory, "fine_tuning_image", str(text), "request.yml")
+    extra = {"run_dir": str(directory), "fine_tuning_count": 5}
+    later = session(tmp_path, ["cleanup"], extra, fine_tuning_presets=presets)
+    later.begin()
+    settings = load(directory / "settings.yml")
+    assert settings["fine_tuning_pod_count"] == 10
+    assert settings["fine_tuning_image"] != "10"
+
+
+def test_a_template_that_waits_for_the_run_is_given_again_by_the_give_back_command(tmp_path: Path) -> None:
+    given = {"fine_tuning_namespace": trust_as_template("ft-{{ run_id }}")}
+    directory = opened(tmp_path, extra=given)
+    words = shlex.split((directory / "GIVE_BACK").read_text())
+    assert json.dumps({"fine_tuning_namespace": "ft-{{ run_id }}"}) in words
+    with pytest.raises(InputError, match="give fine_tuning_namespace again, by -e"):
+        session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
+    later = session(tmp_path, ["cleanup"], {"run_dir": str(directory)})
+    later.begin()
+    assert any("fine_tuning_namespace is left out" in line for line in lines(later))
+    session(tmp_path, ["cluster"], {"run_dir": str(directory), **given}).begin()
+    assert "ft-{{ run_id }}" in (directory / "settings.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("fine_tuning_count", TRAP, "A template that only a run directory has is not executed"),
+        ("ansible_python_interpreter", "/tmp/x", "'ansible_python_interpreter' is not a setting that a run writes"),
+    ],
+)
+def test_a_report_beside_another_session_refuses_the_settings_of_a_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    directory = opened(tmp_path)
+    monkeypatch.setattr(run_record, "find_running_session", lambda _directory: {"pid": 1})
+    one = session(tmp_path, ["report"], run_dir=str(directory))
+    one.context = SettingsContext(**{**vars(one.context), "extra": {"run_dir": str(directory)}})
+    assert one.begin()["beside"]
+    poisoned(directory, name, value.replace("%s", str(tmp_path / "proof")), "settings.yml")
+    with pytest.raises(InputError, match=words):
+        one.begin()
+    assert not (tmp_path / "proof").exists()
+
+
 def ended(directory: Path, **statuses: str) -> None:
     """Let points of a run have ended with these statuses; names are the numbers with a leading p."""
     for name, status in statuses.items():
@@ -185,11 +274,11 @@ def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: P
     directory = opened(tmp_path, extra={"fine_tuning_image": "no {{ template"})
     ended(directory, p001="passed")
     path = directory / "points" / "001" / "settings.yml"
-    before = files.read_yaml(path, setting_templates.UnsafeText)
+    before = setting_templates.load_yaml(path)
     limits = {"makespan": {"max": "2 min"}}
     extra = {"run_dir": str(directory), "results_limits": limits, "workload_max_lateness": 9, "fine_tuning_rate": 5}
     session(tmp_path, ["report"], extra).begin()
-    after = files.read_yaml(path, setting_templates.UnsafeText)
+    after = setting_templates.load_yaml(path)
     assert after == {**before, "results_limits": limits, "workload_max_lateness": 9.0}
     assert after["fine_tuning_rate"] != 5 and isinstance(after["fine_tuning_image"], setting_templates.UnsafeText)
     written = path.stat().st_mtime_ns

@@ -98,13 +98,12 @@ def test_a_project_without_needs_is_an_error_with_the_nearest_name() -> None:
 
 
 def test_a_project_is_resolved_as_a_run_would_resolve_it() -> None:
-    loader = DataLoader()
     variables = {
         "playbook_dir": "/",
         "preset": "big",
         "fine_tuning_presets": {"big": {"heavy": True, "fine_tuning_count": 5}},
     }
-    one = ExaminedRun.resolve("fine_tuning", variables, {}, loader, Templar(loader=loader))
+    one = ExaminedRun.resolve("fine_tuning", variables, {}, DataLoader(), Templar(loader=DataLoader()))
     assert (one.settings["fine_tuning_count"], one.heavy, list(one.points)) == (5, ["big"], ["001"])
 
 
@@ -114,8 +113,7 @@ def test_the_settings_of_a_run_are_read_from_its_directory(tmp_path: Path) -> No
         (tmp_path / "points" / name).mkdir(parents=True)
         (tmp_path / "points" / name / "settings.yml").write_text("ns: y\n")
         (tmp_path / "points" / name / "point.yml").write_text(f"status: {status}\n")
-    loader = DataLoader()
-    one = ExaminedRun.read(tmp_path, {"run_id": "t1", "ns": "not this one"}, loader, Templar(loader=loader))
+    one = ExaminedRun.read(tmp_path, {"run_id": "t1", "ns": "not this one"}, Templar(loader=DataLoader()))
     assert one.render(one.settings["ns"], one.settings) == ("x-001", False)
     assert (one.points, one.run_id) == ({"001": {"ns": "y"}}, "t1"), "only a point to be measured needs anything"
 

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings read from a run directory: data, in which a text with braces is a template only if code has it, too.
+
+Run directories are copied, shared and downloaded, so whoever can write a file in one must not be able to run code. The
+templates of a request come from role defaults, the inventory, presets and ``-e``. In a later session each is matched
+with these sources, setting by setting. For one that they do not have any more, the value that it had in the earlier
+session takes its place: settings.yml holds it as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import dotted_paths, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
+
+#: Setting -> the templates that code gives it.
+KnownTemplates = Mapping[str, Collection[str]]
+
+REQUEST, SETTINGS = "request.yml", "settings.yml"
+_NO_VALUE = object()
+
+
+def read_request(
+    directory: Path, known: KnownTemplates, given: Collection[str], creates: bool
+) -> tuple[RequestedSettings, list[str]]:
+    """Return the request of a run, and a sentence for each template of it that is not used.
+
+    given: settings that ``-e`` of this session sets. creates: whether this session creates anything; it must not do so
+    with other values than those of the request. Raises InputError for a template without which it would.
+    """
+    path = directory / REQUEST
+    request = RequestedSettings.read(setting_templates.load_yaml(path), str(path))
+    earlier: dict[str, Any] | None = None
+    layers, notes = [], []
+    for layer in request.layers:
+        marked = setting_templates.with_known_templates(layer.values, known)
+        values = {}
+        for key, value in layer.values.items():
+            unknown = setting_templates.new_unsafe_texts(value, marked[key])
+            if not unknown:
+                values[key] = marked[key]
+                continue
+            if earlier is None:
+                there = (directory / SETTINGS).is_file()
+                earlier = setting_templates.load_yaml(directory / SETTINGS) if there else {}
+            if key in given:
+                continue  # its layer comes last
+            data = _value_of_earlier_session(earlier, key)
+            if data is not _NO_VALUE and not (creates and any(map(_depends_on_variables, unknown))):
+                values[key] = data
+                notes.append(f"{key} keeps its value of the earlier session: the template in {REQUEST} is not executed")
+            elif creates:
+                raise InputError(
+                    f"{path}: {layer.source} sets {key} to the template '{unknown[0]}', which no role, preset or "
+                    "inventory and no -e of this session has. A template that only a run directory has is not "
+                    f"executed: give {key} again, by -e or by the inventory of that session"
+                )
+            else:
+                notes.append(f"{key} is left out: the template '{unknown[0]}' in {REQUEST} is not executed")
+        layers.append(replace(layer, values=values))
+    return replace(request, layers=tuple(layers)), list(dict.fromkeys(notes))
+
+
+def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``-e`` values that a later session needs again: templates of which ``settings`` holds no value."""
+    repeated: dict[str, Any] = {}
+    for layer in request.layers:
+        if layer.kind in ("extra", "overrides"):
+            values = {
+                key: value
+                for key, value in layer.values.items()
+                if setting_templates.has_template(value) and _value_of_earlier_session(settings, key) is _NO_VALUE
+            }
+            repeated |= values if layer.kind == "extra" or not values else {"overrides": values}
+    return repeated
+
+
+def _value_of_earlier_session(settings: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key in settings.yml, ``_NO_VALUE`` if it has none or one with a template."""
+    try:
+        value = dotted_paths.get_value(settings, dotted_paths.parse_path(str(key)))
+    except dotted_paths.PathError:
+        return _NO_VALUE
+    return _NO_VALUE if setting_templates.has_template(value) else value
+
+
+def _depends_on_variables(text: str) -> bool:
+    """Return whether a template may have another value at another point or with other settings."""
+    from jinja2 import TemplateError
+
+    try:
+        return bool(setting_templates.names_in_template(text))
+    except TemplateError:
+        return True
+
+
+def refuse_foreign_values(path: Path, names: Collection[str], known: KnownTemplates) -> None:
+    """Raise InputError for a file of variables with another variable than ``names``, or with an unknown template."""
+    values = setting_templates.load_yaml(path)
+    others = [str(name) for name in values if name not in names]
+    if others:
+        raise InputError(f"{path}: '{others[0]}' is not a setting that a run writes into this file")
+    for key, marked in setting_templates.with_known_templates(values, known).items():
+        for text in setting_templates.new_unsafe_texts(values[key], marked):
+            raise InputError(
+                f"{path}: {key} is the template '{text}', which no role, preset or inventory and no -e of this session "
+                "has. A template that only a run directory has is not executed"
+            )
