@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
 from . import http1
-from .server import ApiServerAccess, open_proxy_tunnel
+from .server import ApiServerAccess, Broken, open_proxy_tunnel
 from .tls import TlsStream
 
 JSON = "application/json"
@@ -35,19 +35,6 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _BLOCK = 1 << 14
 #: A connection that was idle for more seconds is checked before it is used again.
 _STALE = 1.0
-
-
-class Broken(AccessError):
-    """A connection failed. ``sent`` is False if the server certainly did not receive the request."""
-
-    def __init__(self, message: str, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-    @property
-    def cause(self) -> str:
-        """The kind of the error: whether the request was sent matters only to its sender."""
-        return AccessError.__name__
 
 
 class ApiReply:
@@ -83,7 +70,7 @@ def add_credentials_to_head(access: ApiServerAccess, head: bytes, content_type: 
     """Return ``head`` (of request_head()) with our credentials, without the length of the body."""
     return b"%b%bContent-Type: %b\r\nContent-Length: " % (
         head,
-        _authorization_header_line(access),
+        _credential_lines(access),
         content_type.encode("ascii"),
     )
 
@@ -91,12 +78,15 @@ def add_credentials_to_head(access: ApiServerAccess, head: bytes, content_type: 
 def request_bytes(access: ApiServerAccess, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
     """Return the complete request: ``head`` (of request_head()), our credentials, ``body``."""
     if not body:
-        return b"%b%b\r\n" % (head, _authorization_header_line(access))
+        return b"%b%b\r\n" % (head, _credential_lines(access))
     return b"%b%d\r\n\r\n%b" % (add_credentials_to_head(access, head, content_type), len(body), body)
 
 
-def _authorization_header_line(access: ApiServerAccess) -> bytes:
-    return f"Authorization: {access.authorization}\r\n".encode("latin-1") if access.authorization else b""
+def _credential_lines(access: ApiServerAccess) -> bytes:
+    authorization = access.authorization
+    lines = [f"Authorization: {authorization}\r\n"] if authorization else []
+    lines += [f"{name}: {value}\r\n" for name, value in access.impersonation]
+    return "".join(lines).encode()
 
 
 class ApiServerConnection:

@@ -3,31 +3,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reading a kubeconfig: the address of the API server and our credentials.
 
-Client certificates (data or files), token, tokenFile, username and password, exec, tls-server-name, proxy-url and
-insecure-skip-tls-verify are read here, and the service account of the pod that we run in. The auth-provider form is
-left to the ``kubernetes`` package, which is imported only for it. Values of credentials never appear in an error.
+The fields that have an effect are listed in docs/load.md; any other one of the entries that are used is refused.
+The auth-provider form is left to the ``kubernetes`` package, which is imported only for it. Values of credentials never
+appear in an error.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-    suggest_similar_name,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from . import http1, login
+from .environment_proxy import proxy_of_environment
+from .kubeconfig_document import (
+    ChosenEntries,
+    choose_entries,
+    describe_error_cause,
+    impersonation_headers,
+    read_kubeconfig_document,
+)
 from .server import ApiServerAccess, ServerCredentials, parse_proxy_url
 from .tls import make_context
 
@@ -45,86 +47,82 @@ def load_context_access(path: str | Path, context: str = "") -> ApiServerAccess:
     if str(path) == IN_CLUSTER:
         return load_in_cluster_access()
     where = Path(path).expanduser()
-    try:
-        config = files.read_yaml(where)
-    except DataError as error:
-        raise InputError(f"kubeconfig {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"kubeconfig {where}: can't be read: {_describe_error_cause(error)}") from error
-    if not isinstance(config, dict):
-        raise InputError(f"kubeconfig {where}: not a kubeconfig: the document is not a dictionary")
-    chosen = context or config.get("current-context") or ""
-    if not chosen:
-        raise InputError(f"kubeconfig {where}: it has no current-context: set a context")
-    entry = _find_named_entry(config, "contexts", "context", chosen, where)
-    cluster = _find_named_entry(config, "clusters", "cluster", str(entry.get("cluster", "")), where)
-    user = _find_named_entry(config, "users", "user", str(entry["user"]), where) if entry.get("user") else {}
-    return _access_from_entries(where, chosen, entry, cluster, user)
+    return _access_from_entries(where, choose_entries(read_kubeconfig_document(where), context, where))
 
 
-def _find_named_entry(config: dict[str, Any], plural: str, singular: str, name: str, where: Path) -> dict[str, Any]:
-    entries = {str(entry.get("name")): entry for entry in config.get(plural) or [] if isinstance(entry, dict)}
-    if name not in entries:
-        raise InputError(f"kubeconfig {where}: no {singular} '{name}' in {plural}{suggest_similar_name(name, entries)}")
-    return entries[name].get(singular) or {}
-
-
-def _access_from_entries(
-    where: Path, chosen: str, entry: dict[str, Any], cluster: dict[str, Any], user: dict[str, Any]
-) -> ApiServerAccess:
-    source = f"kubeconfig {where}, context '{chosen}'"
-    parts = urlsplit(str(cluster.get("server") or ""))
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise InputError(f"{source}: server '{cluster.get('server')}' is not an http(s) URL")
+def _access_from_entries(where: Path, chosen: ChosenEntries) -> ApiServerAccess:
+    source = f"kubeconfig {where}, context '{chosen.name}'"
+    cluster, user = chosen.cluster, chosen.user
+    parts, port = _server_address(cluster, source)
+    host = parts.hostname or ""
     access = ApiServerAccess(
         server=f"{parts.scheme}://{parts.netloc}",
-        host=parts.hostname,
-        port=parts.port or (443 if parts.scheme == "https" else 80),
-        prefix=parts.path.rstrip("/"),
+        host=host,
+        port=port,
+        prefix=quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~"),
         source=source,
-        namespace=str(entry.get("namespace") or "default"),
-        proxy=parse_proxy_url(str(cluster.get("proxy-url") or ""), source),
-        server_name=str(cluster.get("tls-server-name") or ""),
+        namespace=chosen.context.get("namespace") or "default",
+        proxy=parse_proxy_url(cluster.get("proxy-url") or "", source) or proxy_of_environment(parts.scheme, host, port),
+        server_name=cluster.get("tls-server-name") or "",
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        impersonation=impersonation_headers(user),
     )
-    first = _read_user_credentials(access, user, cluster, where, chosen)
+    first = _read_user_credentials(access, user, cluster, where, chosen.name)
     if parts.scheme == "https":
         authority = _read_data_or_file(cluster, "certificate-authority", where, source)
         access.make_context = partial(_create_tls_context, authority, access.insecure, source)
         access.context = _create_tls_context(authority, access.insecure, source, first.certificate, first.key)
     access.held, access.expires = first.authorization, first.expires
-    if access.reader is not None and user.get("username") and not user.get("token") and not user.get("tokenFile"):
+    if access.reader is not None and user.get("username"):
         access.held = None  # a login is made on first use
     return access
+
+
+def _server_address(cluster: dict[str, Any], source: str) -> tuple[SplitResult, int]:
+    """Return the parts of the server's URL, and its port. Raises InputError."""
+    server = cluster.get("server") or ""
+    wrong = InputError(f"{source}: server '{server}' is not an http(s) URL")
+    if re.fullmatch(r"[^/]+:\d+", server):  # as in kubectl
+        secure = any(cluster.get(key) for key in ("certificate-authority", "certificate-authority-data"))
+        server = f"{'https' if secure or cluster.get('insecure-skip-tls-verify') else 'http'}://{server}"
+    try:
+        parts = urlsplit(server)
+        port = parts.port
+    except ValueError as error:
+        raise wrong from error
+    if parts.username is not None:
+        raise InputError(f"{source}: server has a user name in its URL: set username and password of the user instead")
+    if parts.scheme not in ("https", "http") or not parts.hostname or not parts.netloc.isascii():
+        raise wrong
+    return parts, port or (443 if parts.scheme == "https" else 80)
 
 
 def render_standalone_kubeconfig(path: str | Path, context: str = "") -> str:
     """Return a self-contained kubeconfig (JSON, which is YAML) with one context, for use on another machine.
 
-    The kubeconfig must be valid for load(). Raises InputError for credentials that only this machine can get.
+    Raises InputError for credentials that only this machine can get.
     """
     where = Path(path).expanduser()
-    config = files.read_yaml(where)
-    chosen = context or config["current-context"]
-    entry = _find_named_entry(config, "contexts", "context", chosen, where)
-    cluster = dict(_find_named_entry(config, "clusters", "cluster", str(entry.get("cluster", "")), where))
-    user = dict(_find_named_entry(config, "users", "user", str(entry["user"]), where)) if entry.get("user") else {}
-    source = f"kubeconfig {where}, context '{chosen}'"
-    local = next((name for name in ("exec", "auth-provider") if user.get(name)), None)
+    chosen = choose_entries(read_kubeconfig_document(where), context, where)
+    cluster, user = dict(chosen.cluster), dict(chosen.user)
+    source = f"kubeconfig {where}, context '{chosen.name}'"
+    local = next((name for name in ("exec", "auth-provider") if user.get(name) and _runs_program(user)), None)
     if local:
         raise InputError(
             f"{source}: its credentials come from '{local}', which exists on this machine only: use a kubeconfig "
             "with a token or a client certificate"
         )
-    if user.get("tokenFile") and not user.get("token"):
-        user["token"] = _path_relative_to_kubeconfig(where, user["tokenFile"]).read_text(encoding="ascii").strip()
-    user.pop("tokenFile", None)
+    for name in ("exec", "auth-provider", "extensions"):
+        user.pop(name, None)
+    if user.get("tokenFile"):
+        file = _path_relative_to_kubeconfig(where, user.pop("tokenFile"))
+        user["token"] = _token_reader(file, user.get("token") or "", source)().authorization.partition(" ")[2]
     for holder, key in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")):
         data = _read_data_or_file(holder, key, where, source)
         holder.pop(key, None)
         if data is not None:
             holder[f"{key}-data"] = base64.b64encode(data).decode()
-    return json.dumps(single_context_kubeconfig("target", cluster, user, str(entry.get("namespace") or "default")))
+    return json.dumps(single_context_kubeconfig("target", cluster, user, chosen.context.get("namespace") or "default"))
 
 
 def single_context_kubeconfig(
@@ -174,6 +172,7 @@ def load_in_cluster_access() -> ApiServerAccess:
         prefix="",
         source=source,
         namespace=named.read_text(encoding="utf-8").strip() if named.exists() else "default",
+        proxy=proxy_of_environment("https", host, int(port)),
     )
     authority = SERVICE_ACCOUNT / "ca.crt"
     access.context = _create_tls_context(authority.read_bytes() if authority.exists() else None, False, source)
@@ -188,38 +187,65 @@ def _create_tls_context(
     return make_context(authority, certificate, key, insecure, source)
 
 
+def _runs_program(user: dict[str, Any]) -> bool:
+    """Return whether exec or auth-provider is used: a user who has other credentials needs neither."""
+    others = ("token", "tokenFile", "username", "client-certificate", "client-certificate-data")
+    return not any(user.get(key) for key in others)
+
+
 def _read_user_credentials(
     access: ApiServerAccess, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
 ) -> ServerCredentials:
-    """Return the first credentials, and set the access's reader; a token has precedence over a token file."""
-    if user.get("exec"):
-        access.reader = partial(login.run_exec_plugin, user["exec"], cluster, where, access.source)
-        return access.reader()
-    if user.get("auth-provider"):
-        access.reader = partial(_credentials_from_kubernetes_package, where, chosen, access.source)
-        return access.reader()
+    """Return the first credentials, and set the access's reader; a readable token file has precedence over a token."""
+    if _runs_program(user):
+        if user.get("exec"):
+            access.reader = login.exec_plugin_reader(
+                user["exec"], _cluster_for_program(cluster, where, access.source), where, access.source
+            )
+        elif user.get("auth-provider"):
+            access.reader = partial(_credentials_from_kubernetes_package, where, chosen, access.source)
+        return access.reader() if access.reader is not None else ServerCredentials()
     certificate = _read_data_or_file(user, "client-certificate", where, access.source)
     key = _read_data_or_file(user, "client-key", where, access.source)
-    authorization = ""
-    if user.get("token"):
-        authorization = f"Bearer {user['token']}"
-    elif user.get("tokenFile"):
-        access.reader = partial(
-            _credentials_from_token_file, _path_relative_to_kubeconfig(where, user["tokenFile"]), access.source
-        )
+    authorization = f"Bearer {user['token']}" if user.get("token") else ""
+    if user.get("tokenFile"):
+        file = _path_relative_to_kubeconfig(where, user["tokenFile"])
+        access.reader = _token_reader(file, user.get("token") or "", access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
-        access.reader = partial(
-            login.log_in_with_password, access, str(user["username"]), str(user.get("password") or "")
-        )
+        access.reader = partial(login.log_in_with_password, access, user["username"], user.get("password") or "")
     return ServerCredentials(authorization, certificate, key)
 
 
-def _credentials_from_token_file(file: Path, source: str) -> ServerCredentials:
+def _cluster_for_program(cluster: dict[str, Any], where: Path, source: str) -> dict[str, Any]:
+    """Return the entry of a cluster as a program gets it, with the authority instead of the name of its file."""
+    known = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+    told = {key: cluster[key] for key in known if cluster.get(key)}
+    authority = _read_data_or_file(cluster, "certificate-authority", where, source)
+    if authority is not None:
+        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for entry in cluster.get("extensions") or []:
+        if isinstance(entry, dict) and entry.get("name") == "client.authentication.k8s.io/exec":
+            told["config"] = entry.get("extension")
+    return told
+
+
+def _token_reader(file: Path, token: str, source: str) -> partial[ServerCredentials]:
+    return partial(_credentials_from_token_file, file, source, token)
+
+
+def _credentials_from_token_file(file: Path, source: str, token: str = "") -> ServerCredentials:
+    """Return the token in a file; ``token`` if the file can't be read."""
     try:
-        return ServerCredentials(f"Bearer {file.read_text(encoding='ascii').strip()}")
+        read = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise AccessError(f"{source}: token file {file} can't be read: {_describe_error_cause(error)}") from error
+        if not token:
+            why = describe_error_cause(error)
+            raise AccessError(f"{source}: token file {file} can't be read: {why}") from error
+        read = token
+    if not read.isprintable():
+        raise AccessError(f"{source}: token file {file} has more than one line or a control character")
+    return ServerCredentials(f"Bearer {read or token}" if read or token else "")
 
 
 def _credentials_from_kubernetes_package(where: Path, chosen: str, source: str) -> ServerCredentials:
@@ -246,23 +272,16 @@ def _read_data_or_file(holder: dict[str, Any], key: str, where: Path, source: st
     """Return the content of ``<key>-data`` (base64), else of the file ``<key>``, in kubectl's order."""
     data = holder.get(f"{key}-data")
     if data:
-        try:
-            return base64.b64decode("".join(str(data).split()), validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise InputError(f"{source}: {key}-data is not base64") from error
+        return base64.b64decode(data)
     if not holder.get(key):
         return None
     file = _path_relative_to_kubeconfig(where, holder[key])
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"{source}: {key} {file} can't be read: {_describe_error_cause(error)}") from error
+        raise InputError(f"{source}: {key} {file} can't be read: {describe_error_cause(error)}") from error
 
 
-def _path_relative_to_kubeconfig(where: Path, name: Any) -> Path:
+def _path_relative_to_kubeconfig(where: Path, name: str) -> Path:
     """Return a path in a kubeconfig, which is relative to the kubeconfig."""
-    return where.parent / Path(str(name)).expanduser()
-
-
-def _describe_error_cause(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
+    return where.parent / name

@@ -17,8 +17,10 @@ import base64
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -29,32 +31,48 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from .connection import ApiReply, ApiServerConnection, request_head
 from .server import ApiServerAccess, ServerCredentials
 
+MODES = ("Never", "IfAvailable", "Always")
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Timeout of the program, in seconds.
 _EXEC_TIMEOUT = 60.0
 
 
-def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path, source: str) -> ServerCredentials:
-    """Run the program of the exec entry of a user. ``cluster``: the kubeconfig's entry, passed on if it asks for it.
+def exec_plugin_reader(
+    entry: dict[str, Any], cluster: dict[str, Any], where: Path, source: str
+) -> Callable[[], ServerCredentials]:
+    """Return a function that runs the program of the exec entry of a user. ``cluster``: passed on if it asks for it.
 
-    Raises InputError for an entry that can't be used, AccessError when the program gives no credentials.
+    Raises InputError for an entry that can't be used; the function raises AccessError without credentials.
     """
-    import subprocess  # here, since most users have no such program
-
-    version = str(entry.get("apiVersion") or "")
-    command = str(entry.get("command") or "")
+    version, command = entry.get("apiVersion") or "", entry.get("command") or ""
     if version not in VERSIONS or not command:
         raise InputError(f"{source}: 'exec' requires command and apiVersion, one of {', '.join(VERSIONS)}")
+    mode = entry.get("interactiveMode") or ("" if version == VERSIONS[0] else "IfAvailable")
+    if mode not in MODES:
+        raise InputError(f"{source}: 'exec' requires interactiveMode, one of {', '.join(MODES)}")
+    if mode == "Always":
+        raise InputError(f"{source}: 'exec' has interactiveMode Always, but its program can ask nobody here")
+    variables = [variable or {} for variable in entry.get("env") or []]
+    if not all(variable.get("name") for variable in variables):
+        raise InputError(f"{source}: 'exec' has an environment variable without a name")
+    return partial(_run_exec_plugin, entry, variables, cluster, where, source)
+
+
+def _run_exec_plugin(
+    entry: dict[str, Any], variables: list[dict[str, Any]], cluster: dict[str, Any], where: Path, source: str
+) -> ServerCredentials:
+    import subprocess  # here, since most users have no such program
+
+    version, command = entry["apiVersion"], entry["command"]
     if "/" in command:
-        command = str(where.parent / Path(command).expanduser())  # relative to the kubeconfig, as in kubectl
+        command = str(where.parent / command)  # relative to the kubeconfig, as in kubectl
     spec: dict[str, Any] = {"interactive": False}
     if entry.get("provideClusterInfo"):
-        known = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
-        spec["cluster"] = {key: cluster[key] for key in known if key in cluster}
+        spec["cluster"] = cluster
     asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    variables = {str(variable["name"]): str(variable["value"]) for variable in entry.get("env") or []}
-    arguments = [str(argument) for argument in entry.get("args") or []]
-    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    given = {variable["name"]: variable.get("value") or "" for variable in variables}
+    arguments = [argument or "" for argument in entry.get("args") or []]
+    environment = {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
     try:
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             [command, *arguments],
@@ -73,19 +91,25 @@ def run_exec_plugin(entry: dict[str, Any], cluster: dict[str, Any], where: Path,
         raise AccessError(f"{source}: 'exec' returned no credentials: {command}: {why}") from error
     if done.returncode:
         raise AccessError(f"{source}: 'exec' returned no credentials: {command} ended with {done.returncode}")
-    return _parse_exec_credential(done.stdout, f"{source}: 'exec' returned no credentials: {command}")
+    return _parse_exec_credential(done.stdout, version, f"{source}: 'exec' returned no credentials: {command}")
 
 
-def _parse_exec_credential(printed: bytes, what: str) -> ServerCredentials:
+def _parse_exec_credential(printed: bytes, version: str, what: str) -> ServerCredentials:
     try:
-        status = json.loads(printed)["status"]
+        document = json.loads(printed)
+        status = document["status"]
+        written = document.get("apiVersion")
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         until = status.get("expirationTimestamp")
         expires = datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp() if until else None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise AccessError(f"{what} printed no ExecCredential with a status") from None
-    if not token and not (certificate and key):
+    if written != version:
+        raise AccessError(f"{what} returned an ExecCredential of another version than {version}, which its entry names")
+    if bool(certificate) != bool(key) or not (token or certificate):
         raise AccessError(f"{what} returned neither a token nor a certificate with its key")
+    if not str(token or "").isprintable():
+        raise AccessError(f"{what} returned a token with a control character")
     return ServerCredentials(
         authorization=f"Bearer {token}" if token else "",
         certificate=certificate.encode() if certificate else None,
@@ -106,7 +130,7 @@ def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> S
     Raises AccessError if the server refuses the login or returns no token, Broken if it can't be reached.
     """
     # Requests for credentials are sent without credentials.
-    access = replace(access, held="", reader=None, expires=None)
+    access = replace(access, held="", reader=None, expires=None, impersonation=())
     basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     metadata = _send_oauth_request(access, request_head(access, "GET", WELL_KNOWN))
     address = _authorization_endpoint_of_reply(metadata)

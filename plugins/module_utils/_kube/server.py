@@ -19,7 +19,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+)
 
 from .http1 import format_host_and_port
 
@@ -50,15 +53,19 @@ class ProxyAddress:
     password: str = field(default="", repr=False)
 
 
-def parse_proxy_url(url: str, source: str) -> ProxyAddress | None:
-    """Return the proxy of a proxy-url, None for an empty one. Raises InputError, without the password."""
+def parse_proxy_url(url: str, source: str, what: str = "proxy-url") -> ProxyAddress | None:
+    """Return the proxy of a URL, None for an empty one. Raises InputError, without the password."""
     if not url:
         return None
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError(f"{source}: {what} is not a URL, such as http://proxy.example.com:3128") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise InputError(f"{source}: proxy-url has scheme '{parts.scheme}'; supported: http, socks5")
+        raise InputError(f"{source}: {what} has scheme '{parts.scheme}'; supported: http, socks5")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return ProxyAddress(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], user, password)
+    return ProxyAddress(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], user, password)
 
 
 def open_proxy_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
@@ -139,6 +146,22 @@ class ServerCredentials:
     expires: float | None = None
 
 
+class Broken(AccessError):
+    """A connection failed, or we have no credentials now; another attempt may succeed.
+
+    ``sent`` is False if the server certainly did not receive the request.
+    """
+
+    def __init__(self, message: str, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+    @property
+    def cause(self) -> str:
+        """The kind of the error: whether the request was sent matters only to its sender."""
+        return AccessError.__name__
+
+
 @dataclass
 class ApiServerAccess:
     """One API server and our credentials for it, for use by many threads. ``repr`` shows no credential."""
@@ -153,6 +176,7 @@ class ApiServerAccess:
     server_name: str = ""
     context: ssl.SSLContext | None = field(default=None, repr=False)  # None: plain HTTP
     insecure: bool = False
+    impersonation: tuple[tuple[str, str], ...] = ()  # headers by which we act as another user
     #: Called for dynamic credentials: at the first request if ``held`` is None, and to renew them.
     reader: Callable[[], ServerCredentials] | None = field(default=None, repr=False)
     held: str | None = field(default="", repr=False)
@@ -172,6 +196,8 @@ class ApiServerAccess:
 
     def refresh(self, used: str | None = None) -> bool:
         """Read the credentials again (a token file, a program, a login); return whether they may have changed.
+
+        Raises Broken if there are none now, for example because the program fails.
 
         ``used``: the refused authorization. If another thread has renewed it since, nothing is read.
         """
@@ -208,4 +234,9 @@ class ApiServerAccess:
     def _read(self) -> bool:
         if self.reader is None:
             raise AssertionError("credentials without a reader can't be read")
-        return self.take(self.reader())
+        try:
+            return self.take(self.reader())
+        except Broken:
+            raise
+        except AccessError as error:
+            raise Broken(str(error), sent=False) from error

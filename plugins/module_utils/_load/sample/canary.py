@@ -29,7 +29,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
     ApiServerConnection,
-    Broken,
     request_bytes,
     request_head,
 )
@@ -184,10 +183,11 @@ class CanaryObjectWriter(PeriodicRequester):
     def _send(self, connection: ApiServerConnection, number: int) -> None:
         access = self._access
         body = b'{"spec":{"leaseTransitions":%d}}' % ((self._first + number) % 2_000_000_000 + 1)
-        shown = access.authorization
         try:
+            shown = access.authorization
             reply = connection.exchange(request_bytes(access, self._head, body, MERGE_PATCH))
-        except (Broken, AccessError) as error:
+            renewed = reply.status == 401 and access.refresh(shown)
+        except AccessError as error:  # also of a program that gives no credentials now
             self.failure = str(error)
             self._over.wait(0.5)
             return
@@ -196,7 +196,7 @@ class CanaryObjectWriter(PeriodicRequester):
             self._took.append(reply.answered - reply.sent)
             self._report(reply.sent, reply.answered, version)
             self._answered(version, reply.answered)
-        elif reply.status == 401 and access.refresh(shown):
+        elif renewed:
             connection.close()
         else:
             self.failure = f"{reply.status} {' '.join(reply_reason_and_message(reply))}"

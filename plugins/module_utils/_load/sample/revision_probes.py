@@ -28,7 +28,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
     ApiServerConnection,
-    Broken,
     request_bytes,
     request_head,
 )
@@ -120,8 +119,11 @@ class RevisionProbes(PeriodicRequester):
     def _send(self, connection: ApiServerConnection, number: int) -> None:
         above = self._validator.written()
         try:
+            shown = self._access.authorization
             reply = connection.exchange(request_bytes(self._access, self._head))
-        except (Broken, AccessError):
+            if reply.status == 401 and self._access.refresh(shown):
+                connection.close()
+        except AccessError:
             self._over.wait(0.5)  # the canary reports the reason
             return
         if reply.status == 200:

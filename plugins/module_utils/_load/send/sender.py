@@ -172,9 +172,10 @@ class ObjectSender:
 
     def _send(self, attempt: CreateAttempt, body: bytes, last: bool) -> str:
         """Send the object once; return the outcome, after the pause that another attempt needs."""
-        head = self._head(attempt)
         before = time.monotonic()
         try:
+            head = self._head(attempt)
+            before = time.monotonic()
             reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except Broken as error:
             self._write(attempt, AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
@@ -194,9 +195,17 @@ class ObjectSender:
         reason, message = reply_reason_and_message(reply)
         if reply.status == 401:
             # Refresh once: credentials that were just read and are refused too will not become valid.
+            try:
+                renewed = attempt.refreshed == 0 and self.settings.access.refresh(attempt.shown)
+            except Broken as error:  # the program gives no credentials now
+                self._write(attempt, RETRY, reply, reason, str(error))
+                if last:
+                    raise self._silent(error) from error
+                self._pause(attempt.attempts)
+                return RETRY
             attempt.refreshed += 1
             self._write(attempt, RETRY, reply, reason, message)
-            if attempt.refreshed > 1 or not self.settings.access.refresh(attempt.shown):
+            if not renewed:
                 raise refused_credentials(self.settings.access)
             self.connection.close()  # a client certificate is sent when a connection is opened
             return RETRY

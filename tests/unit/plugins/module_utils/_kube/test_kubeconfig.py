@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, login
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ProxyAddress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Broken, ProxyAddress
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -131,16 +131,17 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> Non
         load_context_access(tmp_path / "none")
 
 
-def test_a_token_wins_over_a_token_file_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+def test_a_token_file_wins_over_a_token_while_it_can_be_read_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
     both = load_context_access(write(tmp_path, user={"token": "given", "tokenFile": "token"}))
-    assert both.authorization == "Bearer given" and both.refresh() is False
+    assert both.authorization == "Bearer first" and both.refresh() is False
     access = load_context_access(write(tmp_path, user={"tokenFile": "token"}))
     assert access.authorization == "Bearer first" and access.refresh() is False
     (tmp_path / "token").write_text("second\n")
     assert access.refresh() is True and access.authorization == "Bearer second"
     (tmp_path / "token").unlink()
-    with pytest.raises(AccessError, match="token can't be read"):
+    assert both.refresh() is True and both.authorization == "Bearer given"
+    with pytest.raises(Broken, match="token can't be read"):  # which is tried again, as an unreachable server is
         access.refresh()
 
 
@@ -179,6 +180,7 @@ def test_an_exec_plugin_that_fails_is_told_without_what_it_printed(tmp_path: Pat
 
 def test_a_program_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None:
     entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "Get it."}
+    entry["interactiveMode"] = "Never"
     with pytest.raises(AccessError, match="there is no program 'no-such-login'. Get it."):
         load_context_access(write(tmp_path, {}, {"exec": entry}))
     with pytest.raises(InputError, match="'exec' requires command and apiVersion"):
@@ -193,11 +195,13 @@ def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
     (tmp_path / "status.json").write_text(
         json.dumps(
             {
+                "apiVersion": "client.authentication.k8s.io/v1",
+                "kind": "ExecCredential",
                 "status": {
                     "clientCertificateData": pem["certificate"].decode(),
                     "clientKeyData": pem["key"].decode(),
                     "expirationTimestamp": "2020-01-01T00:00:00Z",
-                }
+                },
             }
         )
     )
@@ -213,6 +217,7 @@ def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
         "args": ["--for-test"],
         "env": [{"name": "LAB", "value": "example"}],
         "provideClusterInfo": True,
+        "interactiveMode": "IfAvailable",
     }
     access = load_context_access(write(tmp_path, {"tls-server-name": "api"}, {"exec": entry}))
     info = json.loads((tmp_path / "info").read_text())

@@ -391,3 +391,27 @@ def test_the_first_error_stops_all_senders(tmp_path: Path) -> None:
         assert load_.done.wait(120)
     assert isinstance(load_.error, AccessError)
     assert len(server.asked) < 500
+
+
+def test_a_program_that_gives_no_credentials_for_a_while_is_run_again_and_the_load_goes_on(tmp_path: Path) -> None:
+    version = "client.authentication.k8s.io/v1"
+    program = tmp_path / "login"
+    program.write_text(
+        '#!/bin/sh\nd=$(dirname "$0"); echo x >> "$d/calls"; n=$(wc -l < "$d/calls")\n'
+        '[ "$n" -gt 1 ] && [ "$n" -lt 4 ] && exit 1\n'
+        f'printf \'{{"apiVersion":"{version}","kind":"ExecCredential","status":{{"token":"t%s"}}}}\' $n\n'
+    )
+    program.chmod(0o755)
+    shown: list[str] = []
+
+    def answer(asked: Asked) -> Any:
+        shown.append(asked.headers.get("authorization", ""))
+        return (401, {}) if shown[-1] == "Bearer t1" else created(1)
+
+    user = {"exec": {"apiVersion": version, "command": str(program), "interactiveMode": "Never"}}
+    with ScriptedServer(answer) as server:
+        one = Trial(server, tmp_path, user=user)
+        assert one.create() == "created"
+    assert shown == ["Bearer t1"] * 3 + ["Bearer t4"]
+    assert one.told() == [(1, 401, "retry"), (2, 401, "retry"), (3, 401, "retry"), (4, 201, "created")]
+    assert "'exec' returned no credentials" in one.rows[0]["message"]

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads YAML as kubectl does, which turns each document into JSON.
+
+kubectl's reader is neither YAML 1.1, which PyYAML reads, nor YAML 1.2: yes, no, on, off, y and n are truth values, 0755
+and 0o755 are octal, but 1:30:00, a date and a single = are texts. Keys are texts, and 2.0 is the number 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from typing import Any
+
+_TRUTHS = {
+    word: truth
+    for truth, words in ((True, "y yes true on"), (False, "n no false off"))
+    for each in words.split()
+    for word in (each, each.capitalize(), each.upper())
+}
+_BASES = {"0x": 16, "0o": 8, "0b": 2}
+_DIGITS = {16: re.compile("[0-9a-fA-F]+"), 8: re.compile("[0-7]+"), 2: re.compile("[01]+")}
+_DECIMAL = re.compile(r"0|[1-9][0-9]*")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+#: Whole numbers from which on a float is not written as an integer.
+_LARGE = 1e21
+
+
+def load_documents(text: str) -> list[Any]:
+    """Return the documents of ``text``, without empty ones. Raises yaml.YAMLError."""
+    import yaml
+
+    return [document for document in yaml.load_all(text, Loader=_loader_class()) if document is not None]
+
+
+def load_first_document(text: str) -> Any:
+    """Return the first document of ``text``, None if it is empty. Raises yaml.YAMLError."""
+    import yaml
+
+    loader = _loader_class()(text)
+    try:
+        return loader.get_data() if loader.check_data() else None
+    except RecursionError as error:
+        raise yaml.YAMLError("it is nested too deeply") from error
+    finally:
+        loader.dispose()
+
+
+def describe_yaml_error(error: Exception) -> str:
+    """Return what is wrong in a text and in which line, without the text itself."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"line {mark.line + 1}: {problem or 'not YAML'}" if mark is not None else str(problem or error)
+
+
+def plain_number(text: str) -> int | float | str:
+    """Return the number that a plain scalar is, the text itself if it is none."""
+    plain = text.replace("_", "")
+    sign, digits = (plain[:1], plain[1:]) if plain[:1] in ("+", "-") else ("", plain)
+    value: int | None = None
+    base = _BASES.get(digits[:2].lower())
+    if base is not None and _DIGITS[base].fullmatch(digits[2:]):
+        value = int(digits[2:], base)
+    elif _DECIMAL.fullmatch(digits):
+        value = int(digits) if len(digits) < 25 else None
+    elif digits[:1] == "0" and _DIGITS[8].fullmatch(digits[1:]):
+        value = int(digits[1:], 8)
+    if value is not None:
+        value = -value if sign == "-" else value
+        if -(2**63) <= value < 2**63 or (not sign and value < 2**64):
+            return value
+    if _FLOAT.fullmatch(plain):
+        number = float(plain)
+        if math.isfinite(number):
+            return int(number) if number.is_integer() and abs(number) < _LARGE else number
+    return text
+
+
+@functools.cache
+def _loader_class() -> Any:
+    import yaml
+
+    standard = "tag:yaml.org,2002:"
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class KubectlLoader(base):
+        yaml_implicit_resolvers: dict[str, Any] = {}
+        yaml_constructors: dict[Any, Any] = {}
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            if not isinstance(node, yaml.MappingNode):
+                raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
+            self.flatten_mapping(node)
+            return {_key(self, key): self.construct_object(value, deep=True) for key, value in node.value}
+
+    def _key(loader: Any, node: Any) -> str:
+        key = loader.construct_object(node, deep=True)
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if not isinstance(key, (str, int, float)):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
+        return str(key)
+
+    def _scalar(loader: Any, node: Any) -> Any:
+        return loader.construct_scalar(node)
+
+    def _number(loader: Any, node: Any) -> Any:
+        if _INFINITE.fullmatch(node.value):
+            what = f"{node.value} is no number that JSON has; put it into quotes"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        return plain_number(node.value)
+
+    def _any(loader: Any, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return [loader.construct_object(item, deep=True) for item in node.value]
+        return loader.construct_scalar(node)
+
+    def _binary(loader: Any, node: Any) -> str:
+        return str(yaml.constructor.SafeConstructor.construct_yaml_binary(loader, node), "utf-8", "replace")
+
+    truths = re.compile("|".join(_TRUTHS))
+    numbers = re.compile(r"[-+.0-9][\s\S]*")
+    KubectlLoader.add_implicit_resolver(f"{standard}bool", re.compile(f"(?:{truths.pattern})$"), list("yYnNtTfFoO"))
+    KubectlLoader.add_implicit_resolver(f"{standard}null", re.compile("(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+    KubectlLoader.add_implicit_resolver(f"{standard}merge", re.compile("<<$"), ["<"])
+    KubectlLoader.add_implicit_resolver(f"{standard}float", numbers, list("-+.0123456789"))
+    KubectlLoader.add_constructor(f"{standard}bool", lambda _loader, node: _TRUTHS.get(node.value, node.value))
+    KubectlLoader.add_constructor(f"{standard}null", lambda _loader, _node: None)
+    for name in ("float", "int"):
+        KubectlLoader.add_constructor(f"{standard}{name}", _number)
+    for name in ("str", "timestamp", "merge", "value"):
+        KubectlLoader.add_constructor(f"{standard}{name}", _scalar)
+    KubectlLoader.add_constructor(f"{standard}binary", _binary)
+    KubectlLoader.add_constructor(None, _any)  # mappings and sequences; what other tags mark is read without them
+    return KubectlLoader
