@@ -13,6 +13,8 @@ description:
   - Translates the presets in the C(config.yaml) of TOPSAIL's project fine_tuning into presets of project fine_tuning,
     and lists what has no counterpart. Each preset gets what TOPSAIL's rules make of it and of the presets that it
     extends.
+  - The names of the imported presets begin with C(topsail_), so that they replace no other preset. No text of the
+    configuration is rendered as a template.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -30,13 +32,15 @@ options:
     type: path
     required: true
   dest:
-    description: The file of presets, in a folder C(group_vars/<group>) of your inventory.
+    description:
+      - The file of presets, in a folder C(group_vars/<group>) of your inventory. A file that was not written by this
+        module, or that was edited since, is never overwritten.
     type: path
     required: true
   presets:
     description:
       - Presets to translate. An element with several names, such as V(gating light), applies them in this order and
-        gives one preset, V(gating__light). Without it, every preset is translated.
+        gives one preset, V(topsail_gating__light). Without it, every preset that TOPSAIL can run alone is translated.
     type: list
     elements: str
     default: []
@@ -47,7 +51,7 @@ EXAMPLES = r"""
   perfscale.seatrial.topsail_presets:
     src: config.yaml
     dest: inventories/my_lab/group_vars/my_lab/topsail.yml
-    presets: [dgx_single_model, gating light]
+    presets: [dgx_single_full, fms gating light]
 """
 
 RETURN = r"""
@@ -60,6 +64,16 @@ unmapped:
   description: By preset, what has no counterpart.
   returned: success
   type: dict
+base:
+  description: Values of the configuration outside of presets that have no counterpart.
+  returned: success
+  type: list
+  elements: str
+report:
+  description: The same for a reader, one line for each reason.
+  returned: success
+  type: list
+  elements: str
 refused:
   description: Presets that cannot be translated, with the reason. If O(presets) is not empty, this is an error instead.
   returned: success

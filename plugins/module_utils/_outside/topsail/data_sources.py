@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
 SOURCES = "fine_tuning.sources"
 CLAIM = "fine_tuning.pvc"
 HUB = "https://huggingface.co/"
@@ -37,8 +39,10 @@ class DataSources:
     def __init__(self, get: Callable[[str], Any], note: Callable[[str], None]) -> None:
         self._get, self._note = get, note
         self._known: Mapping[str, Any] = get(SOURCES) or {}
+        self._claim: Mapping[str, Any] = get(CLAIM) or {}
+        if not isinstance(self._known, Mapping) or not isinstance(self._claim, Mapping):
+            raise InputError(f"{SOURCES} or {CLAIM} is no dictionary")
         self._default = str(get("fine_tuning.model_registry") or "")
-        self._claim = get(CLAIM) or {}
         #: A volume without a name: TOPSAIL downloads nothing.
         self.volume = not ("name" in self._claim and self._claim["name"] is None)
         self._wanted: list[Any] = []
@@ -61,7 +65,7 @@ class DataSources:
         self._used = True
         if not registry and path not in self._known:
             registry = default
-        source = self._known.get(registry or path)
+        source = self._source(registry or path)
         if not source:
             self._note(f"{source_name}: {SOURCES} has no {registry or path}: put {path} into the volume")
             return path
@@ -84,13 +88,13 @@ class DataSources:
 
     def of_dataset(self, name: str, key: str) -> Any:
         """Return a key of a dataset's entry, such as ``response_template``; None without one."""
-        return (self._known.get(name) or {}).get(key)
+        return self._source(name).get(key)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the volume and of what is downloaded to it; none if nothing is in a volume."""
         if not self._used:
             return {}
-        values = {name: self._claim[key] for key, name in _CLAIM.items() if self._claim.get(key)}
+        values: dict[str, Any] = {name: str(self._claim[key]) for key, name in _CLAIM.items() if self._claim.get(key)}
         mode = self._claim.get("access_mode")
         if mode in _MODES:
             values["storage_access_mode"] = mode
@@ -102,14 +106,22 @@ class DataSources:
             values["storage_registries"] = self._registries
         if self._images:
             values["storage_image"] = self._images[0]
+            for image in self._images[1:]:
+                self._note(f"{image}: storage_image is one image for all downloads, {self._images[0]}")
         return values
+
+    def _source(self, name: str) -> Mapping[str, Any]:
+        source = self._known.get(name) or {}
+        if not isinstance(source, Mapping):
+            raise InputError(f"{SOURCES}.{name} is no dictionary")
+        return source
 
     def _credentials(self, source: Mapping[str, Any], scheme: str) -> None:
         if source.get("secret_key"):
             self._note(f"{source['secret_key']}: set {_CREDENTIALS[scheme]}")
         image = self._get(str(source["download_pod_image_key"])) if source.get("download_pod_image_key") else None
-        if image and image not in self._images:
-            self._images.append(image)
+        if image and str(image) not in self._images:
+            self._images.append(str(image))
 
 
 def _storage_source_address(url: str) -> str:

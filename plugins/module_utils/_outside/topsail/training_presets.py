@@ -9,122 +9,73 @@ docs/from_topsail.md has the translation of each key.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import join_with_and
 
 from . import configuration, data_sources
-from .configuration import HYPER
-
-TESTS = "tests.fine_tuning"
-SETTINGS = f"{TESTS}.test_settings"
-FLAVOURS = ("fms", "ilab", "ray")
-OURS = f"fine_tuning_{HYPER}"
-MODEL, DATASET = "fine_tuning_model_name", "fine_tuning_dataset_name"
-REPLICATION = "fine_tuning_dataset_replication"
-
-#: Test setting -> ours.
-_SAME = {
-    "pod_count": "fine_tuning_pod_count",
-    "model_name": MODEL,
-    "dataset_name": DATASET,
-    "dataset_replication": REPLICATION,
-    "gpu": "fine_tuning_gpus",
-    "shared_memory": "fine_tuning_shared_memory",
-    "memory": "fine_tuning_memory",
-    "cpu": "fine_tuning_cpu",
-    "use_primary_nic": "fine_tuning_pod_network",
-    "use_host_network": "fine_tuning_host_network",
-    "container_image": "fine_tuning_image",
-    "secondary_nic_count": "fine_tuning_network_count",
-    "ephemeral_output_pvc_size": "fine_tuning_output_size",
-}
-#: What its role gives fms-hf-tuning, unless a test sets it.
-_FMS = {
-    "num_train_epochs": 1,
-    "per_device_train_batch_size": 4,
-    "per_device_eval_batch_size": 4,
-    "gradient_accumulation_steps": 4,
-    "eval_strategy": "no",
-    "save_strategy": "no",
-    "learning_rate": 1.0e-05,
-    "weight_decay": 0,
-    "lr_scheduler_type": "cosine",
-    "max_seq_length": 4096,
-    "include_tokens_per_second": True,
-    "dataset_text_field": "output",
-    "use_flash_attn": False,
-}
-#: Its scripts that rewrite datasets -> our transforms.
-_TRANSFORMS = {"convert_alpaca.py": "text"}
-_SCALING = "clusters.sutest"
-_MACHINES = f"{_SCALING}.compute.machineset"
-_TYPES: dict[str, type] = {"cpu": str, "dataset_replication": float}
-#: Test settings that are translated in another way, or that mean nothing here.
-_OTHERWISE = ("name", HYPER, "use_secondary_nic", "secondary_nic_prefix", "node_selector_key", "node_selector_value")
-_OUTPUT = "output"
-_EQUAL = f"{TESTS}.node_count_equal_pod_count"
-#: Other keys that are translated.
-_READ = (
-    *(f"{TESTS}.{flavour}.{key}" for flavour in FLAVOURS for key in ("enabled", "image")),
-    *(f"{TESTS}.matbenchmarking.{key}" for key in ("enabled", "stop_on_error")),
-    *(f"{TESTS}.many_model.{key}" for key in ("enabled", "count", "timespan")),
-    *(f"{TESTS}.multi_model.{key}" for key in ("enabled", "models")),
-    *(f"{_MACHINES}.{key}" for key in ("name", "type", "count", "spot", "rest_count", "taint")),
-    f"{_SCALING}.is_metal",
-    f"{_SCALING}.compute.dedicated",
-    "gpu.prepare_cluster",
-    _EQUAL,
-    f"{TESTS}.namespace",
-    f"{TESTS}.test_extra_settings",
-    "fine_tuning.default_response_template",
-    "fine_tuning.model_registry",
+from .configuration import HYPER, SETTINGS, TESTS
+from .translation_table import (
+    CLUSTER,
+    DATASET,
+    DEFAULTS,
+    MACHINES,
+    MODEL,
+    OTHERWISE,
+    OURS,
+    RENAMED,
+    REPLICATION,
+    SAME,
+    TRANSFORMS,
+    WITHOUT_MEANING,
+    checked_value,
+    format_key_value,
+    is_plain,
 )
-#: Start of a key -> where its counterpart is.
-_ELSEWHERE = {
-    "ci_presets": "",
-    "clusters.create": "settings cluster_* choose or create the cluster",
-    _SCALING: "settings node_scaling_* scale the nodes",
-    "gpu": "settings gpu_operator_* configure the GPU operator",
-    "rhods": "stack installs OpenShift AI",
-    "nfs_provisioner": "storage classes are not installed",
-    data_sources.CLAIM: "",
-    data_sources.SOURCES: "",
-    "matbench.workload": "",
-    "matbench.prom_workload": "",
-    "matbench.config_file": "",
-    "tests.capture_prom": "metrics_url and metrics_route capture metrics",
-    "matbench": "results_* and export_* settings evaluate and export every run",
-    "export_artifacts": "export_s3_url exports the run",
-}
+
+#: Of every imported preset, so that none replaces another one.
+PREFIX = "topsail_"
+_HYPER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+FLAVOURS = ("fms", "ilab", "ray")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_OUTPUT = "output"
 
 
 @dataclass
 class ImportedPreset:
-    """One preset in our words; unmapped: what has no counterpart, one sentence each."""
+    """One preset in our words.
+
+    unmapped: what has no counterpart, one sentence each. read: the keys that the translation has considered.
+    """
 
     name: str
     description: str
     settings: dict[str, Any] = field(default_factory=dict)
     unmapped: list[str] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
 
 
-def combined_preset_name(presets: str) -> str:
-    """Return the name of the preset that does what these presets (``a b``) do together."""
-    return "__".join(presets.split())
+def translate_presets(config: Mapping[str, Any], names: Sequence[str]) -> ImportedPreset:
+    """Translate what presets, in this order, make of a configuration.
 
-
-def translate_presets(config: Mapping[str, Any], presets: str) -> ImportedPreset:
-    """Translate what presets (``a b``: several, in this order) make of a configuration.
-
-    Raises InputError if TOPSAIL could not apply them, or if they choose no training.
+    Raises InputError if TOPSAIL could not run a test with them, or if a value is not of the right type.
     """
-    effective, keys = configuration.apply_presets(config, presets.split())
-    return _ConfigurationTranslator(
-        effective, keys, ImportedPreset(combined_preset_name(presets), f"TOPSAIL's {' '.join(presets.split())}")
-    ).run()
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError("the name of a preset has letters, digits, '_', '-' and '.' only; rename it in the file")
+    effective, keys = configuration.apply_presets(config, names)
+    made = ImportedPreset(PREFIX + "__".join(names), f"TOPSAIL's {' '.join(names)}")
+    return _ConfigurationTranslator(effective, keys, made).run()
+
+
+def was_read(key: str, read: set[str]) -> bool:
+    """Return whether a translation that has considered the keys ``read`` has considered this one."""
+    return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in read)
 
 
 class _ConfigurationTranslator:
@@ -138,30 +89,33 @@ class _ConfigurationTranslator:
 
     def run(self) -> ImportedPreset:
         """Return the preset."""
-        chosen = [flavour for flavour in FLAVOURS if self._get(f"{TESTS}.{flavour}.enabled")]
-        if len(chosen) > 1:
-            raise InputError(f"{' and '.join(chosen)} are enabled, a training has one flavour")
-        self.flavour = chosen[0] if chosen else FLAVOURS[0]
+        chosen = [flavour for flavour in FLAVOURS if self._section(f"{TESTS}.{flavour}").get("enabled")]
         if not chosen:
-            self._note("no flavour is enabled; fms is assumed")
-        tests = self._get(SETTINGS) or {}
+            raise InputError("it enables none of fms, ilab and ray; name it with one that does, such as 'fms <preset>'")
+        if len(chosen) > 1:
+            raise InputError(f"it enables {join_with_and(chosen)}, and a training has one flavour")
+        self.flavour = chosen[0]
         made = self.made.settings
         made["fine_tuning_flavour"] = self.flavour
-        if image := self._get(f"{TESTS}.{self.flavour}.image"):
-            made["fine_tuning_image"] = image
+        if image := self._section(f"{TESTS}.{self.flavour}").get("image"):
+            made["fine_tuning_image"] = checked_value(f"{TESTS}.{self.flavour}.image", image, "text")
         if namespace := self._get(f"{TESTS}.namespace"):
-            made["fine_tuning_namespace"] = namespace
+            made["fine_tuning_namespace"] = checked_value(f"{TESTS}.namespace", namespace, "text")
         self._load()
         self._nodes()
-        made["run_stop_on_error"] = bool(self._get(f"{TESTS}.matbenchmarking.stop_on_error"))
-        self._points(tests)
-        self._several_models()
+        self._points(self._section(SETTINGS))
         made.update(self.data.settings())
-        self._rest(tests)
+        if self.flavour == "ray":
+            self._note(format_key_value(f"{TESTS}.ray.workload", self._section(f"{TESTS}.ray").get("workload")))
+        for key in self.keys:
+            value = configuration.value_at_path(self.config, configuration.parse_key_path(key))
+            if not was_read(key, self.made.read) and not key.startswith((configuration.PRESETS, *WITHOUT_MEANING)):
+                self._note(format_key_value(key, value))
         return self.made
 
     def _get(self, key: str) -> Any:
-        """Return the value of a key, None if there is none or if it refers to a secret."""
+        """Return the value of a key, None if there is none. Raises InputError for a reference that has no value."""
+        self.made.read.add(key)
         try:
             value = configuration.value_at_path(self.config, configuration.parse_key_path(key))
         except InputError:
@@ -169,74 +123,105 @@ class _ConfigurationTranslator:
         try:
             return configuration.resolve_references(self.config, value)
         except InputError as error:
-            self._note(f"{key}: {error}")
-            return None
+            raise InputError(f"{key}: {error}") from error
+
+    def _section(self, key: str) -> Mapping[str, Any]:
+        section = self._get(key)
+        if section is not None and not isinstance(section, Mapping):
+            raise InputError(f"{key} is no dictionary")
+        return section or {}
 
     def _note(self, text: str) -> None:
         if text not in self.made.unmapped:
             self.made.unmapped.append(text)
 
     def _load(self) -> None:
-        many = self._get(f"{TESTS}.many_model") or {}
-        made = self.made.settings
+        key = f"{TESTS}.many_model"
+        many, made = self._section(key), self.made.settings
         made["fine_tuning_count"] = 1
-        if many.get("enabled"):
-            made["fine_tuning_count"] = int(many["count"])
-            if many.get("timespan"):
-                made["fine_tuning_rate"] = round(int(many["count"]) / (60 * float(many["timespan"])), 7)
+        if not many.get("enabled"):
+            return
+        made["fine_tuning_count"] = checked_value(f"{key}.count", many.get("count"), "whole number")
+        if many.get("timespan"):
+            seconds = 60 * checked_value(f"{key}.timespan", many["timespan"], "number")
+            made["fine_tuning_arrival"] = {"type": "poisson", "timespan": seconds}
+        self._note(f"{key}.kueue_name = {many.get('kueue_name')}: the jobs do not wait in a queue of Kueue")
 
     def _nodes(self) -> None:
         """Translate the nodes that are added for the run, and the operators of GPUs."""
         made = self.made.settings
         if self._get("gpu.prepare_cluster"):
             made["stack"] = ["nfd", "gpu_operator"]
-        machines = self._get(_MACHINES) or {}
-        if self._get(f"{_SCALING}.is_metal"):
+        machines, taint = self._section(MACHINES), self._section(f"{MACHINES}.taint")
+        dedicated = self._get(f"{CLUSTER}.compute.dedicated")
+        self.node_for_each_pod = bool(self._get(f"{TESTS}.node_count_equal_pod_count"))
+        if self._get(f"{CLUSTER}.is_metal"):
+            self.node_for_each_pod = False
             return
-        self.node_for_each_pod = bool(self._get(_EQUAL))
-        if machines.get("count") and not self.node_for_each_pod:
-            made["node_scaling_count"] = int(machines["count"])
-        elif not self.node_for_each_pod:
+        key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
+        if dedicated and taint and not (key and effect):
+            raise InputError(f"{MACHINES}.taint has no key or no effect")
+        if not machines.get("count") and not self.node_for_each_pod:
+            if dedicated and taint:
+                self._note(
+                    f"{CLUSTER}.compute.dedicated: TOPSAIL lets the pods run only on nodes with label and taint"
+                    f" {key}={value}, unless the cluster is bare metal: set fine_tuning_node_selector and"
+                    " fine_tuning_tolerations"
+                )
             return
-        for key, name in (("name", "node_scaling_name"), ("type", "node_scaling_instance_type")):
-            if machines.get(key):
-                made[name] = str(machines[key])
+        if not self.node_for_each_pod:
+            made["node_scaling_count"] = checked_value(f"{MACHINES}.count", machines["count"], "whole number")
+        for part, name in (("name", "node_scaling_name"), ("type", "node_scaling_instance_type")):
+            if machines.get(part):
+                made[name] = checked_value(f"{MACHINES}.{part}", machines[part], "text")
         if machines.get("spot"):
             made["node_scaling_spot"] = True
-        taint = machines.get("taint")
-        if taint and self._get(f"{_SCALING}.compute.dedicated"):
-            key, value = str(taint["key"]), str(taint.get("value") or "")
-            made["node_scaling_taint"] = f"{key}{value and '='}{value}:{taint['effect']}"
-            toleration = {"key": key, "operator": "Exists", "effect": taint["effect"]}
-            made["fine_tuning_tolerations"] = [toleration]
+        if dedicated and taint:
+            made["node_scaling_taint"] = f"{key}{value and '='}{value}:{effect}"
+            made["fine_tuning_tolerations"] = [{"key": key, "operator": "Exists", "effect": effect}]
             made["fine_tuning_node_selector"] = {key: value}
         if machines.get("rest_count"):
-            self._note(f"{_MACHINES}.rest_count: after a run, there are as many machines as before it")
+            self._note(f"{MACHINES}.rest_count: after a run, there are as many machines as before it")
 
     def _points(self, tests: Mapping[str, Any]) -> None:
         """Translate the settings of the tests: the common ones, and a matrix or a list of points for the others."""
-        varied = bool(self._get(f"{TESTS}.matbenchmarking.enabled"))
-        if not varied and configuration.has_lists(tests):
-            self._note(
-                "matbenchmarking is not enabled, so TOPSAIL cannot run this preset alone; its lists are a matrix here"
-            )
-            varied = True
-        entries = (self._get(f"{TESTS}.test_extra_settings") or []) if varied else []
-        whole = [
-            configuration.merge_extra_test_settings(tests, entry)
-            for entry in ([entries] if isinstance(entries, Mapping) else entries) or [{}]
-        ]
-        points, skipped = [], 0
-        for config in whole:
-            for point in configuration.expand_test_points(config):
-                if configuration.is_skipped(point):
-                    skipped += 1
-                elif (made := self._translated(point)) not in points:
-                    points.append(made)
+        matrix, models = self._section(f"{TESTS}.matbenchmarking"), self._section(f"{TESTS}.multi_model")
+        varied = bool(matrix.get("enabled"))
+        if varied and models.get("enabled"):
+            raise InputError("multi_model and matbenchmarking are both enabled, and TOPSAIL does one of them")
+        self.made.settings["run_stop_on_error"] = bool(matrix.get("stop_on_error"))
+        extras = self._get(f"{TESTS}.test_extra_settings") or [{}]
+        if not isinstance(extras, list) or not all(isinstance(extra, Mapping) for extra in extras):
+            raise InputError(f"{TESTS}.test_extra_settings is no list of dictionaries")
+        if extras != [{}] and not varied:
+            raise InputError("it has test_extra_settings, which TOPSAIL refuses unless matbenchmarking is enabled")
+        if not isinstance(tests.get(HYPER) or {}, Mapping):
+            raise InputError(f"{SETTINGS}.{HYPER} is no dictionary")
+        found: list[dict[str, Any]] = []
+        for extra in extras:
+            merged = configuration.merge_extra_test_settings({**tests, HYPER: tests.get(HYPER) or {}}, extra)
+            if not isinstance(merged[HYPER], Mapping):
+                raise InputError(f"{SETTINGS}.{HYPER} is no dictionary")
+            found += configuration.expand_test_points(merged) if varied else [merged]
+        several = self._several_models(models) if models.get("enabled") else []
+        networks = _most_networks(found)
+        points: list[dict[str, Any]] = []
+        skipped = 0
+        for point in found:
+            hyper, skip = configuration.take_hyper_parameters(point)
+            if skip and varied:
+                skipped += 1
+            elif (made := self._translated({**point, HYPER: hyper}, networks, bool(several))) not in points:
+                points.append(made)
         if skipped:
-            self._note(f"skip_if: {skipped} of {skipped + len(points)} points are left out")
+            self._note(f"skip_if: {skipped} of {len(found)} points are left out")
         if not points:
             raise InputError("skip_if leaves no point")
+        if several:
+            points = [{**points[0], "fine_tuning_models": together} for together in several]
+        self._common_and_matrix(points)
+
+    def _common_and_matrix(self, points: list[dict[str, Any]]) -> None:
         common = {key: value for key, value in points[0].items() if all(point.get(key) == value for point in points)}
         if common.get(REPLICATION) == 1:
             del common[REPLICATION]
@@ -250,115 +235,116 @@ class _ConfigurationTranslator:
             for key, value in differing.items():
                 if value not in lists.setdefault(key, []):
                     lists[key].append(value)
-        product = [dict(zip(lists, combination, strict=True)) for combination in itertools.product(*lists.values())]
-        if lists and len(rest) == len(product) and all(combination in rest for combination in product):
-            self.made.settings["matrix"] = lists
-        elif lists:
+        if lists and len(rest) == math.prod(map(len, lists.values())):
+            product = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+            if all(combination in rest for combination in product):
+                self.made.settings["matrix"] = lists
+                return
+        if lists:
             self.made.settings["matrix_points"] = rest
 
-    def _several_models(self) -> None:
-        """Translate a test of several models: each alone, one after the other, then all at once."""
-        several = self._get(f"{TESTS}.multi_model") or {}
-        if not several.get("enabled"):
-            return
-        if self._get(f"{TESTS}.matbenchmarking.enabled"):
-            raise InputError("multi_model and matbenchmarking are both enabled, and TOPSAIL does one of them")
+    def _several_models(self, models: Mapping[str, Any]) -> list[dict[str, int]]:
+        """Return the points of a test of several models: each alone, one after the other, then all at once."""
         together: dict[str, int] = {}
-        for model in several.get("models") or []:
-            name = self.data.model(str(model["name"]))
-            together[name] = together.get(name, 0) + int(model.get("replicas") or 1)
+        key = f"{TESTS}.multi_model.models"
+        entries = models.get("models")
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
+            raise InputError(f"{key} is no list of dictionaries")
+        for entry in entries:
+            name = self.data.model(checked_value(f"{key}: name", entry.get("name"), "text"))
+            replicas = checked_value(f"{key}: replicas", entry.get("replicas", 1), "whole number")
+            together[name] = together.get(name, 0) + replicas
         points = [{name: 1} for name in together]
-        if together not in points:
-            points.append(together)
-        self.made.settings.pop(MODEL, None)
-        self.made.settings["matrix"] = {"fine_tuning_models": points}
+        return points if together in points else [*points, together]
 
-    def _translated(self, point: Mapping[str, Any]) -> dict[str, Any]:
+    def _translated(self, point: Mapping[str, Any], networks: Mapping[str, int], several: bool) -> dict[str, Any]:
         """Return the settings of one point, hyperparameters as dotted keys; nothing for a null."""
         settings: dict[str, Any] = {}
-        for key, name in _SAME.items():
-            value = point.get(key)
-            if value is not None:
-                settings[name] = self._value(key, value)
-        self._of_dataset(settings, str(point.get("dataset_name")))
+        for key, value in point.items():
+            if value is None or (key == "model_name" and several):
+                continue
+            if key in SAME:
+                name, kind = SAME[key]
+                settings[name] = checked_value(f"{SETTINGS}.{key}", value, kind)
+            elif key not in OTHERWISE:
+                self._note(format_key_value(f"{SETTINGS}.{key}", value))
+        if self.flavour != "ray" and not (several or MODEL in settings):
+            raise InputError(f"{SETTINGS}.model_name is not set")
+        if MODEL in settings:
+            settings[MODEL] = self.data.model(settings[MODEL])
+        dataset = settings.get(DATASET, "")
+        if DATASET in settings:
+            settings[DATASET] = self.data.dataset(dataset)
+        self._of_dataset(settings, dataset, str(point.get("dataset_transform") or ""))
         if "fine_tuning_output_size" in settings:
             settings["fine_tuning_output_claim"] = _OUTPUT
         settings.setdefault("fine_tuning_gpus", 0)
-        networks = self._networks(point)
-        if networks:
-            settings["fine_tuning_networks"] = networks
+        if self.flavour == "fms" and settings["fine_tuning_gpus"] > 1:
+            self._note("accelerate: TOPSAIL trains on several GPUs with FSDP; set fine_tuning_hyper_parameters.fsdp")
+        if named := _networks(point, networks):
+            settings["fine_tuning_networks"] = named
         if self.node_for_each_pod:
-            settings["node_scaling_count"] = int(point.get("pod_count") or 1)
-        if point.get("node_selector_key"):
-            settings["fine_tuning_node_selector"] = {point["node_selector_key"]: point.get("node_selector_value") or ""}
-        hyperparameters = {**point.get(HYPER, {}), **(point.get(HYPER, {}).get("raw_lists") or {})}
-        hyper = {key: value for key, value in hyperparameters.items() if value is not None}
-        if self.flavour == "fms":
-            hyper = {**_FMS, **hyper}
-        variables = {}
+            settings["node_scaling_count"] = settings.get("fine_tuning_pod_count", 1)
+        if label := point.get("node_selector_key"):
+            settings["fine_tuning_node_selector"] = {str(label): str(point.get("node_selector_value") or "")}
+        self._hyper_parameters(settings, {**DEFAULTS[self.flavour], **point[HYPER]}, dataset)
+        return settings
+
+    def _hyper_parameters(self, settings: dict[str, Any], hyper: dict[str, Any], dataset: str) -> None:
         if self.flavour == "fms" and hyper.get("response_template") is None:
-            hyper["response_template"] = self._response_template(str(point.get("dataset_name") or ""))
+            hyper["response_template"] = self.data.of_dataset(dataset, "response_template") or self._get(
+                "fine_tuning.default_response_template"
+            )
+        variables = {}
         for key, value in hyper.items():
-            if key in ("raw_lists", "skip_if"):
-                continue
+            if not isinstance(key, str) or not _HYPER_NAME.fullmatch(key):
+                raise InputError(f"{SETTINGS}.{HYPER}: '{key}' is not the name of a hyperparameter")
+            if not is_plain(value):
+                raise InputError(f"{SETTINGS}.{HYPER}.{key} = {value} is no text, number, list or dictionary")
             if key.startswith("NCCL_"):
                 variables[key] = str(value)
             else:
-                settings[f"{OURS}.{key}"] = value
+                settings[f"{OURS}.{RENAMED.get(key, key)}"] = value
         if variables:
             settings["fine_tuning_environment"] = variables
-        return settings
 
-    def _value(self, key: str, value: Any) -> Any:
-        if key == "model_name":
-            return self.data.model(str(value))
-        if key == "dataset_name":
-            return self.data.dataset(str(value))
-        if key in ("shared_memory", "memory", "ephemeral_output_pvc_size") and not isinstance(value, str):
-            return f"{value}Gi"
-        as_type = _TYPES.get(key)
-        return as_type(value) if as_type else value
-
-    def _of_dataset(self, settings: dict[str, Any], dataset: str) -> None:
+    def _of_dataset(self, settings: dict[str, Any], dataset: str, script: str) -> None:
         """Leave out a replication that is not possible here, and translate or note a transformation."""
-        factor = settings.get(REPLICATION, 1.0)
-        transform = str(self.data.of_dataset(dataset, "transform") or "")
-        if transform in _TRANSFORMS and self.data.volume and dataset.endswith((".json", ".jsonl")):
-            settings["fine_tuning_dataset_transform"] = _TRANSFORMS[transform]
+        factor = settings.get(REPLICATION, 1)
+        transform = str(self.data.of_dataset(dataset, "transform") or script)
+        rows = self.data.volume and dataset.partition("@")[0].endswith((".json", ".jsonl"))
+        if transform in TRANSFORMS and rows:
+            settings["fine_tuning_dataset_transform"] = TRANSFORMS[transform]
         elif transform:
             self._note(f"dataset {dataset}: {transform}: write it as a script for fine_tuning_dataset_transform")
-        if not self.data.volume or not str(settings.get(DATASET)).partition("@")[0].endswith((".json", ".jsonl")):
+        if not rows:
             settings.pop(REPLICATION, None)
             if factor != 1:
                 self._note(
-                    f"{SETTINGS}.dataset_replication = {factor:g}: {dataset} is no .json or .jsonl file in a volume"
+                    f"{SETTINGS}.dataset_replication = {factor}: {dataset} is no .json or .jsonl file in a volume"
                 )
 
-    def _response_template(self, dataset: str) -> Any:
-        return self.data.of_dataset(dataset, "response_template") or self._get("fine_tuning.default_response_template")
 
-    def _networks(self, point: Mapping[str, Any]) -> list[str]:
-        networks = point.get("use_secondary_nic")
-        if networks:
-            return [networks] if isinstance(networks, str) else list(networks)
-        prefix = point.get("secondary_nic_prefix")
-        if not prefix:
-            return []
-        counts = self._get(f"{SETTINGS}.secondary_nic_count") or 0
-        most = max(counts) if isinstance(counts, list) else int(counts)
-        return [f"{prefix}{number:02d}" for number in range(1, most + 1)]
+def _most_networks(points: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return, for each prefix of names of networks, the largest number that a point uses."""
+    most: dict[str, int] = {}
+    for point in points:
+        prefix, count = point.get("secondary_nic_prefix"), point.get("secondary_nic_count")
+        if count and not prefix:
+            raise InputError(f"{SETTINGS}.secondary_nic_count is set, and secondary_nic_prefix is not")
+        if count:
+            number = checked_value(f"{SETTINGS}.secondary_nic_count", count, "whole number")
+            if number > 99:
+                raise InputError(f"{SETTINGS}.secondary_nic_count = {number} is more than 99")
+            most[str(prefix)] = max(most.get(str(prefix), 0), number)
+    return most
 
-    def _rest(self, tests: Mapping[str, Any]) -> None:
-        """Note what has no counterpart."""
-        for key, value in tests.items():
-            if key not in (*_SAME, *_OTHERWISE) and value is not None:
-                self._note(f"{SETTINGS}.{key} = {value}: there is no such setting")
-        for key in self.keys:
-            if key.startswith(f"{SETTINGS}.") or key == SETTINGS or key in _READ:
-                continue
-            value = self._get(key)
-            why = next(
-                (text for start, text in _ELSEWHERE.items() if key == start or key.startswith(f"{start}.")), None
-            )
-            if why != "" and value not in (None, False, {}, []):
-                self._note(f"{key} = {value}: {why or 'there is no such setting'}")
+
+def _networks(point: Mapping[str, Any], most: Mapping[str, int]) -> list[str]:
+    """Return the networks of a point: fine_tuning_network_count is the number of the first ones that it uses."""
+    if point.get("secondary_nic_count"):
+        prefix = str(point["secondary_nic_prefix"])
+        return [f"{prefix}{number:02d}" for number in range(1, most[prefix] + 1)]
+    named = point.get("use_secondary_nic") or []
+    names = named if isinstance(named, list) else [named]
+    return [checked_value(f"{SETTINGS}.use_secondary_nic", name, "text") for name in names]

@@ -1,11 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the presets of a TOPSAIL configuration as a file of presets."""
+"""Write the presets of a TOPSAIL configuration as a file of presets.
+
+No text of the configuration becomes a template: one with braces is written as ``!unsafe``.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,71 +20,192 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     nearest_file,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_count, format_list
 
 from . import configuration, training_presets
 from .training_presets import ImportedPreset
+from .translation_table import format_key_value
 
 VARIABLE = "fine_tuning_presets_topsail_import"
+HEADER = "# Presets of a configuration of TOPSAIL, written by playbooks/import_topsail.yml."
+_LARGEST = 2**20
+
+
+@dataclass
+class ImportResult:
+    """The translation of one configuration.
+
+    refused: preset -> why it was not imported. base: values outside of presets that were not carried.
+    """
+
+    presets: list[ImportedPreset] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    base: list[str] = field(default_factory=list)
+
+    def report(self) -> list[str]:
+        """Return what was imported and what was not, a line for each reason."""
+        lines = [
+            f"{format_count(len(self.presets), 'preset')} imported, with names that begin with"
+            f" {training_presets.PREFIX}: {', '.join(_own_name(preset) for preset in self.presets)}"
+        ]
+        lines += [f"not imported: {reason}" for reason in self.reasons()]
+        notes: dict[str, list[str]] = {}
+        for preset in self.presets:
+            for why in preset.unmapped:
+                notes.setdefault(why, []).append(_own_name(preset))
+        for why, names in notes.items():
+            lines.append(f"not translated: {why} (in {format_list(names, 3)})")
+        return [_one_line(line) for line in lines]
+
+    def reasons(self) -> list[str]:
+        """Return each reason why presets were not imported, after their names."""
+        names: dict[str, list[str]] = {}
+        for name, why in self.refused.items():
+            names.setdefault(why, []).append(name)
+        return [f"{', '.join(of_reason)}: {why}" for why, of_reason in names.items()]
 
 
 def read_topsail_configuration(path: Path) -> Any:
-    """Return a configuration. Raises InputError for a file that is missing or is no YAML."""
+    """Return the configuration of a file. Raises InputError for a file that is missing, or is none."""
+    if "http:/" in str(path) or "https:/" in str(path):
+        raise InputError(f"src: {path} is an address; download the file and name it")
+    if path.is_dir():
+        raise InputError(f"src: {path} is a folder; name the file config.yaml in it")
     if not path.is_file():
         raise InputError(f"src: there is no {path}{nearest_file(path)}")
+    if path.stat().st_size > _LARGEST:
+        raise InputError(f"src: {path} has more than 1 MiB, and a configuration of TOPSAIL has about 30 KiB")
     try:
-        return files.read_yaml(path)
-    except DataError as error:
-        raise InputError(str(error)) from error
+        config = files.read_yaml(path)
+        configuration.check_configuration(config)
+    except (DataError, InputError) as error:
+        raise InputError(f"src: {path}: {str(error).removeprefix(f'{path}: ')}") from error
+    except (ValueError, RecursionError) as error:  # of the YAML reader: bytes of another encoding, impossible dates
+        raise InputError(f"src: {path} is no YAML in UTF-8: {error}") from error
+    return config
 
 
-def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> tuple[list[ImportedPreset], dict[str, str]]:
+def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> ImportResult:
     """Return the imported presets, and why others were not imported.
 
     wanted: names, or several that are applied together (``a b``); empty means every preset alone. Raises InputError for
-    a wanted one that cannot be imported.
+    a wanted one that cannot be imported, and if there is none that can.
     """
-    made: list[ImportedPreset] = []
-    failed: dict[str, str] = {}
-    for names in wanted or configuration.list_preset_names(config):
+    made = ImportResult()
+    every = configuration.list_preset_names(config)
+    for names in [request.split() for request in wanted] or [[name] for name in every]:
         try:
-            made.append(training_presets.translate_presets(config, names))
+            preset = training_presets.translate_presets(config, names)
+            if preset.name in [other.name for other in made.presets]:
+                raise InputError(f"another preset is imported as {preset.name}")
+            made.presets.append(preset)
         except InputError as error:
             if wanted:
-                raise InputError(f"{names}: {error}") from error
-            failed[names] = str(error)
-    return made, failed
-
-
-def render_presets_file(made: Sequence[ImportedPreset], failed: dict[str, str]) -> str:
-    """Return the file of presets; what was not translated is a comment above each preset."""
-    import yaml
-
-    lines = ["---", "# Presets of a configuration of TOPSAIL, written by playbooks/import_topsail.yml."]
-    lines += [f"# Not imported: {name}: {why}" for name, why in failed.items()]
-    lines += [f"{VARIABLE}:" if made else f"{VARIABLE}: {{}}"]
-    for preset in made:
-        lines += [f"  # Not translated: {' '.join(why.split())}" for why in preset.unmapped]
-        body = yaml.safe_dump(
-            {preset.name: {"description": preset.description, **preset.settings}},
-            sort_keys=False,
-            width=4096,
-            allow_unicode=True,
+                raise InputError(f"{' '.join(names)}: {error}") from error
+            made.refused[str(names[0])] = str(error)
+    if not made.presets:
+        raise InputError(
+            _one_line(f"none of its presets can be imported: {'; '.join(made.reasons()) or 'it has none'}")
         )
+    read = set[str]().union(*(preset.read for preset in made.presets))
+    made.base = [
+        format_key_value(key, value)
+        for section, entries in config.items()
+        if section != configuration.PRESETS
+        for key, value in configuration.leaf_values(entries, str(section))
+        if value is not None and not training_presets.was_read(key, read)
+    ]
+    for key in (configuration.TO_APPLY, configuration.OVERRIDES):
+        if value := config[configuration.PRESETS].get(key.rpartition(".")[2]):
+            made.base.insert(0, f"{key} = {value}: applied first in every preset here, as in every run of TOPSAIL")
+    return made
+
+
+def render_presets_file(made: ImportResult) -> str:
+    """Return the file of presets; what was not translated is a comment, above each preset or at the top.
+
+    The second line has the checksum of what follows, by which a later import knows that nobody has edited the file.
+    """
+    lines = [f"# Not imported: {_one_line(reason)}" for reason in made.reasons()]
+    lines += ["# Not translated, of the configuration without its presets:"] if made.base else []
+    lines += [f"#   {_one_line(why)}" for why in made.base]
+    lines += [f"{VARIABLE}:"]
+    for preset in made.presets:
+        lines += [f"  # Not translated: {_one_line(why)}" for why in preset.unmapped]
+        body = _dump_with_unsafe_texts({preset.name: {"description": preset.description, **preset.settings}})
         lines += [f"  {line}" for line in body.splitlines()]
-    return "\n".join(lines) + "\n"
+    content = "\n".join(lines) + "\n"
+    return f"---\n{HEADER}\n# sha256 of the following lines: {_sha256(content)}\n{content}"
 
 
 def write_presets_file(source: Path, target: Path, wanted: Sequence[str], check_mode: bool) -> dict[str, Any]:
     """Write the file ``target`` from the configuration ``source``; return the result of module topsail_presets."""
-    made, failed = translate_wanted_presets(read_topsail_configuration(source), wanted)
-    content = render_presets_file(made, failed)
-    before = target.read_text(encoding="utf-8") if target.exists() else None
-    changed = before != content
-    if changed and not target.parent.is_dir():
-        raise InputError(f"dest: there is no folder {target.parent}")
-    if changed and not check_mode:
+    made = translate_wanted_presets(read_topsail_configuration(source), wanted)
+    content = render_presets_file(made)
+    before = _read_earlier_import(target)
+    if before != content and not check_mode:
         files.replace_text(target, content)
-    unmapped = {preset.name: preset.unmapped for preset in made if preset.unmapped}
-    diff = {"before_header": str(target), "before": before or "", "after_header": str(target), "after": content}
-    presets = [preset.name for preset in made]
-    return {"changed": changed, "presets": presets, "unmapped": unmapped, "refused": failed, "diff": diff}
+    report = made.report()
+    if check_mode:
+        report += [_one_line(f"not translated: {why} (of the configuration without its presets)") for why in made.base]
+    elif made.base:
+        report.append(
+            f"not translated: {format_count(len(made.base), 'value')} of the configuration without its presets,"
+            f" listed in {target}"
+        )
+    return {
+        "changed": before != content,
+        "presets": [preset.name for preset in made.presets],
+        "unmapped": {preset.name: preset.unmapped for preset in made.presets if preset.unmapped},
+        "base": made.base,
+        "refused": made.refused,
+        "report": report,
+        "diff": {"before_header": str(target), "before": before, "after_header": str(target), "after": content},
+    }
+
+
+def _read_earlier_import(target: Path) -> str:
+    """Return the content of an earlier import, an empty text without one. Raises InputError for any other file."""
+    if target.suffix not in (".yml", ".yaml"):
+        raise InputError(f"dest: Ansible reads only files whose names end with .yml or .yaml, and not {target}")
+    if not target.parent.is_dir():
+        raise InputError(f"dest: there is no folder {target.parent}")
+    if not target.exists() and not target.is_symlink():
+        return ""
+    text = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else ""
+    parts = text.split("\n", 3)
+    if len(parts) < 4 or parts[1] != HEADER or not parts[2].endswith(f" {_sha256(parts[3])}"):
+        raise InputError(f"dest: {target} was not written by an import, or was edited since; move it, or name another")
+    return text
+
+
+def _dump_with_unsafe_texts(value: Any) -> str:
+    """Return ``value`` as YAML in which Ansible renders no text."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """A separate class: the representer below must not change other dumpers."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        if any(brace in text for brace in ("{{", "{%", "{#")):
+            return dumper.represent_scalar("!unsafe", text, style='"')
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
+
+    Dumper.add_representer(str, represent)
+    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, width=4096, allow_unicode=True))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line breaks and control characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _own_name(preset: ImportedPreset) -> str:
+    return preset.name.removeprefix(training_presets.PREFIX)

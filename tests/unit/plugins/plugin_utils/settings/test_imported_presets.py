@@ -22,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_context,
     settings_preflight,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = settings_preflight.ROOT
@@ -81,7 +83,7 @@ OF_THE_ROLE = {
     "use_flash_attn": False,
 }
 #: A family over one model: nulls, lists as dimensions, a preset that extends others in the middle.
-SCALE = {
+SCALE: dict[str, Any] = {
     "ci_presets": {
         "names": None,
         "fms": FMS,
@@ -109,7 +111,7 @@ SCALE = {
     "tests": TESTS,
 }
 #: Models that differ in more than one setting, conditions, lists that are values.
-GATING = {
+GATING: dict[str, Any] = {
     "ci_presets": {
         "fms": FMS,
         "full": {
@@ -140,7 +142,7 @@ GATING = {
     "tests": TESTS,
 }
 #: Networks, arguments and variables of another program; many jobs.
-ILAB = {
+ILAB: dict[str, Any] = {
     "ci_presets": {
         "ilab": {
             "tests.fine_tuning.ilab.enabled": True,
@@ -171,9 +173,22 @@ ILAB = {
 
 def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The presets as they are read from the written file, and those that were not imported."""
-    made, failed = write_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
-    text = write_presets.render_presets_file(made, failed)
-    return yaml.safe_load(text)[write_presets.VARIABLE], failed
+    made = write_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
+    return setting_templates.load_yaml(write_presets.render_presets_file(made))[write_presets.VARIABLE], made.refused
+
+
+def unmapped(config: dict[str, Any], name: str) -> list[str]:
+    """What was not translated of one preset."""
+    return write_presets.translate_wanted_presets(config, [name]).presets[0].unmapped
+
+
+def changed(config: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    """A copy of a configuration with entries of these sections; ``tests`` stands for tests.fine_tuning."""
+    made = copy.deepcopy(config)
+    for section, entries in sections.items():
+        target = made["tests"]["fine_tuning"] if section == "tests" else made.setdefault(section, {})
+        target.update(copy.deepcopy(entries))
+    return made
 
 
 def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -219,7 +234,7 @@ def test_lists_are_the_dimensions_of_a_matrix() -> None:
     assert seen == [(1, 128), (1, 256), (2, 128), (2, 256), (4, 128), (4, 256)]
     assert {one["fine_tuning_gpus"] for one in found} == {2}, "extends after it sets it again"
     assert not found[0]["run_stop_on_error"]
-    assert list(translated(SCALE, "full")[0]["full"]["matrix"].values()) == [[1, 2, 4], [128, 256]]
+    assert list(translated(SCALE, "full")[0]["topsail_full"]["matrix"].values()) == [[1, 2, 4], [128, 256]]
 
 
 @pytest.mark.parametrize(("names", "gpus"), [("one light", 0), ("smoke light", 4), ("light one", 2)])
@@ -231,9 +246,7 @@ def test_points_that_differ_in_several_settings_are_listed_and_conditions_leave_
     found = points(GATING, "full")
     assert [one["fine_tuning_model_name"] for one in found] == ["org/a@hf", "org/b@hf"]
     assert all(one["fine_tuning_hyper_parameters"]["max_seq_length"] == 512 for one in found)
-    assert (
-        "skip_if: 1 of 3 points are left out" in write_presets.translate_wanted_presets(GATING, ["full"])[0][0].unmapped
-    )
+    assert "skip_if: 1 of 3 points are left out" in unmapped(GATING, "full")
     lora = points(GATING, "lora")
     assert [(one["fine_tuning_model_name"], one["fine_tuning_gpus"]) for one in lora] == [
         ("org/a@hf", 1),
@@ -305,13 +318,13 @@ def test_models_and_datasets_are_downloaded_from_where_topsail_gets_them() -> No
         storage_sources.read_sources(
             [name for name in asked if "@" in name or "://" in name], one["storage_registries"]
         )
-    (lab,) = write_presets.translate_wanted_presets(SOURCES, ["lab"])[0]
+    lab = unmapped(SOURCES, "lab")
     assert {
         "secrets.git: set storage_hub_token",
         "secrets.aws: set storage_s3_access_key and storage_s3_secret_key",
         "theirs@dmf: it cannot be downloaded from dmf://: put theirs into the volume",
         "dataset tiny.json: convert.py: write it as a script for fine_tuning_dataset_transform",
-    } == set(lab.unmapped)
+    } == set(lab)
 
 
 def test_only_files_of_rows_in_a_volume_are_replicated() -> None:
@@ -322,11 +335,11 @@ def test_only_files_of_rows_in_a_volume_are_replicated() -> None:
         "https://huggingface.co/datasets/org/rows/resolve/main/rows.jsonl",
         "https://example.com/notes.txt",
     ]
-    (many,) = write_presets.translate_wanted_presets(SOURCES, ["many"])[0]
+    many = unmapped(SOURCES, "many")
     replication = f"{SETTINGS}.dataset_replication = 2: notes.txt is no .json or .jsonl file in a volume"
-    assert replication in many.unmapped
+    assert replication in many
     by_hand = "own.json: it cannot be downloaded from /filled/by/hand: put own.json into the volume"
-    assert by_hand in many.unmapped
+    assert by_hand in many
 
 
 def test_without_a_volume_nothing_is_downloaded() -> None:
@@ -340,7 +353,19 @@ def test_networks_variables_and_arguments_of_another_program() -> None:
     assert [one["fine_tuning_network_count"] for one in found] == [2, 4]
     assert found[0]["fine_tuning_networks"] == ["port-01", "port-02", "port-03", "port-04"]
     assert found[0]["fine_tuning_environment"] == {"NCCL_SOCKET_NTHREADS": "4"}
-    assert found[0]["fine_tuning_hyper_parameters"] == {"num_epochs": 1}
+    of_the_template = {
+        "num_epochs": 1,
+        "effective_batch_size": 3840,
+        "learning_rate": 1e-4,
+        "num_warmup_steps": 800,
+        "save_samples": 0,
+        "log_level": "INFO",
+        "max_batch_len": 20000,
+        "seed": 42,
+        "distributed_training_framework": "fsdp",
+        "use_dolomite": True,
+    }
+    assert found[0]["fine_tuning_hyper_parameters"] == of_the_template
 
 
 def test_points_that_differ_only_in_what_has_no_counterpart_are_one() -> None:
@@ -349,9 +374,11 @@ def test_points_that_differ_only_in_what_has_no_counterpart_are_one() -> None:
     assert len(points(config, "full")) == 6
 
 
-def test_many_jobs_come_at_the_rate_that_fills_their_time() -> None:
+def test_many_jobs_come_at_random_times_and_not_through_kueue() -> None:
     (only,) = points(ILAB, "many")
-    assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0.5)
+    assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0)
+    assert only["fine_tuning_arrival"] == {"type": "poisson", "timespan": 120}
+    assert any("queue of Kueue" in why for why in unmapped(ILAB, "many"))
 
 
 def test_several_models_come_one_after_the_other_and_then_at_once() -> None:
@@ -369,14 +396,16 @@ def test_several_models_come_one_after_the_other_and_then_at_once() -> None:
 
 
 def test_what_has_no_counterpart_is_listed_with_its_reason() -> None:
-    (full,) = write_presets.translate_wanted_presets(GATING, ["full"])[0]
-    assert "export_artifacts.enabled = True: export_s3_url exports the run" in full.unmapped
+    assert "export_artifacts.enabled = True: export_s3_url exports the run" in unmapped(GATING, "full")
 
 
 def test_a_preset_that_topsail_cannot_apply_is_reported_and_the_others_are_written() -> None:
     presets, failed = translated(SCALE)
-    assert failed == {"broken": "preset 'broken' extends 'scale', which does not exist"}
-    assert {"one", "full", "smoke", "light"} <= set(presets)
+    assert failed == {
+        "broken": "preset 'broken' extends 'scale', which does not exist",
+        "light": "it enables none of fms, ilab and ray; name it with one that does, such as 'fms <preset>'",
+    }
+    assert set(presets) == {"topsail_fms", "topsail_one", "topsail_full", "topsail_smoke"}
     with pytest.raises(InputError, match="broken: preset 'broken' extends"):
         translated(SCALE, "broken")
 
@@ -386,7 +415,8 @@ def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
     source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
     predicted = write_presets.write_presets_file(source, target, [], True)
     assert predicted["changed"] and predicted["diff"]["before"] == "" and not target.exists()
-    assert write_presets.write_presets_file(source, target, [], False)["presets"] == ["ilab", "nics", "many"]
+    names = ["topsail_ilab", "topsail_nics", "topsail_many"]
+    assert write_presets.write_presets_file(source, target, [], False)["presets"] == names
     assert target.read_text(encoding="utf-8") == predicted["diff"]["after"]
     again = write_presets.write_presets_file(source, target, [], False)
     assert not again["changed"] and again["diff"]["before"] == again["diff"]["after"]
@@ -416,7 +446,6 @@ MACHINES: dict[str, Any] = {
             f"{SETTINGS}.pod_count": [2, 1],
         },
         "metal": {"extends": ["gpu"], "clusters.sutest.is_metal": True},
-        "nics": {f"{SETTINGS}.secondary_nic_prefix": "port-", f"{SETTINGS}.secondary_nic_count": [2, 4]},
     },
     "gpu": {"prepare_cluster": False},
     "clusters": {
@@ -464,7 +493,7 @@ def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
         "fine_tuning_dataset_transform": "text",
     }
     assert {name: only[name] for name in expected} == expected
-    assert write_presets.translate_wanted_presets(MACHINES, ["spot"])[0][0].unmapped == []
+    assert unmapped(MACHINES, "spot") == []
     (shared,) = points(MACHINES, "shared")
     assert (shared["node_scaling_count"], shared["node_scaling_taint"], shared["fine_tuning_tolerations"]) == (
         2,
@@ -477,7 +506,215 @@ def test_machines_and_operators_of_gpus_are_those_that_topsail_adds() -> None:
     assert metal["node_scaling_count"] == 0 and metal["stack"] == ["nfd", "gpu_operator"]
 
 
-def test_a_preset_of_lists_that_topsail_only_runs_with_another_is_a_matrix_and_says_so() -> None:
-    assert [one["fine_tuning_network_count"] for one in points(MACHINES, "nics")] == [2, 4]
-    (nics,) = write_presets.translate_wanted_presets(MACHINES, ["nics"])[0]
-    assert any("matbenchmarking is not enabled" in one for one in nics.unmapped)
+def test_without_added_nodes_the_import_says_that_topsail_isolates_the_pods() -> None:
+    (only,) = points(MACHINES, "fms")
+    assert only["fine_tuning_node_selector"] == {} and only["node_scaling_count"] == 0
+    assert any(why.startswith("clusters.sutest.compute.dedicated: ") for why in unmapped(MACHINES, "fms"))
+
+
+def preset(**keys: Any) -> dict[str, Any]:
+    """A configuration with preset p, which assigns these keys of the test settings."""
+    assigned = {f"{SETTINGS}.{key}": value for key, value in keys.items()}
+    return changed(GATING, ci_presets={"p": {"extends": ["fms"], **assigned}})
+
+
+MATRIX = {"tests.fine_tuning.matbenchmarking.enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({f"{SETTINGS}.gpu": "ten"}, "gpu = 'ten' is not a whole number"),
+        ({f"{SETTINGS}.gpu": True}, "gpu = True is not a whole number"),
+        ({f"{SETTINGS}.pod_count": -1}, "pod_count = -1 is not a whole number"),
+        ({f"{SETTINGS}.gpu": [1, 2]}, r"gpu = \[1, 2\] is not a whole number"),
+        ({f"{SETTINGS}.model_name": {"a": 1}}, "model_name = .* is not a text"),
+        ({f"{SETTINGS}.model_name": None}, "model_name is not set"),
+        ({f"{SETTINGS}.model_name": "@tests.no.such"}, "there is no key 'no' in tests"),
+        ({f"{SETTINGS}.model_name": f"@{SETTINGS}.model_name"}, "references lead in a circle"),
+        ({f"{SETTINGS}.model_name": "*$@secrets.x"}, "refers to a secret"),
+        ({SETTINGS: "text"}, "test_settings is no dictionary"),
+        ({f"{SETTINGS}.hyper_parameters": "text"}, "hyper_parameters is no dictionary"),
+        ({f"{SETTINGS}.hyper_parameters": {"a b": 1}}, "'a b' is not the name of a hyperparameter"),
+        ({f"{SETTINGS}.hyper_parameters": {"r": float("nan")}}, "r = nan is no text, number"),
+        ({f"{SETTINGS}.hyper_parameters": {"raw_lists": "text"}}, "raw_lists is no dictionary"),
+        ({f"{SETTINGS}.secondary_nic_count": 2}, "secondary_nic_prefix is not"),
+        ({"tests.fine_tuning.test_extra_settings": [{"gpu": 1}]}, "TOPSAIL refuses unless matbenchmarking"),
+        ({"tests.fine_tuning.test_extra_settings": "text"}, "test_extra_settings is no list of dictionaries"),
+        ({"tests.fine_tuning.many_model": {"enabled": True, "count": "ten"}}, "count = 'ten' is not a whole number"),
+        ({"tests.fine_tuning.ilab.enabled": True}, "enables fms and ilab"),
+        ({**MATRIX, f"{SETTINGS}.gpu": []}, "it has no point: gpu is an empty list"),
+        ({**MATRIX, f"{SETTINGS}.gpu": list(range(50)), f"{SETTINGS}.pod_count": list(range(1, 51))}, "2,500 points"),
+        ({"a..b": 1}, "cannot be read"),
+        ({"tests.*.x": 1}, "cannot be read"),
+        ({"": 1}, "cannot be read"),
+    ],
+)
+def test_one_odd_preset_is_refused_by_itself(keys: dict[str, Any], why: str) -> None:
+    made = write_presets.translate_wanted_presets(changed(GATING, ci_presets={"p": {"extends": ["fms"], **keys}}), [])
+    assert [one.name for one in made.presets] == ["topsail_fms", "topsail_full", "topsail_lora"]
+    with pytest.raises(InputError, match=why):
+        raise InputError(made.refused["p"])
+
+
+@pytest.mark.parametrize("name", [123, "überlast", "my preset", "x\nfine_tuning_presets: {}", "list of", ""])
+@pytest.mark.parametrize("entry", [{"extends": ["fms"]}, None, ["fms"], "fms", {"extends": None}])
+def test_an_odd_name_or_entry_is_refused_by_itself(name: Any, entry: Any) -> None:
+    made = write_presets.translate_wanted_presets(changed(GATING, ci_presets={name: entry, "twin": entry}), [])
+    assert str(name) in made.refused and ("twin" in made.refused) == (entry != {"extends": ["fms"]})
+    text = write_presets.render_presets_file(made)
+    assert list(setting_templates.load_yaml(text)) == [write_presets.VARIABLE]
+
+
+def test_no_text_of_the_configuration_becomes_a_template(tmp_path: Path) -> None:
+    texts = ["{{ lookup('pipe', 'false') }}", "{% if x %}", "{# c #}", "### Input: {{input}}"]
+    config = preset(container_image=texts[0], hyper_parameters={"data_formatter_template": texts[3]})
+    config["ci_presets"]["p"] |= {
+        **MATRIX,
+        f"{SETTINGS}.model_name": texts[:3],
+        "tests.fine_tuning.namespace": texts[1],
+    }
+    source, target = tmp_path / "config.yaml", tmp_path / "out.yml"
+    source.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    write_presets.write_presets_file(source, target, ["p"], False)
+    loaded = DataLoader().load_from_file(str(target), unsafe=True, trusted_as_template=True)
+    variables = {**loaded, "preset": "topsail_p"}
+    request = settings_context.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    found = [one.settings for one in resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render).measured]
+    assert [one["fine_tuning_model_name"].partition("@")[0] for one in found] == texts[:3]
+    assert found[0]["fine_tuning_image"] == texts[0] and found[0]["fine_tuning_namespace"] == texts[1]
+    assert found[0]["fine_tuning_hyper_parameters"]["data_formatter_template"] == texts[3]
+
+
+def test_a_condition_leaves_a_point_out_if_any_entry_fits_also_one_of_raw_lists() -> None:
+    hyper = {"peft_method": "none", "skip_if": {"r": 4, "peft_method": "none"}}
+    skipping = changed(preset(gpu=[1, 2], hyper_parameters=hyper), ci_presets={})
+    skipping["ci_presets"]["p"] |= MATRIX
+    with pytest.raises(InputError, match="skip_if leaves no point"):
+        points(skipping, "p")
+    hyper = {"raw_lists": {"target_modules": ["q"]}, "skip_if": {"target_modules": ["q"]}}
+    skipping["ci_presets"]["p"][f"{SETTINGS}.hyper_parameters"] = hyper
+    with pytest.raises(InputError, match="skip_if leaves no point"):
+        points(skipping, "p")
+
+
+def test_points_have_their_own_networks_and_a_list_of_networks_is_a_dimension() -> None:
+    config = preset(use_secondary_nic=["a", "b"])
+    assert points(config, "p")[0]["fine_tuning_networks"] == ["a", "b"]
+    config["ci_presets"]["p"] |= MATRIX
+    assert [one["fine_tuning_networks"] for one in points(config, "p")] == [["a"], ["b"]]
+    extra = [{"secondary_nic_prefix": "net-", "secondary_nic_count": 2}, {"gpu": 2}]
+    config = changed(GATING, ci_presets={"p": {"extends": ["fms"], **MATRIX}}, tests={"test_extra_settings": extra})
+    seen = [(one["fine_tuning_networks"], one["fine_tuning_network_count"]) for one in points(config, "p")]
+    assert seen == [(["net-01", "net-02"], 2), ([], 0)]
+
+
+def test_a_text_with_a_star_is_a_value() -> None:
+    (only,) = points(preset(hyper_parameters={"target_modules": "*_proj"}, gpu=8), "p")
+    assert only["fine_tuning_hyper_parameters"]["target_modules"] == "*_proj" and only["fine_tuning_gpus"] == 8
+
+
+def test_extra_settings_of_points_that_have_no_counterpart_are_listed() -> None:
+    config = changed(GATING, ci_presets={"p": {"extends": ["fms"], **MATRIX}})
+    config["tests"]["fine_tuning"]["test_extra_settings"] = [{"request_equals_limits": True}, {"sleep_forever": True}]
+    listed = unmapped(config, "p")
+    for key in ("request_equals_limits", "sleep_forever"):
+        assert f"{SETTINGS}.{key} = True: there is no such setting" in listed
+
+
+def test_values_outside_of_presets_are_listed_and_presets_of_every_run_are_applied() -> None:
+    config = changed(
+        GATING,
+        rhods={"catalog": {"tag": "latest"}},
+        matbench={"api_token": "abc"},
+        ci_presets={
+            "always": {f"{SETTINGS}.gpu": 3},
+            "to_apply": ["always"],
+            "variable_overrides": {f"{SETTINGS}.pod_count": 2},
+        },
+    )
+    made = write_presets.translate_wanted_presets(config, ["fms"])
+    assert made.presets[0].settings["fine_tuning_gpus"] == 3 and made.presets[0].settings["fine_tuning_pod_count"] == 2
+    text = write_presets.render_presets_file(made)
+    assert "rhods.catalog.tag = latest: " in text and "export_artifacts.enabled = False: " in text
+    assert "ci_presets.to_apply = ['always']" in text and "ci_presets.variable_overrides = " in text
+    assert "abc" not in text
+
+
+def test_a_name_that_argparse_abbreviates_is_the_whole_one() -> None:
+    config = changed(
+        ILAB, ci_presets={"p": {"extends": ["ilab"], f"{SETTINGS}.hyper_parameters": {"cpu_offload_params": True}}}
+    )
+    assert points(config, "p")[0]["fine_tuning_hyper_parameters"]["cpu_offload_params_fsdp"] is True
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"ci_presets: {}\nx: caf\xe9\n", "is no YAML in UTF-8"),
+        ("ci_presets: {}\n".encode("utf-16"), "is no YAML in UTF-8"),
+        (b"a: [", "not readable as YAML"),
+        (b"", "no configuration of TOPSAIL"),
+        (b"ci_presets: {a: {}}\ntests: {kserve: {}}\n", "it is not of TOPSAIL's project fine_tuning"),
+        (b"ci_presets: {}\ntests: {fine_tuning: {test_settings: {}}}\n", "none of its presets can be imported"),
+        (
+            b"a: &a [1]\n"
+            + b"".join(b"%c: &%c [%b]\n" % (98 + n, 98 + n, b", ".join([b"*%c" % (97 + n)] * 9)) for n in range(8))
+            + b"ci_presets: {}\n",
+            "more than 100,000 values",
+        ),
+        (b"ci_presets: {}\na: &a [*a]\n", "more than 100,000 values, aliases included, or 50 levels"),
+        (b"#" * 2**21, "more than 1 MiB"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+    (tmp_path / "config.yaml").write_bytes(content)
+    with pytest.raises(InputError, match=why):
+        write_presets.write_presets_file(tmp_path / "config.yaml", tmp_path / "out.yml", [], False)
+    assert not (tmp_path / "out.yml").exists()
+
+
+def test_only_a_file_that_an_import_has_written_is_replaced(tmp_path: Path) -> None:
+    source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
+    source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
+    for content in ("mine: 1\n", "", f"---\n{write_presets.HEADER}\nmine: 1\n"):
+        target.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match="was not written by an import"):
+            write_presets.write_presets_file(source, target, [], False)
+        assert target.read_text(encoding="utf-8") == content
+    target.unlink()
+    write_presets.write_presets_file(source, target, [], False)
+    assert write_presets.write_presets_file(source, target, ["nics"], False)["presets"] == ["topsail_nics"]
+    target.write_text(target.read_text(encoding="utf-8").replace("port-01", "port-99"), encoding="utf-8")
+    with pytest.raises(InputError, match="or was edited since"):
+        write_presets.write_presets_file(source, target, [], False)
+    with pytest.raises(InputError, match="end with .yml or .yaml"):
+        write_presets.write_presets_file(source, tmp_path / "topsail.txt", [], False)
+    with pytest.raises(InputError, match="is a folder"):
+        write_presets.write_presets_file(tmp_path, target, [], False)
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["@a.x", "*$@a", "fms"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = [key for key, _value in write_presets.configuration.leaf_values(MACHINES) if not key.startswith("ci_presets")]
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([*KEYS, "tests.fine_tuning", SETTINGS, "clusters.sutest", "fine_tuning.sources"]), ODD)
+def test_any_value_of_any_key_is_translated_or_refused_by_itself(key: str, value: Any) -> None:
+    config = changed(MACHINES, ci_presets={"odd": {"extends": ["gpu"], key: value}})
+    made = write_presets.translate_wanted_presets(config, [])
+    assert {"topsail_gpu", "topsail_spot"} <= {one.name for one in made.presets}
+    assert ("odd" in made.refused) != ("topsail_odd" in {one.name for one in made.presets})
+    loaded = setting_templates.load_yaml(write_presets.render_presets_file(made))
+    assert list(loaded) == [write_presets.VARIABLE]
+    assert loaded[write_presets.VARIABLE].keys() == {one.name for one in made.presets}

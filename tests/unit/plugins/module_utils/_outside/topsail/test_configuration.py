@@ -120,6 +120,7 @@ def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> Non
         ("a[0].b", ("a", 0, "b")),
         ('a["k.with.dots"].c', ("a", "k.with.dots", "c")),
         ("a['k']", ("a", "k")),
+        ("$.a.b", ("a", "b")),
     ],
 )
 def test_keys_are_read_with_their_brackets(key: str, parts: tuple[Any, ...]) -> None:
@@ -129,4 +130,4 @@ def test_keys_are_read_with_their_brackets(key: str, parts: tuple[Any, ...]) -> 
 @pytest.mark.parametrize("given", [[], {"a": 1}, {"ci_presets": []}])
 def test_another_file_is_no_configuration(given: Any) -> None:
     with pytest.raises(InputError, match="no configuration of TOPSAIL"):
-        configuration.list_preset_names(given)
+        configuration.check_configuration(given)
