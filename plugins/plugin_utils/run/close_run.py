@@ -277,7 +277,8 @@ def figure_line(figure: Mapping[str, Any]) -> str:
     if isinstance(value, (int, float)):
         shown = formats.format_with_unit(value, unit)
     else:
-        shown = "not known" if value is None else str(value)  # a text has its units
+        text = figure.get("text") if value is None else value  # a text has its units; without a value it is a bound
+        shown = "not known" if text in (None, "–") else str(text)
     remark = ", simulated" if figure.get("simulated") else ""
     point = f"point {figure['point']} " if figure.get("point") else ""
     rest = f" ({figure['n']} of {figure['of']}{remark})" if "n" in figure else remark

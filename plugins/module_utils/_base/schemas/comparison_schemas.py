@@ -30,7 +30,8 @@ DELTA = object_schema(
         "n": {"type": "array", "items": COUNT},
         "of": {"type": "array", "items": COUNT},
     },
-    {"note": TEXT, "headline": TRUTH},
+    # before_at_least, after_at_least: the bound of a figure without a value
+    {"note": TEXT, "headline": TRUTH, "before_at_least": VALUE, "after_at_least": VALUE},
 )
 PART = object_schema(
     {

@@ -96,7 +96,14 @@ HISTORY = object_schema(
         "found": COUNT,
         "used": COUNT,
         "left_out": {"type": "array", "items": object_schema({"why": TEXT, "runs": TEXTS})},
-    }
+    },
+    {
+        # Judged figures that not all comparable runs have: runs that it is compared with, of how many.
+        "not_compared": {
+            "type": "array",
+            "items": object_schema({"point": POINT_ID, "name": TEXT, "runs": COUNT, "of": COUNT, "why": TEXT}),
+        },
+    },
 )
 #: Judged figures by all attempts so far. e_value: of the always-valid test; low, high: of its interval.
 SCHEDULE_READINGS = {

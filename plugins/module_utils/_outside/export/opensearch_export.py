@@ -35,6 +35,7 @@ TEMPLATE: dict[str, Any] = {
             "properties": {
                 "@timestamp": {"type": "date"},
                 "value": {"type": "double"},
+                "at_least": {"type": "double"},
                 "interval": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
                 "confidence": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
                 "simulated": {"type": "boolean"},
@@ -88,7 +89,8 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
                 "uuid": own,
                 "settings": settings,
                 "labels": labels,
-                **{key: kpi.get(key) for key in ("name", "value", "unit", "direction", "help", "n", "of", "simulated")},
+                **{key: kpi.get(key) for key in ("name", "value", "at_least", "unit", "direction", "help")},
+                **{key: kpi.get(key) for key in ("n", "of", "simulated")},
                 "kpi_labels": kpi.get("labels") or {},
                 "note": kpi.get("note"),
                 "interval": _interval_ends_document(kpi.get("interval")),

@@ -58,8 +58,12 @@ def _format_kpi_difference(row: Mapping[str, Any]) -> dict[str, Any]:
     percent = "" if row["percent"] is None else f"{row['percent']:+.1f} %"
     return {
         **row,
-        "before": formats.format_with_unit(row["before"], row["unit"]),
-        "after": formats.format_with_unit(row["after"], row["unit"]),
+        **{
+            side: figure_texts.value_text(
+                {"value": row[side], "at_least": row.get(f"{side}_at_least"), "unit": row["unit"]}
+            )
+            for side in ("before", "after")
+        },
         "difference": signed,
         "percent": percent,
         "confidence": figure_texts.confidence_text({"confidence": row["confidence"], "unit": row["unit"]}),
@@ -112,7 +116,7 @@ def _verdict_section_variables(
             **kpi,
             "title": kpi["title"] + (f", point {kpi['point']}" if several else ""),
             "before": formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
-            "after": formats.format_with_unit(kpi["value"], kpi["unit"]),
+            "after": overall_verdict.judged_value_text(kpi),
             "change": overall_verdict.change_text(kpi),
             "runs": f"{kpi['old']['n']} / {kpi['new']['n']}",
         }

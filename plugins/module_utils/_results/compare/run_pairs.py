@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     point_label,
 )
 
+from ..judge import limits
 from ..judge.judge_groups import RunSide, letter_for_index
 from ..judge.write_verdict import write_verdict
 from ..kpi import estimators, write_kpis
@@ -147,14 +148,33 @@ def _kpi_difference_row(
         "difference": difference,
         "percent": 100 * difference / abs(values[0]) if difference is not None and values[0] else None,
         "confidence": confidence.document() if confidence else None,
-        "reading": _assess_kpi_difference(new["direction"], difference, confidence),
+        "reading": _assess_kpi_difference(new["direction"], difference, confidence)
+        if known
+        else _assess_bounds(old, new),
         "simulated": new["simulated"],
         "n": [old["n"], new["n"]],
         "of": [old["of"], new["of"]],
         "headline": new["headline"],
+        **{
+            key: kpi["at_least"]
+            for key, kpi in (("before_at_least", old), ("after_at_least", new))
+            if kpi["value"] is None and kpi.get("at_least") is not None
+        },
     }
     notes = [str(kpi["note"]) for kpi in (old, new) if kpi.get("note") and kpi["value"] is None]
     return {**row, **({"note": "; ".join(dict.fromkeys(notes))} if notes else {})}
+
+
+def _assess_bounds(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return better or worse if the bound of a figure without a value lies above the whole interval of the other."""
+    before, after = (limits.kpi_uncertainty_interval(kpi) for kpi in (old, new))
+    if new["direction"] == "none" or (old["value"] is None) == (new["value"] is None):
+        return "unclear"
+    bound, high = (after[0], before[1]) if new["value"] is None else (before[0], after[1])
+    if bound is None or high is None or bound <= high:
+        return "unclear"
+    rises = new["value"] is None
+    return "better" if rises == (new["direction"] == "higher") else "worse"
 
 
 def _assess_kpi_difference(

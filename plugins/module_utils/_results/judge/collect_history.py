@@ -69,6 +69,20 @@ class HistoryRequest:
 
 
 @dataclass(frozen=True)
+class HistoryCoverage:
+    """The past runs with which a KPI is compared, of how many, and why it is not compared with the others."""
+
+    runs: frozenset[str]
+    of: int
+    why: str
+
+    @property
+    def runs_of_text(self) -> str:
+        """Return the numbers as text: "0 of 10 runs"."""
+        return f"{len(self.runs)} of {formats.format_count(self.of, 'run')}"
+
+
+@dataclass(frozen=True)
 class RunHistory:
     """The past runs of a run. found: how many there are, without copies. points: by matrix point, oldest first.
 
@@ -104,6 +118,26 @@ class RunHistory:
             if kpi is not None and kpi.unit == unit and new in (None, past.new):
                 runs.setdefault(past.run.run, []).append(kpi)
         return tuple(run_value(run, kpis) for run, kpis in runs.items())
+
+    def coverage(self, point: str, name: str, unit: str) -> HistoryCoverage:
+        """Return how many past runs have a KPI of a matrix point in this unit, and why the others do not."""
+        reasons: dict[str, set[str]] = {}
+        known: set[str] = set()
+        for past in self.points.get(point, ()):
+            kpi = past.point.kpis.get(name)
+            if kpi is None:
+                reason = f"without {name}"
+            elif kpi.unit != unit:
+                reason = f"with {name} in {kpi.unit or 'no unit'} instead of {unit or 'no unit'}"
+            elif kpi.known is None:
+                reason = f"in which {name} was not measured"
+            else:
+                known.add(past.run.run)
+                continue
+            reasons.setdefault(reason, set()).add(past.run.run)
+        counts = {reason: len(runs - known) for reason, runs in reasons.items() if runs - known}
+        every = known.union(*reasons.values())
+        return HistoryCoverage(frozenset(known), len(every), ", ".join(f"{n} {why}" for why, n in counts.items()))
 
     def series(self, run: Run, kpi: Mapping[str, Any], of: str, *, judged: bool, repeated: bool = False) -> KpiSeries:
         """Return a KPI of matrix point ``of`` over the past runs and this one.

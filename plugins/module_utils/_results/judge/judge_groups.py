@@ -164,7 +164,7 @@ def judge_run_groups(groups: Sequence[RunGroup], rules: ComparisonRules, notes: 
         for group in groups
     }
     history = past[groups[0].letter]
-    pairs = [pair for group in groups[1:] for pair in _judged_kpi_series(groups[0], group, past, rules.judged)]
+    pairs = [pair for group in groups[1:] for pair in _judged_kpi_series(groups[0], group, past, rules.judged, notes)]
     kpis = [_comparison_kpi_entry(kpi) for kpi in judge_history.judge_kpis(pairs, rules.settings)]
     readings = [INCONCLUSIVE if kpi["reading"] in UNDECIDED else str(kpi["reading"]) for kpi in kpis]
     judgement = overall_verdict.verdict_with_exit_status([INVALID] if invalid else [], readings or [INCONCLUSIVE])
@@ -218,9 +218,12 @@ def _past_runs_of_group(
 
 
 def _judged_kpi_series(
-    first: RunGroup, other: RunGroup, past: Mapping[str, RunHistory], judged: Sequence[str]
+    first: RunGroup, other: RunGroup, past: Mapping[str, RunHistory], judged: Sequence[str], notes: list[str]
 ) -> Iterator[tuple[Kpi, KpiSeries]]:
-    """Yield each judged KPI of each point with its values in two groups, past runs of the same labels first."""
+    """Yield each judged KPI of each point with its values in two groups, past runs of the same labels first.
+
+    notes: gets a sentence on each KPI that not all past runs have.
+    """
     top = first.sides[0]
     for point in _first_readable_points(top):
         same = [attempt.of for attempt in _attempts_at_matching_point(other.sides[0], top, point)][:1]
@@ -230,6 +233,14 @@ def _judged_kpi_series(
             unit = str(kpi["unit"])
             old = past[first.letter].values(point.of, name, unit)
             new = tuple(value for of in same for value in past[other.letter].values(of, name, unit))
+            covered = [(first.letter, past[first.letter].coverage(point.of, name, unit))]
+            covered += [(other.letter, past[other.letter].coverage(of, name, unit)) for of in same]
+            missing = [
+                f"{name}: of the history of {letter}, {coverage.runs_of_text} are compared: {coverage.why}"
+                for letter, coverage in covered
+                if coverage.why
+            ]
+            notes += [note for note in missing if note not in notes]
             before, after = (tuple(_kpi_value_per_run(group, top, point, name, unit)) for group in (first, other))
             if after:
                 baseline = f"{first.letter} and its history" if old else first.letter
@@ -273,6 +284,10 @@ def _kpi_value_per_run(group: RunGroup, first: RunSide, point: Point, name: str,
 def _comparison_kpi_entry(kpi: Kpi) -> Kpi:
     """Return an entry of ``kpis`` of schema comparison/2: the figure in the later group, compared with the first."""
     entry = {**kpi, "value": kpi["new"]["value"]}
+    if any(
+        run["group"] == "new" and run["value"] is None and run["low"] is not None for run in kpi.get("series") or ()
+    ):
+        entry |= {"value": None, "low": kpi["new"]["value"]}  # of one run only a bound is known
     if kpi["reading"] == NO_HISTORY:
         entry["why"] = f"A has {formats.format_count(kpi['old']['n'], 'run')} with this figure; it needs two"
     return entry

@@ -90,9 +90,9 @@ def judge_whole_run(
         checks.append(run_checks.check_load_generator_lateness(point.number, table, lateness, point.number in foreign))
         if point.of not in attempts:
             kpis += judged_kpis(point, of_point, rules.judged)
-    baseline = None
+    baseline, uncompared = None, list[dict[str, Any]]()
     if history:
-        kpis, baseline = _compare_kpis_with_history(run, kpis, history, rules.history, attempts)
+        kpis, baseline, uncompared = _compare_kpis_with_history(run, kpis, history, rules.history, attempts)
     selections = {
         table.header["selection"]["text"]
         for table in tables.values()
@@ -109,7 +109,7 @@ def judge_whole_run(
         "cause": run_checks.error_class_of_verdict(run, result),
         "checks": checks,
         "kpis": kpis,
-        **({"history": history.document()} if history else {}),
+        **({"history": {**history.document(), "not_compared": uncompared}} if history else {}),
         "baseline": baseline,
         "headline": headline.headline_figures(run.points),
         "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _run_answer_lines(run, names),
@@ -152,12 +152,12 @@ def is_judged(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
 
 def _compare_kpis_with_history(
     run: Run, kpis: Sequence[Kpi], history: RunHistory, settings: HistorySettings, repeated: Collection[str]
-) -> tuple[list[Kpi], str | None]:
-    """Return the judged KPIs of a run with their comparison with its history, and the baseline.
+) -> tuple[list[Kpi], str | None, list[dict[str, Any]]]:
+    """Return the judged KPIs of a run with their comparison with its history, the baseline, and what it lacks.
 
     Those that may decide the verdict have the reading "not enough history". All attempts at a point are compared
-    together, and the last one has the result. The baseline is a text such as "18 runs of 4.19.3", None if too few past
-    runs are comparable.
+    together, and the last one has the result. The baseline is a text such as "18 runs of 4.19.3", None if a figure is
+    compared with too few past runs. The last part is ``not_compared`` of schema verdict/2.
 
     Args:
         run: The run.
@@ -182,7 +182,18 @@ def _compare_kpis_with_history(
     )
     by_kpi = {id(kpi): entry for (kpi, _series), entry in zip(pairs, judged, strict=True)}
     entries = [by_kpi.get(id(kpi)) or _not_compared(kpi, last, interrupted) for kpi in kpis]
-    return entries, _baseline_description(history, (series.baseline for _kpi, series in pairs))
+    covered = [
+        (str(kpi["point"]), series.name, history.coverage(series.point, series.name, series.unit))
+        for kpi, series in pairs
+        if series.judged and series.direction in ("lower", "higher")
+    ]
+    runs = {run for _point, _name, coverage in covered for run in coverage.runs}
+    uncompared = [
+        {"point": point, "name": name, "runs": len(coverage.runs), "of": coverage.of, "why": coverage.why}
+        for point, name, coverage in covered
+        if coverage.why
+    ]
+    return entries, _baseline_description(history, runs, (series.baseline for _kpi, series in pairs)), uncompared
 
 
 def _is_measured(kpi: Kpi) -> bool:
@@ -202,8 +213,10 @@ def _not_compared(kpi: Kpi, last: Mapping[str, str], interrupted: Collection[str
     return {**kpi, "reading": result, "why": judge_history.kpi_explanation_text(kpi, result, text)}
 
 
-def _baseline_description(history: RunHistory, names: Iterable[str]) -> str | None:
+def _baseline_description(history: RunHistory, compared: Collection[str], names: Iterable[str]) -> str | None:
+    """Return the old runs as text. compared: runs with a judged figure."""
     old = {past.run.run for points in history.points.values() for past in points if not past.new}
+    old &= set(compared)
     if len(old) < LEAST_HISTORY:
         return None
     known = dict.fromkeys(name for name in names if name)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -37,6 +37,8 @@ PRECEDENCE = (ERROR, INVALID, REGRESSION, INCONCLUSIVE, IMPROVEMENT, PASS)
 OF_CHECK = {PASS: PASS, OUTSIDE: REGRESSION, INVALID: INVALID, ERROR: ERROR, NOT_JUDGED: INCONCLUSIVE}
 #: Number of figures in the table of a summary, and of reasons below it.
 FIGURES, REASONS = 5, 5
+#: Figures that were not compared with all runs, and that are named.
+NAMED = 2
 #: Maximum length of a sentence of a summary: a comment is read at a glance.
 LONGEST = 300
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
@@ -105,16 +107,34 @@ def first_reason(verdict: Mapping[str, Any]) -> str:
 
 
 def comparison_basis_text(verdict: Mapping[str, Any]) -> str:
-    """Return what the run was compared with: "against 18 runs of 4.19.3", "not enough history: 1 past run"."""
-    if verdict.get("baseline"):
-        return f"against {verdict['baseline']}"
+    """Return what the run was compared with: "against 18 runs of 4.19.3", "not enough history: 1 past run".
+
+    It says which figures were compared with fewer runs, or with none.
+    """
     history = verdict.get("history")
+    missing = list((history or {}).get("not_compared") or ())
+    if verdict.get("baseline"):
+        return "; ".join([f"against {verdict['baseline']}", *_not_compared_texts(missing, named=True)])
     if not history:
         return "no history to compare with"
     used = history["used"]
+    if missing:
+        return "; ".join(["not enough history", *_not_compared_texts(missing, named=len(missing) > 1)])
     return (
         f"not enough history: {formats.format_count(used, 'comparable past run') if used else 'no comparable past run'}"
     )
+
+
+def _not_compared_texts(missing: Sequence[Mapping[str, Any]], named: bool) -> list[str]:
+    """Return texts on judged figures that not all comparable runs have, those with the fewest runs first."""
+    ordered = sorted(missing, key=lambda entry: entry["runs"])
+    texts = [
+        f"{entry['name'] + ' ' if named else ''}compared with {entry['runs']} of "
+        f"{formats.format_count(entry['of'], 'run')}: {entry['why']}"
+        for entry in ordered[:NAMED]
+    ]
+    more = len(ordered) - NAMED
+    return texts + ([f"{formats.format_count(more, 'more figure')} not compared with all runs"] if more > 0 else [])
 
 
 def history_line(history: Mapping[str, Any]) -> str:
@@ -167,12 +187,19 @@ def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
         cells = [
             *([kpi["point"]] if several else []),
             kpi["title"] + (" (simulated)" if kpi["simulated"] else ""),
-            formats.format_with_unit(kpi["value"], kpi["unit"]),
+            judged_value_text(kpi),
             formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
             change_text(kpi),
             _format_kpi_reading(kpi),
         ]
         yield "| " + " | ".join(_escape_markdown(cell) for cell in cells) + " |"
+
+
+def judged_value_text(kpi: Mapping[str, Any]) -> str:
+    """Return the value of a judged KPI; its bound, as "≥ 18 s", if that is all that is known."""
+    if kpi["value"] is None and kpi.get("low") is not None:
+        return f"≥ {formats.format_with_unit(kpi['low'], kpi['unit'])}"
+    return formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
 def change_text(kpi: Mapping[str, Any]) -> str:

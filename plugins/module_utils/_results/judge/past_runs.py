@@ -42,6 +42,16 @@ class PastValue:
     high: float | None
     unit: str
 
+    @property
+    def at_least(self) -> float | None:
+        """The bound, if that is all that is known of the figure."""
+        return self.low if self.value is None and self.high is None else None
+
+    @property
+    def known(self) -> float | None:
+        """The value, else the bound; None for what was not measured."""
+        return self.at_least if self.value is None else self.value
+
 
 @dataclass(frozen=True)
 class PastPoint:
@@ -122,13 +132,18 @@ def run_value(label: str, kpis: Sequence[PastValue]) -> RunValue:
 
 
 def mean_kpi_of_attempts(kpis: Sequence[PastValue]) -> PastValue:
-    """Return the mean of attempts, of the logarithms if all are positive; its interval is the union of theirs."""
-    values = [kpi.value for kpi in kpis if kpi.value is not None]
+    """Return the mean of attempts, of the logarithms if all are positive; its interval is the union of theirs.
+
+    If of one attempt only a bound is known, only a bound of the mean is.
+    """
+    values = [kpi.known for kpi in kpis if kpi.known is not None]
     if len(kpis) == 1 or not values:
         return kpis[0]
     mean = values[0]
     if len(set(values)) > 1:
         mean = exp(fmean(map(log, values))) if min(values) > 0 else fmean(values)
+    if any(kpi.at_least is not None for kpi in kpis):
+        return PastValue(None, mean, None, kpis[0].unit)
     lows, highs = [kpi.low for kpi in kpis], [kpi.high for kpi in kpis]
     low = None if None in lows else min(end for end in lows if end is not None)
     high = None if None in highs else max(end for end in highs if end is not None)
@@ -171,9 +186,20 @@ def kpis_by_name(documents: Any, where: object) -> dict[str, PastValue]:
 
 
 def _past_value(kpi: Mapping[str, Any]) -> PastValue:
+    value, unit = _finite_number_or_none(kpi["value"]), str(kpi.get("unit") or "")
+    if value is None:
+        return PastValue(None, _bound_without_value(kpi), None, unit)
     confidence = kpi.get("confidence") or {}
     low, high = _finite_number_or_none(confidence.get("low")), _finite_number_or_none(confidence.get("high"))
-    return PastValue(_finite_number_or_none(kpi["value"]), low, high, str(kpi.get("unit") or ""))
+    return PastValue(value, low, high, unit)
+
+
+def _bound_without_value(kpi: Mapping[str, Any]) -> float | None:
+    """Return the lower bound of a figure without a value, None if nothing is known."""
+    if kpi.get("at_least") is not None:
+        return _finite_number_or_none(kpi["at_least"])
+    interval = kpi.get("interval") or [None]
+    return _finite_number_or_none(interval.get("low") if isinstance(interval, Mapping) else interval[0])
 
 
 def _finite_number_or_none(value: Any) -> float | None:

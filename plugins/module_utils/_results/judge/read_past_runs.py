@@ -288,7 +288,7 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
     query = {"terms": {"run": ids}}
     figures: dict[str, list[Document]] = {}
     for figure in _query_opensearch_documents(
-        client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence"]
+        client, "kpis", query, _BY_POINT, ["uuid", "name", "value", "unit", "confidence", "interval", "at_least"]
     ):
         figures.setdefault(str(figure.get("uuid")), []).append(figure)
     points = _indexed_points(client, query) if figures else []

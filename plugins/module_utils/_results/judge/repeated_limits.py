@@ -92,9 +92,10 @@ def _verdict_entry_of_kpi(
     point: str, kpis: Sequence[Kpi], own: Sequence[KpiLimit], readings: Sequence[RepeatedReading], compared: bool
 ) -> dict[str, Any]:
     values = [kpi["value"] for kpi in kpis if kpi["value"] is not None]
+    bounded = any(kpi["value"] is None and kpi.get("at_least") is not None for kpi in kpis)
     entry = {
         **limits.judged_kpi(point, kpis[0], own, readings, compared),
-        "value": sum(values) / len(values) if values else None,
+        "value": sum(values) / len(values) if values and not bounded else None,
         "simulated": any(kpi["simulated"] for kpi in kpis),
         "series": [_run_value(kpi) for kpi in kpis],
     }
@@ -241,7 +242,7 @@ def _reading_without_test(limit: KpiLimit, kpis: Sequence[Kpi], each: bool) -> R
     results = {reading.result for reading in readings}
     result = worst.result if each or len(results) == 1 else ACROSS
     known = [value for kpi in kpis if (value := limits.finite_kpi_value(kpi)) is not None]
-    value = sum(known) / len(known) if known else nan
+    value = sum(known) / len(known) if len(known) == len(kpis) else nan
     lows, highs = zip(*(limits.kpi_uncertainty_interval(kpi) for kpi in kpis), strict=True)
     low = nan if None in lows else min(lows)
     high = nan if None in highs else max(highs)

@@ -37,7 +37,8 @@ _LONGEST = 12
 
 def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
-    known = [abs(value["value"]) for value in values if value["value"] is not None]
+    numbers = (value["value"] if value["value"] is not None else value.get("low") for value in values)
+    known = [abs(number) for number in numbers if number is not None]
     return plot_canvas.duration_scale_and_unit(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
@@ -70,7 +71,8 @@ def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
 
 
 def _has_past(kpi: Kpi) -> bool:
-    return any(measured["group"] == "old" and measured["value"] is not None for measured in kpi.get("series") or ())
+    old = (measured for measured in kpi.get("series") or () if measured["group"] == "old")
+    return any(measured["value"] is not None or _is_bound(measured) for measured in old)
 
 
 def _is_worse(kpi: Kpi) -> bool:
@@ -138,6 +140,9 @@ def _draw_run_values(axis: Any, series: Sequence[Mapping[str, Any]], group: str,
     ]
     places, values = [at for at, _one in known], [measurement["value"] * factor for _at, measurement in known]
     axis.plot(places, values, linestyle="none", markersize=5 if group == "old" else 8, **style)
+    for at, measurement in enumerate(series, 1):
+        if measurement["group"] == group and _is_bound(measurement):  # an arrow upwards: at least this
+            axis.plot(at, measurement["low"] * factor, linestyle="none", marker="^", markersize=7, color=style["color"])
     for at, measurement in known:
         if measurement.get("low") is not None and measurement.get("high") is not None:
             axis.vlines(
@@ -148,6 +153,10 @@ def _draw_run_values(axis: Any, series: Sequence[Mapping[str, Any]], group: str,
                 linewidth=1.2,
                 alpha=0.6,
             )
+
+
+def _is_bound(measurement: Mapping[str, Any]) -> bool:
+    return measurement["value"] is None and measurement.get("low") is not None
 
 
 def _draw_stable_segments(axis: Any, kpi: Kpi, factor: float) -> None:
@@ -167,6 +176,7 @@ def _draw_stable_segments(axis: Any, kpi: Kpi, factor: float) -> None:
 def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     """Cut a band that is much wider than the runs: few runs that differ much say little about the next one."""
     known = [measured["value"] * factor for measured in kpi["series"] if measured["value"] is not None]
+    known += [measured["low"] * factor for measured in kpi["series"] if _is_bound(measured)]
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0

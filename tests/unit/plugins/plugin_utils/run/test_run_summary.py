@@ -173,6 +173,8 @@ def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> No
         ),
         ({"name": "rate", "value": 17.34, "unit": "1/s", "point": "001"}, "point 001 rate 17.3/s"),
         ({"name": "knee", "value": None, "unit": "1/s"}, "knee not known"),
+        ({"name": "knee", "value": None, "unit": "1/s", "text": "–"}, "knee not known"),
+        ({"name": "wait", "value": None, "unit": "s", "text": "≥ 5 min 1 s"}, "wait ≥ 5 min 1 s"),
         ({"name": "passed", "value": "12 of 12"}, "passed 12 of 12"),
     ],
 )

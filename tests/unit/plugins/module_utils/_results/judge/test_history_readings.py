@@ -131,6 +131,64 @@ def test_runs_that_are_not_comparable_are_counted_by_reason(top: Path, tmp_path:
     )
 
 
+def changed(tops: list[Path], **changes: Any) -> None:
+    """Change the judged figure of past runs; ``name`` None removes it."""
+    for past in tops:
+        for path in past.glob("points/*/kpis.json"):
+            document = files.read_json(path)
+            kept = [one for one in document["kpis"] if one["name"] != "time_to_running_p95" or changes.get("name", 1)]
+            for one in kept:
+                one.update(changes if one["name"] == "time_to_running_p95" else {})
+            files.write_json(path, {**document, "kpis": kept}, "kpis/2")
+
+
+BOUND = {"value": None, "at_least": 100.0, "interval": None, "confidence": None}
+
+
+def test_new_runs_of_which_only_a_bound_is_known_are_no_pass(top: Path, tmp_path: Path) -> None:
+    write_copies(top, tmp_path / "history", around(SAME, 12), labels={"openshift": "4.19.3"})
+    changed(write_copies(top, tmp_path / "history", [SAME] * 4, since=30), **BOUND)
+    verdict = judged(top, tmp_path / "history", compare_on=("ran.openshift",))
+    assert verdict["verdict"] in ("regression", "inconclusive")
+    assert figure(verdict)["new"]["n"] == 5
+    assert "of 4 of 5 new runs only a lower bound is known" in figure(verdict)["why"]
+
+
+def test_past_runs_of_which_only_a_bound_is_known_are_compared(top: Path, tmp_path: Path) -> None:
+    changed(write_copies(top, tmp_path / "history", around(SAME, 12)), **BOUND)
+    verdict = judged(top, tmp_path / "history")
+    assert (verdict["baseline"], figure(verdict)["old"]["n"]) == ("12 runs", 12)
+    assert verdict["verdict"] != "regression"
+    assert "of 12 of 12 past runs only a lower bound is known" in figure(verdict)["why"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"unit": "ms"}, "with time_to_running_p95 in ms instead of s"),
+        ({"name": None}, "without time_to_running_p95"),
+        ({"value": None, "interval": None, "confidence": None}, "in which time_to_running_p95 was not measured"),
+    ],
+)
+def test_runs_that_are_not_compared_are_said_in_the_first_sentence(
+    top: Path, tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    tops = write_copies(top, tmp_path / "history", around(SAME, 10))
+    changed(tops, **changes)
+    verdict = judged(top, tmp_path / "history")
+    assert (verdict["baseline"], figure(verdict)["reading"]) == (None, "not enough history")
+    assert overall_verdict.history_sentence(verdict).startswith(
+        f"Not enough history; compared with 0 of 10 runs: 10 {why}. 10 of 10"
+    )
+    for past in tops[:4]:
+        shutil.rmtree(past)
+    write_copies(top, tmp_path / "history", around(SAME, 4))
+    verdict = judged(top, tmp_path / "history")
+    assert overall_verdict.comparison_basis_text(verdict) == (
+        f"against 4 runs; time_to_running_p95 compared with 4 of 10 runs: 6 {why}"
+    )
+
+
 def test_a_limit_that_is_exceeded_and_a_slower_history_are_both_said(top: Path, tmp_path: Path) -> None:
     groups(top, tmp_path / "history", FASTER)
     definitions = str(Path(__file__).parents[6] / "roles/results/files/kpis/workload.yml")

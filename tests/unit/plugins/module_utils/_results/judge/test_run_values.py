@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import (
+    PastValue,
+    RunValue,
+    kpis_by_name,
+    mean_kpi_of_attempts,
+)
 
 
 def test_the_standard_error_is_that_of_the_interval_within_the_run() -> None:
@@ -15,3 +20,25 @@ def test_the_standard_error_is_that_of_the_interval_within_the_run() -> None:
 @pytest.mark.parametrize(("low", "high"), [(None, 3.0), (1.0, None), (None, None)])
 def test_an_open_interval_has_no_standard_error(low: float | None, high: float | None) -> None:
     assert math.isnan(RunValue("a", 2.0, low, high).error)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"at_least": 100.0}, 100.0),
+        ({"interval": [100.0, None]}, 100.0),
+        ({"interval": {"low": 100.0, "high": None}}, 100.0),
+        ({"confidence": {"low": 3.0, "high": None}}, None),  # of the value, which is unknown
+        ({"at_least": math.inf}, None),
+        ({}, None),
+    ],
+)
+def test_a_figure_without_a_value_has_its_bound(more: dict[str, object], expected: float | None) -> None:
+    (value,) = kpis_by_name([{"name": "a", "unit": "s", "value": None, **more}], "here").values()
+    assert (value.value, value.at_least, value.known) == (None, expected, expected)
+
+
+def test_the_mean_of_attempts_is_a_bound_if_one_of_them_is() -> None:
+    attempts = [PastValue(4.0, 3.0, 5.0, "s"), PastValue(None, 9.0, None, "s"), PastValue(None, None, None, "s")]
+    mean = mean_kpi_of_attempts(attempts)
+    assert (mean.value, mean.at_least) == (None, pytest.approx(6.0))
