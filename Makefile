@@ -34,7 +34,7 @@ ci: ## run PROJECT with PRESET as a CI job: JUnit file, and the verdict in one l
 test: ## all fast tests: lint, unit, sanity, other versions, install, integration, molecule, README
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py $(SUITES)
 
-test-long: ## the tests that take longer: kills at 20 moments, 1,000 jobs, each version of ansible-core
+test-long: ## the tests that take longer: 200 signals, 50 kills, 1,000 jobs, each version of ansible-core
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long $(SUITES)
 
 versions: ## unit tests, sanity and a trial under each supported version of ansible-core

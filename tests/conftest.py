@@ -19,7 +19,7 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 ANSIBLE: list[list[Any]] = []  # what Ansible's loader puts where imports are looked up
-KEPT = ("SEATRIAL_VALIDATE", "SEATRIAL_KILLS", "SEATRIAL_FIRST_SEED", leftovers.MARK)
+KEPT = ("SEATRIAL_VALIDATE", "SEATRIAL_KILLS", "SEATRIAL_SIGNALS", "SEATRIAL_FIRST_SEED", leftovers.MARK)
 # A worker of xdist inherits these folders and then gets them again; Ansible's loader refuses a collection found twice.
 sys.path[:] = dict.fromkeys(sys.path)
 # Set at import, not in a fixture: fixtures of wider scope and child processes must see it too.

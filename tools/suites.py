@@ -206,7 +206,7 @@ def integration(name: str, long: bool) -> Count:
 
 def long_tests(name: str, long: bool) -> Count:
     """Everything marked ``long``."""
-    return pytest(name, ["tests"], "-m", "long", "--durations=20", limit=3 * 3600)
+    return pytest(name, ["tests"], "-m", "long", "--durations=20", limit=9 * 3600)
 
 
 def add_codes(count: Count, version: str, codes: dict[str, int]) -> None:
