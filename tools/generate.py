@@ -29,6 +29,7 @@ HEAD = """# Settings
 Every setting is a variable of the role whose name is its prefix. Later entries win: its default,
 an inventory, presets, a cluster profile, `overrides`, `-e` ([details](presets.md#precedence)).
 `.venv/bin/ansible-playbook playbooks/<project>.yml --tags settings` shows what a run would use.
+A number without bounds of its own may be 0 to 1,000,000,000.
 This page is generated from `roles/*/meta/argument_specs.yml` by `make docs`.
 """
 
@@ -75,8 +76,10 @@ def as_default(setting: settings_catalogue.Setting) -> str:
 
 
 def as_type(setting: settings_catalogue.Setting) -> str:
-    """Type, elements and allowed values."""
+    """Type, elements, allowed values, and the bounds of a number if it has its own."""
     text = setting.type
+    if text in ("int", "float") and setting.declared_bounds:
+        text += f", {setting.bounds[0]:,} to {setting.bounds[1]:,}"
     if setting.spec.get("elements"):
         text += f" of {setting.spec['elements']}"
     choices = setting.spec.get("choices")

@@ -87,7 +87,8 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     assert variables(stand_in.launch("workflow_job_templates", workflow, {})) == {}
     answers = {"preset": ["light"], "fine_tuning_count": 2, "fine_tuning_flavour": "ilab"}
     assert variables(stand_in.launch("workflow_job_templates", workflow, answers)) == answers
-    for wrong in ({"preset": "light"}, {"preset": ["nothing"]}, {"fine_tuning_count": "2"}):
+    too_many = {"fine_tuning_count": 10**12}
+    for wrong in ({"preset": "light"}, {"preset": ["nothing"]}, {"fine_tuning_count": "2"}, too_many):
         assert stand_in.launch("workflow_job_templates", workflow, wrong)[0] == 400
     ignored = stand_in.launch("job_templates", run, {"cluster_kubeconfig": "/etc/passwd"})
     assert ignored[1]["ignored_fields"] == {"extra_vars": {"cluster_kubeconfig": "/etc/passwd"}}

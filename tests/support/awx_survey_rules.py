@@ -65,6 +65,10 @@ def _wrong(question: dict[str, Any], answers: dict[str, Any]) -> str:
     )
     if type(value) not in right:
         return f"Value {value!r} for '{name}' expected to be {' or '.join(one.__name__ for one in right)}."
+    if kind in ("integer", "float"):
+        for bound, wrong in (("min", lambda limit: value < limit), ("max", lambda limit: value > limit)):
+            if question.get(bound) is not None and wrong(int(question[bound])):
+                return f"Value {value} for '{name}' is too {'small' if bound == 'min' else 'large'} ({bound})."
     chosen = value if kind == "multiselect" else [value] if kind == "multiplechoice" else []
     missing = [one for one in chosen if one not in _choices(question)]
     return f"Value {missing[0]} for '{name}' expected to be one of {_choices(question)}." if missing else ""

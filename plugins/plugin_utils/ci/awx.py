@@ -88,6 +88,8 @@ def _setting_question(setting: Setting) -> dict[str, Any]:
     else:
         more = {"choices": [str(choice) for choice in choices]} if choices else {}
     kind = "multiplechoice" if more else _TYPES[setting.type]
+    if kind in ("integer", "float"):
+        more = dict(zip(("min", "max"), setting.bounds, strict=True))
     return _survey_question_entry(setting.name, _question_description(setting), kind, more)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from .settings_layers import SettingsError
 
 #: Words of this file, see settings_catalogue.RESERVED.
 MATRIX, POINTS, SKIP_IF = "matrix", "matrix_points", "matrix_skip_if"
+#: Most points of a run. Each has a folder, and its settings are resolved before the run begins.
+MOST_POINTS = 500
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class SettingsMatrix:
                 raise SettingsError(
                     f"{SKIP_IF}[{number}]: '{text}' is a condition: write it without braces", SKIP_IF, SKIP_IF
                 )
+        _refuse_too_many(lists, len(points))
         matrix = cls(lists, tuple(dict(point) for point in points), tuple(str(condition) for condition in conditions))
         _refuse_twice(matrix)
         return matrix
@@ -80,8 +84,26 @@ def _refuse_given(where: str, key: Any, what: str, given_names: Collection[str])
     clash = [name for name in given_names if _do_paths_overlap(dotted_paths.parse_path(name), path)]
     if clash:
         who = "the matrix" if where == MATRIX else where
-        message = f"{clash[0]} was given on the command line, and {who} {what}: leave one of them out"
+        empty = "{}" if word == MATRIX else "[]"
+        message = (
+            f"{clash[0]} was given on the command line, and {who} {what}: leave one of them out,"
+            f""" {word} with -e '{{"{word}": {empty}}}'"""
+        )
         raise SettingsError(message, key, word)
+
+
+def _refuse_too_many(lists: Mapping[str, Sequence[Any]], further: int) -> None:
+    """The points are counted before the first one is made."""
+    number = (math.prod(len(values) for values in lists.values()) if lists else 0) + further
+    if number > MOST_POINTS:
+        word = MATRIX if lists else POINTS
+        sizes = " x ".join(f"{len(values)} of {key}" for key, values in lists.items())
+        raise _matrix_error(
+            word,
+            f"{word} has {f'{number:,}' if number < 10**15 else 'more than 10^15'} points"
+            f"{f' ({sizes})' if sizes else ''}, and a run has at most {MOST_POINTS:,}: leave out values, or"
+            " make several runs",
+        )
 
 
 def _do_paths_overlap(path: dotted_paths.Path, other: dotted_paths.Path) -> bool:

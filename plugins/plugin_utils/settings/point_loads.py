@@ -19,6 +19,9 @@ from . import setting_values
 from .resolve_settings import MatrixPoint
 from .setting_templates import Render
 
+#: Most workloads of all points of a run.
+MOST_WORKLOADS = 10_000_000
+
 
 def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
@@ -79,6 +82,7 @@ def _loads_of_points(
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
     path = role / "meta" / "doctor.yml"
     template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
+    number = 0
     for point in points if template else ():
         plan, unknown = render(template, point.settings)
         if unknown or not _add_trace_to_plan(plan, role):
@@ -88,9 +92,19 @@ def _loads_of_points(
             text = " ".join(str(template[name]).split())
             raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
         try:
-            yield point, load_estimate.point_load(point.name, plan)
+            load = load_estimate.point_load(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
+        if load.workloads == 0:
+            text = " ".join(str(template["workloads"]).split())
+            raise InputError(f"{role.name}, point {point.name}: the load has no workload (from {text})")
+        number += load.workloads
+        if number > MOST_WORKLOADS:
+            raise InputError(
+                f"{role.name}: the points up to {point.name} have {number:,} workloads, and {MOST_WORKLOADS:,} are the"
+                " most of one run: make several runs"
+            )
+        yield point, load
 
 
 def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:

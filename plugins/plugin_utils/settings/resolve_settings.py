@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 from . import dotted_paths, matrix_points, setting_templates, settings_layers
 from .matrix_points import SettingsMatrix
 from .setting_templates import Render, has_template
-from .setting_values import coerce_to_declared_type
+from .setting_values import coerce_to_declared_type, refuse_impossible_numbers
 from .settings_catalogue import RESERVED, Catalogue, Setting
 from .settings_layers import RequestedSettings, ResolvedSettings, SettingChange, SettingsError, presets_with_extended
 
@@ -152,6 +152,7 @@ def _coerce_plain_changes(catalogue: Catalogue, changes: list[SettingChange]) ->
     """Convert values of whole settings that are not templates; here an error can still name their origin."""
     result = []
     for change in changes:
+        refuse_impossible_numbers(change.value, change.source, change.key)
         setting = _find_setting_definition(catalogue, change.path[0])
         if setting and len(change.path) == 1 and not has_template(change.value):
             raw_value = RESERVED.get(setting.name) if change.value is None else change.value

@@ -21,12 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 
-from . import verdict_settings
+from . import matrix_points, verdict_settings
 from .resolve_settings import EffectiveSettings
 from .settings_layers import RequestedSettings
 
-#: Most attempts of one run: the loop over them has as many rounds.
-MOST = 500
 HISTORY = "results_history"
 
 
@@ -65,9 +63,11 @@ def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[st
     repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
-    if most_attempts(effective) > MOST and repeat:
+    if most_attempts(effective) > matrix_points.MOST_POINTS and repeat:
         points = formats.format_count(len(effective.points), "point")
-        raise InputError(f"repeat: {points} with max {repeat.most} are more than {MOST} attempts; lower max")
+        raise InputError(
+            f"repeat: {points} with max {repeat.most} are more than {matrix_points.MOST_POINTS} attempts; lower max"
+        )
     if repeat and not _has_decidable_figures(effective):
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:

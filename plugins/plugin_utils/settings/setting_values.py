@@ -10,7 +10,6 @@ an action still has the caller's working directory.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from typing import Any
@@ -40,7 +39,7 @@ _PLAIN: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 def coerce_to_declared_type(setting: Setting, value: Any, source: str, at: Any = None) -> Any:
     """Return ``value`` as the declared type of ``setting``; a path becomes absolute.
 
-    Null is a value only of a setting without a default. A number is negative only if its default is.
+    Null is a value only of a setting without a default. A number is within the bounds of its setting.
 
     Raises SettingsError naming setting, source and value. Stricter than Ansible's conversion, which turns any text into
     a list and any dictionary into text: such mistakes would surface only later.
@@ -49,6 +48,7 @@ def coerce_to_declared_type(setting: Setting, value: Any, source: str, at: Any =
         if setting.default is None:
             return None
         raise SettingsError(f"{_not_a(setting, value, source)}; without a value it has its default", at, source)
+    refuse_impossible_numbers(value, source, setting.name)
     kind = setting.type
     if kind in ("list", "dict") and isinstance(value, str):
         example = json.dumps({setting.name: ["a", "b"] if kind == "list" else {"key": "value"}})
@@ -82,10 +82,8 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
         result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
         valid, errors = result.validated_parameters.get(setting.name), result.error_messages
     if not errors:
-        if setting.type in ("int", "float") and not _is_number_in_range(setting, valid):
-            raise SettingsError(
-                f"{source}: {setting.name} is {json.dumps(valid)}, and it must be 0 or more", at, source
-            )
+        if setting.type in ("int", "float") and (wanted := _wanted_range(setting, valid)):
+            raise SettingsError(f"{source}: {setting.name} is {_shown(valid)}, and it must be {wanted}", at, source)
         return absolute_paths(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
@@ -101,14 +99,44 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
     raise SettingsError(_not_a(setting, value, source), at, source)
 
 
-def _is_number_in_range(setting: Setting, value: float) -> bool:
-    has_negative_default = isinstance(setting.default, (int, float)) and setting.default < 0
-    return math.isfinite(value) and (value >= 0 or has_negative_default)
+def _wanted_range(setting: Setting, value: float) -> str:
+    """Return what a number must be instead; an empty string if it is within the bounds."""
+    least, most = setting.bounds
+    if least <= value <= most:  # false for not a number, too
+        return ""
+    return f"{least:,} or more" if value < least else f"{least:,} to {most:,}"
+
+
+#: What every format that a run writes can hold.
+_LARGEST_INTEGER = 2**63 - 1
+_LONGEST_SHOWN = 80
+
+
+def refuse_impossible_numbers(value: Any, source: str, at: Any) -> None:
+    """Raise SettingsError for an integer in a value, at any depth, that has more than 64 bits."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            refuse_impossible_numbers(key, source, at)
+            refuse_impossible_numbers(entry, source, at)
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            refuse_impossible_numbers(element, source, at)
+    elif isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        raise SettingsError(
+            f"{source}: {at} has {_shown(value)}, and a whole number is at most {_LARGEST_INTEGER:,}", at, source
+        )
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message. Python writes no integer of more than 4,300 digits, and nobody reads one."""
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        return f"a number of {value.bit_length()} bits"
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:
-    shown = json.dumps(value, default=str)
-    return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {shown} is not"
+    return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {_shown(value)} is not"
 
 
 #: Words that a setting accepts instead of a path.

@@ -2,12 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The catalogue of all settings: the options of all roles of this collection and of the project's role, from their
-argument_specs."""
+argument_specs.
+
+meta/bounds.yml of a role has the least and the most value of its numeric settings: lists, objects and times are made
+of these numbers, so one without a bound could take the memory of the machine.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,13 +37,29 @@ RESERVED: dict[str, Any] = {
 }
 
 
+#: Least and most value of a number without an entry in meta/bounds.yml: enough for 31 years in seconds. A setting
+#: whose default is negative takes other negative numbers too.
+BOUNDS = (0, 1_000_000_000)
+
+
 @dataclass(frozen=True)
 class Setting:
-    """One option of a role. ``spec`` is its argument spec as Ansible's validator takes it."""
+    """One option of a role. ``spec`` is its argument spec as Ansible's validator takes it.
+
+    declared_bounds: least and most value of a number, None if its role declares none.
+    """
 
     name: str
     role: str
     spec: dict[str, Any] = field(default_factory=dict)
+    declared_bounds: Sequence[int] | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Least and most value of a number."""
+        least, most = self.declared_bounds or BOUNDS
+        is_negative = isinstance(self.default, (int, float)) and self.default < 0
+        return (-most if is_negative and not self.declared_bounds else least), most
 
     @property
     def type(self) -> str:
@@ -152,6 +172,7 @@ def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     for role, folder in roles.items():
         meta = folder / "meta"
         specs = _files.read_yaml(meta / "argument_specs.yml") if (meta / "argument_specs.yml").exists() else {}
+        bounds = (_files.read_yaml(meta / "bounds.yml") or {}) if (meta / "bounds.yml").exists() else {}
         for entry in (specs.get("argument_specs") or {}).values():
             for name, spec in (entry.get("options") or {}).items():
                 if name in settings and settings[name].role != role:
@@ -159,7 +180,7 @@ def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
                 if spec.get("required"):
                     parameters.add(name)
                 else:
-                    settings[name] = Setting(name, role, spec)
+                    settings[name] = Setting(name, role, spec, bounds.get(name))
         for name, conditions in (("secrets.yml", needs), ("files.yml", files)):
             if (meta / name).exists():
                 conditions.update(_files.read_yaml(meta / name) or {})

@@ -94,6 +94,8 @@ def _is_number(value: Any) -> bool:
 
 
 CONSTANT, CLOSED = "constant", "closed"
+#: Most workloads of a load, seconds of a time, and workloads per second: no list is made of more.
+MOST_WORKLOADS, LONGEST, FASTEST = 1_000_000, 1e9, 1e6
 #: Default rate, workloads per second.
 DEFAULT_RATE = 10.0
 #: The keys of each type, in addition to ``type``.
@@ -148,6 +150,7 @@ def arrivals_from_options(params: dict[str, Any], count: int, seed: int | None) 
         if key not in TYPE_KEYS[kind]:
             wrong = suggest_similar_name(key, TYPE_KEYS[kind])
             raise InputError(f"arrival type '{kind}' takes {_join_words_with_and(TYPE_KEYS[kind])}, not '{key}'{wrong}")
+    _refuse_too_many(count)
     if kind == CLOSED:
         return ArrivalTimes({"type": CLOSED, **_closed_loop_details(asked)}, [None] * count)
     if kind == "trace":
@@ -194,7 +197,7 @@ def _poisson_arrivals(asked: dict[str, Any], count: int) -> Shape:
 
 
 def _gamma_arrivals(asked: dict[str, Any], count: int) -> Shape:
-    shape = _check_number_parameter("gamma", "shape", asked.get("shape", 0.5), above=0)
+    shape = _check_number_parameter("gamma", "shape", asked.get("shape", 0.5), above=0, most=1e6)
     return _arrivals_with_random_gaps(
         "gamma", asked, count, {"shape": shape}, lambda draw: gamma_variate(draw, shape) / shape
     )
@@ -238,7 +241,7 @@ def _bimodal_arrivals(asked: dict[str, Any], count: int) -> Shape:
 
 def _burst_arrivals(asked: dict[str, Any], count: int) -> Shape:
     rate, _span, count = _rate_timespan_and_count("burst", asked, count)
-    size = int(_check_number_parameter("burst", "size", asked.get("size", 10), least=1))
+    size = int(_check_number_parameter("burst", "size", asked.get("size", 10), least=1, most=MOST_WORKLOADS))
     return {"rate": rate, "size": size}, lambda _draw: (index // size * size / rate for index in range(count))
 
 
@@ -253,8 +256,8 @@ def _stepped_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
         what = f"step {number}'s"
         pace.append(
             (
-                _check_number_parameter("steps", f"{what} rate", step["rate"], least=0),
-                _check_number_parameter("steps", f"{what} duration", step["duration"], above=0),
+                _check_number_parameter("steps", f"{what} rate", step["rate"], least=0, most=FASTEST),
+                _check_number_parameter("steps", f"{what} duration", step["duration"], above=0, most=LONGEST),
             )
         )
     count = _check_workload_count("the steps hold", ceil(sum(rate * span for rate, span in pace) - 1e-9), count)
@@ -273,15 +276,15 @@ def _stepped_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
 def _ramped_rate_arrivals(asked: dict[str, Any], count: int) -> Shape:
     if "to_rate" not in asked:
         raise InputError("arrival type 'ramp' needs to_rate, the rate at its end; rate is the one at its start")
-    first = _check_number_parameter("ramp", "rate", asked.get("rate", 0.0), least=0)
-    last = _check_number_parameter("ramp", "to_rate", asked["to_rate"], least=0)
+    first = _check_number_parameter("ramp", "rate", asked.get("rate", 0.0), least=0, most=FASTEST)
+    last = _check_number_parameter("ramp", "to_rate", asked["to_rate"], least=0, most=FASTEST)
     if not first + last:
         raise InputError("arrival type 'ramp': rate and to_rate are both 0, so nothing would ever be sent")
     if "timespan" in asked:
-        span = _check_number_parameter("ramp", "timespan", asked["timespan"], above=0)
+        span = _check_number_parameter("ramp", "timespan", asked["timespan"], above=0, most=LONGEST)
         count = _check_workload_count("the ramp holds", ceil((first + last) / 2 * span - 1e-9), count)
     else:
-        span = 2 * count / (first + last)
+        span = _check_number_parameter("ramp", "timespan", 2 * count / (first + last), most=LONGEST)
     growth = (last - first) / span if span else 0.0
 
     def moments(_draw: Any) -> Iterator[float]:
@@ -310,9 +313,10 @@ def _trace_arrivals(asked: dict[str, Any], count: int) -> ArrivalTimes:
     text = asked.get("content")
     if not text:
         raise InputError("arrival type 'trace' needs src, a file of offsets (CSV or JSON lines)")
-    speed = _check_number_parameter("trace", "speed", asked.get("speed", 1.0), above=0)
+    speed = _check_number_parameter("trace", "speed", asked.get("speed", 1.0), above=0, most=FASTEST)
     rows = read_trace(str(text), str(asked.get("src") or "trace"))
     count = _check_workload_count("the trace holds", len(rows), count)
+    _check_number_parameter("trace", "offset / speed", rows[count - 1].offset / speed, most=LONGEST)
     chosen = rows[:count]
     header = {
         "type": "trace",
@@ -328,27 +332,28 @@ def _closed_loop_details(asked: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for key in ("batch", "at_once"):
         if asked.get(key):
-            details[key] = int(_check_number_parameter(CLOSED, key, asked[key], least=1))
+            details[key] = int(_check_number_parameter(CLOSED, key, asked[key], least=1, most=MOST_WORKLOADS))
     if asked.get("delay"):
         if "batch" not in details:
             raise InputError("arrival type 'closed': delay is the pause between two batches and requires batch")
-        details["delay"] = _check_number_parameter(CLOSED, "delay", asked["delay"], least=0)
+        details["delay"] = _check_number_parameter(CLOSED, "delay", asked["delay"], least=0, most=LONGEST)
     return details
 
 
 def _rate_timespan_and_count(kind: str, asked: dict[str, Any], count: int) -> tuple[float, float, int]:
     """Return rate, timespan and count; two of them determine the third."""
     rate, span = asked.get("rate"), asked.get("timespan")
-    if rate is not None and float(rate) <= 0:
-        raise InputError(
-            f"arrival rate {rate} must be above 0 (workloads per second); for as fast as possible use type {CLOSED}"
-        )
     if rate is not None:
-        rate = _check_number_parameter(kind, "rate", rate, above=0)
+        rate = _check_number_parameter(kind, "rate", rate, most=FASTEST)
+        if rate <= 0:
+            raise InputError(
+                f"arrival rate {asked['rate']} must be above 0 (workloads per second); for as fast as possible use type"
+                f" {CLOSED}"
+            )
     if span is not None:
-        span = _check_number_parameter(kind, "timespan", span, above=0)
+        span = _check_number_parameter(kind, "timespan", span, above=0, most=LONGEST)
     if rate is not None and span is not None:
-        held = round(rate * span)
+        held = _refuse_too_many(round(rate * span), f"rate {rate:g} over timespan {span:g} s gives ")
         if count not in (0, held):
             raise InputError(
                 f"arrival: rate {rate:g} over timespan {span:g} s gives {held} workloads, count is {count}; "
@@ -358,13 +363,20 @@ def _rate_timespan_and_count(kind: str, asked: dict[str, Any], count: int) -> tu
     if span is not None:
         return (count / span if count else DEFAULT_RATE), span, count
     rate = DEFAULT_RATE if rate is None else rate
-    return rate, count / rate, count
+    return rate, _check_number_parameter(kind, "count / rate", count / rate, most=LONGEST), count
 
 
 def _check_workload_count(what: str, held: int, count: int) -> int:
     if count > held:
         raise InputError(f"arrival: {what} {held} workloads, count is {count}; give count 0 for all of them")
-    return count or held
+    return _refuse_too_many(count or held, "" if count else f"{what} ")
+
+
+def _refuse_too_many(count: int, what: str = "") -> int:
+    """Raise InputError for more workloads than a load may have, before anything is made of their number."""
+    if count > MOST_WORKLOADS:
+        raise InputError(f"arrival: {what}{count:,} workloads, and {MOST_WORKLOADS:,} are the most of one load")
+    return count
 
 
 def _check_number_parameter(
@@ -372,8 +384,8 @@ def _check_number_parameter(
 ) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"arrival type '{kind}': {key} '{value}' is not a number") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"arrival type '{kind}': {key} '{str(value)[:60]}' is not a number") from error
     if not isfinite(number):
         raise InputError(f"arrival type '{kind}': {key} is {value}, it must be finite")
     for bound, wrong, word in (

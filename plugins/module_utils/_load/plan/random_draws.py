@@ -120,6 +120,8 @@ REQUIRED_KEYS: dict[str, tuple[str, ...]] = {
     "lognormal": ("mean", "sigma"),
 }
 _KEYS = ("type", "mean", "sigma", "low", "high")
+#: Most of each number of a distribution.
+LARGEST = 1_000_000_000
 #: Digits after the point. Rounding hides the last bit of logarithms, which differs between C libraries.
 _DIGITS = 6
 
@@ -175,10 +177,13 @@ def _check_distribution_spec(spec: Mapping[str, Any]) -> tuple[str, dict[str, fl
             continue
         try:
             values[key] = float(spec[key])
-        except (TypeError, ValueError) as error:
-            raise InputError(f"distribution '{kind}': {key} is '{spec[key]}', which is not a number") from error
-        if values[key] < 0:
-            raise InputError(f"distribution '{kind}': {key} is {values[key]:g}, it must be 0 or more")
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"distribution '{kind}': {key} is '{str(spec[key])[:60]}', which is not a number"
+            ) from error
+        if not 0 <= values[key] <= LARGEST:
+            wanted = "0 or more" if values[key] < 0 else f"0 to {LARGEST:,}"
+            raise InputError(f"distribution '{kind}': {key} is {values[key]:g}, it must be {wanted}")
     if values.get("high", float("inf")) < values.get("low", 0.0):
         raise InputError(f"distribution '{kind}': high {values['high']:g} is below low {values.get('low', 0.0):g}")
     return kind, values

@@ -41,6 +41,9 @@ def test_questions_have_the_type_the_choices_and_the_default_of_the_setting_in_w
     spec = {question["variable"]: question for question in survey("fine_tuning")["spec"]}
     assert "light" in spec["preset"]["choices"] and spec["preset"]["type"] == "multiselect"
     assert spec["fine_tuning_count"]["type"] == "integer"
+    assert (spec["fine_tuning_count"]["min"], spec["fine_tuning_count"]["max"]) == (0, 1_000_000)
+    assert (spec["fine_tuning_timeout"]["min"], spec["fine_tuning_timeout"]["max"]) == (0, 1_000_000_000)
+    assert all("max" in one for one in spec.values() if one["type"] in ("integer", "float"))
     assert "Default: 4, unless a preset sets it" in spec["fine_tuning_count"]["question_description"]
     assert (spec["fine_tuning_flavour"]["type"], spec["fine_tuning_flavour"]["choices"]) == (
         "multiplechoice",

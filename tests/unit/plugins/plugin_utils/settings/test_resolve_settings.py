@@ -131,8 +131,8 @@ def test_a_dotted_key_reaches_into_a_default_that_is_a_template() -> None:
         ({"load_count": "-1"}, "load_count is -1, and it must be 0 or more"),
         ({"load_count": "{{ 1 - 3 }}"}, "load_count is -2, and it must be 0 or more"),
         ({"load_wait": -0.5}, "load_wait is -0.5, and it must be 0 or more"),
-        ({"load_wait": "nan"}, "load_wait is NaN, and it must be 0 or more"),
-        ({"load_wait": "inf"}, "load_wait is Infinity, and it must be 0 or more"),
+        ({"load_wait": "nan"}, "load_wait is NaN, and it must be 0 to 1,000,000,000"),
+        ({"load_wait": "inf"}, "load_wait is Infinity, and it must be 0 to 1,000,000,000"),
         ({"load_mode": "closd"}, "load_mode can't be 'closd' (did you mean 'closed'?); it is one of open, closed"),
     ],
 )

@@ -202,3 +202,40 @@ def test_what_can_not_be_is_named(asked: dict[str, Any], count: int, words: str)
 def test_random_arrivals_without_a_seed_are_refused() -> None:
     with pytest.raises(InputError, match="is random and needs a seed"):
         arrivals_from_options({"type": "poisson"}, 1, None)
+
+
+EXTREMES = (None, 0, 1e-300, 1e-9, 1, 100, 1e9, 1e300, 10**400, -1, "x")
+
+
+@pytest.mark.parametrize("kind", [*PACED, "ramp", "closed"])
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from([0, 1, 200, 10**6 + 1, 10**12, 10**30]), st.sampled_from(EXTREMES), st.sampled_from(EXTREMES))
+def test_no_number_makes_a_list_or_a_time_without_bound(kind: str, count: int, first: Any, second: Any) -> None:
+    keys = {"closed": ("batch", "delay"), "ramp": ("rate", "to_rate")}.get(kind, ("rate", "timespan"))
+    try:
+        found = arrivals_from_options({"type": kind, **dict(zip(keys, (first, second), strict=True))}, count, 1)
+    except InputError as error:
+        assert len(str(error)) < 250
+        return
+    assert found.count <= module.MOST_WORKLOADS
+    assert all(one is None or 0 <= one <= 100 * module.LONGEST for one in found.offsets)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "words"),
+    [
+        ({"type": "closed"}, 10**12, "1,000,000,000,000 workloads, and 1,000,000 are the most of one load"),
+        ({"rate": 1000, "timespan": 1e6}, 0, "rate 1000 over timespan 1e+06 s gives 1,000,000,000 workloads"),
+        ({"type": "steps", "steps": [{"rate": 1e5, "duration": 1e5}]}, 0, "the steps hold 10,000,000,000 workloads"),
+        ({"type": "ramp", "to_rate": 1e6, "timespan": 1e9}, 0, "the ramp holds 500,000,000,000,000 workloads"),
+        ({"type": "poisson", "rate": 1e300}, 4, "rate is 1e+300, it must be 1e+06 or less"),
+        ({"rate": 1e-10}, 4, "count / rate is 40000000000.0, it must be 1e+09 or less"),
+        ({"type": "trace", "content": "1e30", "src": "t.csv"}, 0, "offset / speed is 1e+30, it must be 1e+09 or less"),
+    ],
+)
+def test_a_load_without_bound_is_refused_before_a_list_is_made_of_it(
+    asked: dict[str, Any], count: int, words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        arrivals_from_options(asked, count, 1)
+    assert words in str(caught.value)
