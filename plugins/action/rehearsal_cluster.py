@@ -15,7 +15,7 @@ COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "comp
 
 
 class ActionModule(ProgressAction):
-    """Also the action of held_clusters, see meta/runtime.yml."""
+    """See the documentation of module rehearsal_cluster."""
 
     PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
 

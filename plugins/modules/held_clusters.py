@@ -12,7 +12,9 @@ version_added: 0.1.0
 description:
   - Reads the run directories and the rehearsal clusters of this machine. Lists the clusters that are held, with owner,
     purpose and expiry.
-  - With O(release_expired), releases expired clusters by running the give-back command of their run directories.
+  - With O(release_expired), releases the expired clusters of runs that this user has made in this very directory, and
+    expired rehearsal clusters whose run directory no longer exists. It runs commands of O(commands) only, never one
+    from a file.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -39,6 +41,10 @@ options:
   components_dir:
     description: Directory of the components of rehearsal clusters. The action plugin sets it.
     type: path
+  commands:
+    description: The command that gives back what a run holds, by its directory. The action plugin sets it.
+    type: dict
+    default: {}
   release_expired:
     description: Whether to release the clusters that have expired.
     type: bool
@@ -74,9 +80,12 @@ held:
       state: acquired
       kept: true
       run_dir: /home/ann/artifacts/fine_tuning-light-t1121-k3f9xa
+      stays: ""
       give_back: ansible-playbook perfscale.seatrial.fine_tuning --tags cleanup,release -e run_dir=...
 lines:
-  description: The same as lines of text, and a line for each lock that a run of this machine holds.
+  description:
+    - The same as lines of text, and a line for each lock that a run of this machine holds. An expired cluster has a
+      second line, with the command that releases it, or the reason why it stays.
   returned: success
   type: list
   elements: str
@@ -102,6 +111,7 @@ def main() -> None:
             "artifacts_dir": {"type": "path", "required": True},
             "rehearsal_dir": {"type": "path", "required": True},
             "components_dir": {"type": "path"},
+            "commands": {"type": "dict", "default": {}},
             "release_expired": {"type": "bool", "default": False},
             "timeout": {"type": "float", "default": 3600},
             **ansible_module.STEP,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
@@ -84,12 +84,26 @@ def fetch_run_directory(
         try:
             _copy_result_input_files(path, half)
             done = schema_migration.migrate_run_files(half)
+            _mark_clusters_released(half)
             half.chmod(0o755)
             os.rename(half, target)
         except BaseException:
             shutil.rmtree(half, ignore_errors=True)
             raise
     return FetchedRun(target, source, done)
+
+
+def _mark_clusters_released(folder: Path) -> None:
+    """Change the records of the clusters of a copied run: only the original may hold a cluster."""
+    path = folder / "cluster.yml"
+    document = files.read_yaml(path) if path.is_file() else {}
+    clusters = document.get("clusters") if isinstance(document, dict) else None
+    if isinstance(clusters, dict):
+        released = {
+            host: {**record, "state": "released"} if isinstance(record, dict) else record
+            for host, record in clusters.items()
+        }
+        files.write_yaml(path, {**document, "clusters": released})
 
 
 def directory_if_timelines_complete(source: str) -> FetchedRun | None:

@@ -163,6 +163,7 @@ class SettingsSession:
             )
             record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
             tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
+            record["directory"] = str((parent / name).resolve())
             record["give_back"] = command.give_back(parent / name, project, tags, repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)

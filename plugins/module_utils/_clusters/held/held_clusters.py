@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Clusters that runs of this machine hold, and rehearsal clusters whose run directory no longer exists.
 
-The file GIVE_BACK of a run directory has the command that releases them. Module held_clusters lists them, and releases
-those that have expired.
+Module held_clusters lists them, and releases those that have expired. A run directory may be a stranger's, or a copy of
+one: only what is ours is released, and by a command that its caller has built, never by one from a file.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import tempfile
@@ -31,7 +32,7 @@ from .. import run_cluster_records
 from ..lock import held_lock_file
 from ..providers import RehearsalProvider
 from ..rehearsal import cluster_lifecycle
-from ..rehearsal.instance_dir import list_instance_markers
+from ..rehearsal.instance_dir import MARKER, list_instance_markers
 from ..rehearsal.rehearsal_options import RehearsalOptions
 
 REHEARSAL = RehearsalProvider.name
@@ -39,7 +40,10 @@ REHEARSAL = RehearsalProvider.name
 
 @dataclass(frozen=True)
 class HeldCluster:
-    """A held cluster. ``command``: the give-back command, empty if the run directory no longer exists."""
+    """A held cluster.
+
+    command: the give-back command, empty if the run directory no longer exists. stays: why we must not release it.
+    """
 
     provider: str
     name: str
@@ -53,6 +57,7 @@ class HeldCluster:
     kept: bool
     run_dir: str
     command: tuple[str, ...]
+    stays: str = ""
 
     def summary(self) -> dict[str, Any]:
         """Return the cluster as a module returns it."""
@@ -78,10 +83,26 @@ class HeldCluster:
         details = [detail for detail in (whose, why, since) if detail]
         return f"{self.provider} cluster {self.name}: {' '.join(details)}, {until}{kept}{state}{expired}"
 
+    def lines(self) -> list[str]:
+        """Return the line; of an expired cluster, also what releases it, or why it stays."""
+        if not self.expired:
+            return [self.line()]
+        if self.stays:
+            return [self.line(), f"  stays, because {self.stays}"]
+        remove = f"the removal of its processes and of its data, {self.name}"
+        return [self.line(), f"  released by {self.shell_command if self.command else remove}"]
 
-def find_held(artifacts: str | Path, rehearsals: str | Path, now: float) -> list[HeldCluster]:
-    """Return the held clusters, expired ones first, then by expiry. ``now`` in seconds since the epoch."""
-    of_runs = [cluster for folder in _run_dirs(artifacts) for cluster in _held_by_run(folder, now)]
+
+def find_held(
+    artifacts: str | Path, rehearsals: str | Path, now: float, commands: Mapping[str, str] | None = None
+) -> list[HeldCluster]:
+    """Return the held clusters, expired ones first, then by expiry.
+
+    now: in seconds since the epoch. commands: run directory -> the command that gives back what its run holds.
+    """
+    of_runs = [
+        cluster for folder in _run_dirs(artifacts) for cluster in _held_by_run(folder, rehearsals, now, commands or {})
+    ]
     known = {cluster.name for cluster in of_runs if cluster.provider == REHEARSAL}
     orphaned = [
         _held_rehearsal_instance(instance, now)
@@ -93,10 +114,12 @@ def find_held(artifacts: str | Path, rehearsals: str | Path, now: float) -> list
     )
 
 
-def list_clusters_and_locks(artifacts: str | Path, rehearsals: str | Path) -> tuple[list[HeldCluster], dict[str, Any]]:
+def list_clusters_and_locks(
+    artifacts: str | Path, rehearsals: str | Path, commands: Mapping[str, str] | None = None
+) -> tuple[list[HeldCluster], dict[str, Any]]:
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
-    held = find_held(artifacts, rehearsals, time.time())
-    lines = [cluster.line() for cluster in held] + format_local_locks(artifacts)
+    held = find_held(artifacts, rehearsals, time.time(), commands)
+    lines = [line for cluster in held for line in cluster.lines()] + format_local_locks(artifacts)
     return held, {"held": [cluster.summary() for cluster in held], "lines": lines or ["nothing is held"]}
 
 
@@ -104,14 +127,21 @@ def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
     return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{run_cluster_records.FILE}"))
 
 
-def _held_by_run(folder: Path, now: float) -> list[HeldCluster]:
+def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Mapping[str, str]) -> list[HeldCluster]:
+    """Return the clusters that a run holds; none for a replot, and for another copy of a directory."""
     try:
         clusters = run_cluster_records.read_cluster_records(folder)
-        run = str(files.read_yaml(folder / "run.yml")["id"])
-    except (DataError, KeyError, TypeError):
+        record = files.read_yaml(folder / "run.yml")
+        run = str(record["id"])
+        to_release = run_cluster_records.clusters_to_release(clusters)
+    except (SeatrialError, KeyError, TypeError, AttributeError, ValueError):
+        return []
+    if "replot" in record or _is_copy_of_existing_run(folder, record):
         return []
     held = []
-    for cluster in run_cluster_records.clusters_to_release(clusters):
+    for cluster in to_release:
+        if cluster["provider"] == REHEARSAL and not _is_instance_of_run(cluster, run):
+            continue  # removed, or on the machine that this directory was copied from
         held.append(
             HeldCluster(
                 provider=cluster["provider"],
@@ -125,20 +155,51 @@ def _held_by_run(folder: Path, now: float) -> list[HeldCluster]:
                 state=cluster["state"],
                 kept=bool(cluster.get("kept")),
                 run_dir=str(folder),
-                command=_read_give_back_command(folder),
+                command=tuple(shlex.split(commands.get(str(folder), ""))),
+                stays=_why_not_ours(folder, record, commands) or _why_not_here(cluster, rehearsals),
             )
         )
     return held
 
 
-def _read_give_back_command(folder: Path) -> tuple[str, ...]:
+def _is_copy_of_existing_run(folder: Path, record: Mapping[str, Any]) -> bool:
+    original = Path(record.get("directory") or folder.resolve())
+    return original != folder.resolve() and (original / "run.yml").exists()
+
+
+def _is_instance_of_run(cluster: Mapping[str, Any], run: str) -> bool:
+    """Return whether the folder of a rehearsal cluster is there, belongs to this user and says that the run owns it."""
+    path = Path(str(cluster.get("data_dir") or "")) / MARKER
+    if not cluster.get("data_dir"):
+        return True  # it is being acquired, so its folder is not known yet
     try:
-        return tuple(shlex.split((folder / "GIVE_BACK").read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return ()
+        return path.stat().st_uid == os.geteuid() and files.read_json(path).get("owner") == run
+    except (OSError, DataError, AttributeError):
+        return False
+
+
+def _why_not_ours(folder: Path, record: Mapping[str, Any], commands: Mapping[str, str]) -> str:
+    """Return why we must not give back what a run holds; empty if it is a run of this user in this very directory."""
+    if folder.stat().st_uid != os.geteuid():
+        return f"{folder} belongs to another user"
+    if not record.get("directory"):
+        return f"{folder} does not say where the run was made (an older version); its GIVE_BACK releases it"
+    if Path(record["directory"]) != folder.resolve():
+        return f"its run was made in {record['directory']}, and {folder} is a copy"
+    return "" if commands.get(str(folder)) else f"the project of {folder} has no playbook here"
+
+
+def _why_not_here(cluster: Mapping[str, Any], rehearsals: str | Path) -> str:
+    """Return why a rehearsal cluster is not one of the folder of this session; empty for another provider."""
+    if cluster["provider"] != REHEARSAL or not cluster.get("data_dir"):
+        return ""
+    folder = Path(cluster["data_dir"]).resolve()
+    here = folder == (Path(rehearsals).expanduser() / str(cluster["name"])).resolve()
+    return "" if here else f"it is in {folder}: -e rehearsal_data_dir={folder.parent} selects that folder"
 
 
 def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:
+    foreign = Path(marker["path"]).stat().st_uid != os.geteuid()
     return HeldCluster(
         provider=REHEARSAL,
         name=marker["name"],
@@ -152,6 +213,7 @@ def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldClust
         kept=not marker["owner"],
         run_dir="",
         command=(),
+        stays=f"{marker['path']} belongs to another user" if foreign else "",
     )
 
 
@@ -174,7 +236,7 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
         name, _equals, value = words.pop(0).partition("=")
         variables[name] = value
     if not words:
-        return "its GIVE_BACK has no command"
+        return "there is no command to give it back"
     with open(log, "ab") as stream:
         try:
             done = subprocess.run(  # pylint: disable=ansible-bad-function
@@ -211,12 +273,12 @@ def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str],
 
     Raises ProcessError naming those that could not be released.
     """
-    held, listed = list_clusters_and_locks(params["artifacts_dir"], params["rehearsal_dir"])
-    expired = [cluster for cluster in held if cluster.expired]
+    held, listed = list_clusters_and_locks(params["artifacts_dir"], params["rehearsal_dir"], params["commands"])
+    expired = [cluster for cluster in held if cluster.expired and not cluster.stays]
     failures: list[str] = []
     for cluster in expired if params["release_expired"] and not check else []:
         say(f"releasing {cluster.line()}")
-        error = _release_one(cluster, params, step)
+        error = release_cluster(cluster, params, step)
         if error:
             failures.append(f"{cluster.provider} cluster {cluster.name} of run {cluster.run}: {error}")
     if failures:
@@ -225,7 +287,8 @@ def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str],
     return {"changed": changed, **listed, "expired": [cluster.name for cluster in expired]}
 
 
-def _release_one(cluster: HeldCluster, params: Mapping[str, Any], step: Step) -> str:
+def release_cluster(cluster: HeldCluster, params: Mapping[str, Any], step: Step) -> str:
+    """Release a cluster; return the error, empty on success. params: of module held_clusters."""
     if cluster.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))
         return give_back(
@@ -234,11 +297,10 @@ def _release_one(cluster: HeldCluster, params: Mapping[str, Any], step: Step) ->
             params["timeout"],
             processes.environment_without_ansible(),
         )
-    if cluster.provider != REHEARSAL:
-        return f"{cluster.run_dir} has no file GIVE_BACK"
     options = {"name": cluster.name, "data_dir": params["rehearsal_dir"], "components_dir": params["components_dir"]}
+    options |= {"cache_dir": "", "owner": cluster.owner}  # it is removed only if it still belongs to the same run
     try:
-        cluster_lifecycle.absent(RehearsalOptions.of({**options, "cache_dir": "", "force": True}), lambda _line: None)
+        cluster_lifecycle.absent(RehearsalOptions.of(options), lambda _line: None)
     except SeatrialError as error:
         return str(error)
     return ""

@@ -13,7 +13,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
+    InstanceMarker,
+    InstancePaths,
+)
 
+COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
 PAST, FUTURE = "2026-11-21T11:00:00.000Z", "2126-11-21T13:00:00.000Z"
 
@@ -37,10 +42,14 @@ def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster
     }
     clusters = {"sutest": kept, "driver": kept}
     files.write_yaml(directory / "cluster.yml", {"schema": "cluster/2", "clusters": clusters}, "cluster/2")
-    files.write_yaml(directory / "run.yml", {"id": run})
+    files.write_yaml(directory / "run.yml", {"id": run, "directory": str(directory.resolve())})
     if command:
-        (directory / "GIVE_BACK").write_text(shlex.join(command) + "\n", encoding="utf-8")
+        COMMANDS[str(directory)] = shlex.join(command)
     return directory
+
+
+#: Run directory -> the command that the caller has built.
+COMMANDS: dict[str, str] = {}
 
 
 def given(folder: Path) -> dict[str, Any]:
@@ -48,6 +57,7 @@ def given(folder: Path) -> dict[str, Any]:
         "artifacts_dir": str(folder),
         "rehearsal_dir": str(folder / "none"),
         "components_dir": str(folder),
+        "commands": COMMANDS,
         "release_expired": True,
         "timeout": 30.0,
     }
@@ -91,7 +101,7 @@ def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> N
     assert found[0].line().endswith(", kept - EXPIRED")
 
 
-def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> None:
+def test_only_what_expired_is_given_back_by_the_command_for_it(tmp_path: Path) -> None:
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
@@ -102,7 +112,7 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
     dry = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=True)
     assert dry["expired"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
     _held, listed = held_clusters.list_clusters_and_locks(tmp_path, tmp_path / "none")
-    assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 2
+    assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 3
     assert not told.exists()
     done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert done["expired"] == ["t1121-bbbbbb"]
@@ -113,12 +123,12 @@ def test_only_what_expired_is_given_back_by_its_own_command(tmp_path: Path) -> N
 def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path) -> None:
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "first", code=3), expires=PAST)
-    run_with(tmp_path, "t1121-bbbbbb", expires=PAST)
+    run_with(tmp_path, "t1121-bbbbbb", writes(tmp_path / "second", code=4), expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
         held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
-    assert "t1121-bbbbbb" in str(raised.value) and "GIVE_BACK" in str(raised.value)
+    assert "t1121-bbbbbb" in str(raised.value) and "exit code 4" in str(raised.value)
     assert told.exists()
 
 
@@ -128,3 +138,68 @@ def test_a_command_brings_its_own_environment(tmp_path: Path) -> None:
     command = ["ANSIBLE_CONFIG=/some where/ansible.cfg", sys.executable, "-c", script]
     assert held_clusters.give_back(command, tmp_path / "log", 30, {}) == ""
     assert told.read_text() == "/some where/ansible.cfg"
+
+
+def test_a_command_in_a_run_directory_is_never_run(tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    directory = run_with(tmp_path, "t1121-aaaaaa", expires=PAST)
+    (directory / "GIVE_BACK").write_text(f"A=b sh -c 'touch {proof}'\n", encoding="utf-8")
+    done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert done["expired"] == [] and not proof.exists()
+    assert done["lines"][1] == f"  stays, because the project of {directory} has no playbook here"
+
+
+def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    original = run_with(tmp_path, "t1121-aaaaaa", writes(told))
+    copy = run_with(tmp_path, "copied", writes(told), expires=PAST)
+    files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(original)})
+    replot = run_with(tmp_path, "replotted", writes(told), expires=PAST)
+    files.write_yaml(replot / "run.yml", {"id": "t1121-aaaaaa", "replot": {"source": "x"}})
+    assert [one.run_dir for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)] == [str(original)]
+    for record, words in (
+        ({"directory": "/gone/t1121-aaaaaa"}, "its run was made in /gone/t1121-aaaaaa"),
+        ({}, "does not say where the run was made"),
+    ):
+        files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", **record})
+        done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+        assert done["expired"] == [] and any(words in line for line in done["lines"]), done["lines"]
+    files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(copy)})
+    monkeypatch.setattr(held_clusters.os, "geteuid", lambda: 12345)
+    done = held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert done["expired"] == [] and any("belongs to another user" in line for line in done["lines"])
+    assert not told.exists()
+
+
+@pytest.mark.parametrize(("owner", "held"), [("t1121-aaaaaa", True), ("", False), ("t1121-other1", False)])
+def test_a_run_holds_a_rehearsal_cluster_that_says_so(tmp_path: Path, owner: str, held: bool) -> None:
+    """The default name of those that are started by hand is the same for all, so a name alone says nothing."""
+    data, told = tmp_path / "data", tmp_path / "told"
+    folder = InstancePaths(data, "default")
+    folder.create(owner, [], None)
+    run_with(
+        tmp_path / "runs", "t1121-aaaaaa", writes(told), expires=PAST, provider="rehearsal", name="default",
+        data_dir=str(folder.path),
+    )  # fmt: skip
+    asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data)}
+    done = held_clusters.list_and_release(asked, Step(None), lambda _text: None, check=False)
+    assert (done["expired"] == ["default"]) == held == told.exists()
+    assert folder.path.is_dir()
+    elsewhere = {**asked, "rehearsal_dir": str(tmp_path / "others")}
+    done = held_clusters.list_and_release(elsewhere, Step(None), lambda _text: None, check=False)
+    assert done["expired"] == [] and ("rehearsal_data_dir=" in "".join(done["lines"])) == held
+
+
+def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its_owner_only(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    folder = InstancePaths(data, "left")
+    folder.create("t1121-aaaaaa", [], PAST)
+    asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data), "components_dir": str(COMPONENTS)}
+    [found] = held_clusters.find_held(tmp_path / "runs", data, NOW)
+    folder.update(InstanceMarker("left", "t1121-bbbbbb", PAST, [], PAST))
+    assert "belongs to run t1121-bbbbbb" in held_clusters.release_cluster(found, asked, Step(None))
+    assert folder.path.is_dir()
+    done = held_clusters.list_and_release(asked, Step(None), lambda _text: None, check=False)
+    assert done["expired"] == ["left"] and not folder.path.exists()
