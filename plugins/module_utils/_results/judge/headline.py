@@ -143,7 +143,8 @@ def _single_point_answer(kpi: Kpi) -> str:
     text, bound_text = (texts.get("one"), texts.get("one_bound")) if single else (None, None)
     bound_text = bound_text or texts.get("bound")
     if kpi["value"] is None and bound_text:
-        return str(bound_text).replace("{value}", lower_bound(kpi))
+        counts = str(bound_text).replace("{n}", f"{kpi['n']:,}").replace("{of}", f"{kpi['of']:,}")
+        return counts.replace("{value}", lower_bound(kpi))
     counted = "steps" if stepped else "workloads"
     rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
     return str(text or texts["text"]).replace("{value}", _kpi_value_text(kpi)) + rest

@@ -25,7 +25,7 @@ PARAMETER = "scheduling"
 #: Queue or priority of a workload that names none.
 NONE = "none"
 UNKNOWN = "the plan does not state the requests of the workloads"
-PARTS = ("held", "useful", "waiting", "lost")
+PARTS = ("held", "useful", "unfinished", "waiting", "lost")
 #: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
 STARVING, STARVING_LEAST = 4.0, 10.0
 
@@ -77,12 +77,16 @@ class WorkloadGangs:
         return begin, max(midpoint_of_span(life.ended, self.horizon), begin)
 
     def worked(self, row: int, life: PodLifetime) -> tuple[float, float] | None:
-        """Return the useful time of a pod: its whole gang ran, and it succeeded or still runs."""
+        """Return the time of a pod in which its whole gang ran, if it succeeded or still runs."""
         held = self.held(row, life)
         if held is None or life.end not in ("", SUCCEEDED) or not isfinite(self.done[row]):
             return None
         begin = max(midpoint_of_span(life.running, inf), self.done[row])
         return (begin, held[1]) if held[1] > begin else None
+
+    def succeeded(self, row: int) -> bool:
+        """Return whether all pods of a gang succeeded."""
+        return sum(life.end == SUCCEEDED for life in self.lives[row]) >= self.size[row]
 
     def work(self, row: int) -> float | None:
         """Return how long the gang ran as a whole, in seconds; None for one that did not succeed."""
@@ -290,7 +294,8 @@ def efficiency(data: PointData) -> KpiValue:
 def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiValue:
     """Utilisation of a resource over the time of the load, in percent: integral of the amount held over the capacity.
 
-    part: ``held``, from scheduling until the end of a pod; ``useful``, the part while the whole gang ran and succeeded;
+    part: ``held``, from scheduling until the end of a pod; ``useful``, the part while the whole gang ran and then
+    succeeded; ``unfinished``, while the whole gang ran, of gangs that had not succeeded at the end of the observation;
     ``waiting``, the part before the gang was complete; ``lost``, by pods that were preempted or failed. resource: by
     default the one with the largest requested share.
     """
@@ -314,17 +319,18 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
 
 
 def _pod_seconds_of_part(gangs: WorkloadGangs, row: int, life: Any, part: str) -> float:
-    """Return the seconds of a pod that belong to ``part``: held = useful + waiting + lost."""
+    """Return the seconds of a pod that belong to ``part``; ``held`` is the sum of the others."""
     held, worked = gangs.held(row, life), gangs.worked(row, life)
     if held is None:
         return 0.0
-    whole, useful = held[1] - held[0], (worked[1] - worked[0] if worked else 0.0)
-    lost = life.end in ("failed", "deleted")
+    whole, ran = held[1] - held[0], (worked[1] - worked[0] if worked else 0.0)
+    lost, succeeded = life.end in ("failed", "deleted"), gangs.succeeded(row)
     return {
         "held": whole,
-        "useful": useful,
+        "useful": ran if succeeded else 0.0,
+        "unfinished": 0.0 if succeeded else ran,
         "lost": whole if lost else 0.0,
-        "waiting": 0.0 if lost else whole - useful,
+        "waiting": 0.0 if lost else whole - ran,
     }[part]
 
 

@@ -168,7 +168,11 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     sample = DurationSample(late, late, late, waited)
     q = parse_quantile(quantile)
     estimate = sample.quantile(q)
-    note = _quantile_estimate_note(estimate, q).replace("were not seen to reach it", "were never sent")
+    silent = {
+        outcome for outcome, known in zip(data.table.outcome, ~np.isnan(data.span(SENT)[0]), strict=True) if not known
+    }
+    never = "were lost with their client or never sent" if "lost" in silent else "were never sent"
+    note = _quantile_estimate_note(estimate, q).replace("were not seen to reach it", never)
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
     return KpiValue(
         estimate.value,

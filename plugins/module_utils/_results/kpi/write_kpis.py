@@ -153,7 +153,9 @@ def _compute_kpi(
     if note:
         kpi["note"] = note
     if entry.get("answer"):
-        kpi["answer"] = _replace_placeholders(entry["answer"], spoken)
+        # Of a load of others it is known when the API server stored a workload, not when it was sent.
+        sent = "stored" if data.sent_is else "sent"
+        kpi["answer"] = _replace_placeholders(entry["answer"], {**spoken, "sent": sent})
     return kpi, figure
 
 

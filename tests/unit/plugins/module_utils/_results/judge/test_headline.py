@@ -66,6 +66,10 @@ def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
         (kpi(18.6, n=28), ["95 % of the jobs ran within 18.6 s (28 of 30 workloads)"]),
         (kpi(18.6, simulated=True), ["95 % of the jobs ran within 18.6 s (SIMULATED)"]),
         (kpi(None, at_least=14.6), ["The others waited 14.6 s or longer"]),
+        (
+            kpi(None, n=341, of=1400, at_least=18.0, answer={**WAITING, "bound": "{n} of {of} ran; {value} or longer"}),
+            ["341 of 1,400 ran; 18 s or longer"],
+        ),
         (kpi(None, note="the plan does not say"), []),
         (kpi(18.6, answer=None), []),
         (kpi(18.6, simulated=True, answer={**WAITING, "only_real": True}), []),

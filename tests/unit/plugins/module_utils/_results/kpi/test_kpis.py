@@ -108,6 +108,14 @@ def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
     assert kpi["note"].endswith("3 of 12 were not seen to reach it")
 
 
+@pytest.mark.parametrize(("sent_is", "word"), [("", "sent"), ("created", "stored")])
+def test_the_answer_says_since_when_the_time_is_known(good, definitions, sent_is, word):
+    data = PointData(good[2])
+    data.sent_is = sent_is
+    answers = [kpi["answer"] for kpi in computed(data, load_definitions([definitions])) if kpi.get("answer")]
+    assert answers[0]["text"].endswith(f"within {{value}} of being {word}")
+
+
 def test_makespan_of_a_run_that_did_not_end_has_a_bound_only(of_mixed):
     kpi = of_mixed["makespan"]
     assert kpi["value"] is None

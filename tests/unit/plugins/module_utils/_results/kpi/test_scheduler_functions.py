@@ -117,11 +117,16 @@ def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:
 
 def test_what_was_held_is_useful_waiting_or_lost(two_gangs: PointData) -> None:
     # 4 GPUs for 20 s are 80. Held: 14.5 + 11 + 18 + 4 + 12 = 59.5. Whole from 5 and from 10: 10 + 10 + 10 + 10 = 40.
-    values = {
-        part: scheduler_functions.utilisation(two_gangs, part).value for part in ("held", "useful", "waiting", "lost")
-    }
-    assert values == pytest.approx({"held": 74.375, "useful": 50.0, "lost": 5.0, "waiting": 19.375})
+    values = {part: scheduler_functions.utilisation(two_gangs, part).value for part in scheduler_functions.PARTS}
+    assert values == pytest.approx({"held": 74.375, "useful": 50.0, "unfinished": 0.0, "lost": 5.0, "waiting": 19.375})
     assert scheduler_functions.utilisation(two_gangs, "held").labels["resource"] == GPU
+
+
+def test_a_gang_that_still_runs_at_the_end_has_held_nothing_useful() -> None:
+    data = world([{"sent": 0, "ended": None}], [pod(0, 1, 2, None, end="")], gpus=1)
+    parts = {part: scheduler_functions.utilisation(data, part).value for part in scheduler_functions.PARTS}
+    assert parts["useful"] == 0 and parts["unfinished"] > 0
+    assert parts["held"] == pytest.approx(sum(value or 0 for part, value in parts.items() if part != "held"))
 
 
 def test_another_resource_has_its_own_capacity(two_gangs: PointData) -> None:
