@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 
 import pytest
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
 from run_directory import World, write_run
@@ -40,10 +41,10 @@ def test_every_kind_of_source_gives_the_same_files(run, tmp_path, kind, inside):
                 tar.add(run, arcname=NAME if inside else ".")
     found = fetch_run.fetch_run_directory(str(given), tmp_path / "artifacts")
     assert found.path.name == f"{NAME}-replot"
-    # A copy holds no cluster.
-    assert contents(found.path) == {
-        name: content.replace(b"state: acquired", b"state: released") for name, content in contents(run).items()
-    }
+    copied, original = contents(found.path), contents(run)
+    clusters = [yaml.safe_load(files.pop("cluster.yml"))["clusters"] for files in (copied, original)]
+    assert copied == original
+    assert clusters[0] == {host: {**record, "state": "released"} for host, record in clusters[1].items()}
 
 
 def test_the_source_is_not_touched_and_a_second_replot_has_a_directory_of_its_own(run, tmp_path):
