@@ -28,8 +28,8 @@ HYPER = "hyper_parameters"
 TO_APPLY, OVERRIDES = f"{PRESETS}.to_apply", f"{PRESETS}.variable_overrides"
 #: Entries of ci_presets that are no presets.
 _RESERVED = ("name", "names", "to_apply", "variable_overrides")
-#: TOPSAIL's largest configuration has 1,500 values, its longest chain 6 presets, its largest matrix 72 points.
-_MOST_VALUES, _MOST_LEVELS, _MOST_APPLIED, _MOST_POINTS, _MOST_REFERENCES = 100_000, 50, 200, 2_000, 20
+#: TOPSAIL's configuration has 7 levels, a chain of 6 presets and a matrix of 72 points.
+_MOST_LEVELS, _MOST_APPLIED, _MOST_POINTS, _MOST_REFERENCES = 50, 200, 2_000, 20
 _STEP = re.compile(r"""\.?(?:\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]|\[(?P<index>\d+)\]|(?P<word>[^.\[\]*]+))""")
 _WHOLE = re.compile(r"@(?P<key>[^{}\s]+)\Z")
 _PART = re.compile(r"\{@(?P<key>[^{}]+)\}")
@@ -44,13 +44,12 @@ def check_configuration(config: Any) -> None:
             f"no configuration of TOPSAIL: it has no dictionary {PRESETS}. Presets of FORGE and other files are not"
             " supported; name the config.yaml of TOPSAIL's project fine_tuning"
         )
-    pending, count = [(config, 0)], 0
+    pending = [(config, 0)]
     while pending:
         value, depth = pending.pop()
-        entries = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else []
-        count += len(entries)
-        if count > _MOST_VALUES or depth > _MOST_LEVELS:
-            raise InputError(f"it has more than {_MOST_VALUES:,} values, aliases included, or {_MOST_LEVELS} levels")
+        if depth > _MOST_LEVELS:
+            raise InputError(f"it has more than {_MOST_LEVELS} levels")
+        entries = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
         pending += [(entry, depth + 1) for entry in entries]
     try:
         settings = value_at_path(config, parse_key_path(SETTINGS))

@@ -80,8 +80,8 @@ def read_topsail_configuration(path: Path) -> Any:
         configuration.check_configuration(config)
     except (DataError, InputError) as error:
         raise InputError(f"src: {path}: {str(error).removeprefix(f'{path}: ')}") from error
-    except (ValueError, RecursionError) as error:  # of the YAML reader: bytes of another encoding, impossible dates
-        raise InputError(f"src: {path} is no YAML in UTF-8: {error}") from error
+    except OSError as error:
+        raise InputError(f"src: {path} cannot be read: {error.strerror}") from error
     return config
 
 
@@ -144,7 +144,10 @@ def write_presets_file(source: Path, target: Path, wanted: Sequence[str], check_
     content = render_presets_file(made)
     before = _read_earlier_import(target)
     if before != content and not check_mode:
-        files.replace_text(target, content)
+        try:
+            files.replace_text(target, content)
+        except OSError as error:
+            raise InputError(f"dest: {target} cannot be written: {error.strerror}") from error
     report = made.report()
     if check_mode:
         report += [_one_line(f"not translated: {why} (of the configuration without its presets)") for why in made.base]

@@ -13,6 +13,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -174,7 +175,12 @@ ILAB: dict[str, Any] = {
 def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The presets as they are read from the written file, and those that were not imported."""
     made = write_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
-    return setting_templates.load_yaml(write_presets.render_presets_file(made))[write_presets.VARIABLE], made.refused
+    return load(write_presets.render_presets_file(made))[write_presets.VARIABLE], made.refused
+
+
+def load(text: str) -> Any:
+    """A file of presets as settings have it: texts that are no templates are UnsafeText."""
+    return parse_yaml(text, "presets", setting_templates.UnsafeText)
 
 
 def unmapped(config: dict[str, Any], name: str) -> list[str]:
@@ -563,7 +569,7 @@ def test_an_odd_name_or_entry_is_refused_by_itself(name: Any, entry: Any) -> Non
     made = write_presets.translate_wanted_presets(changed(GATING, ci_presets={name: entry, "twin": entry}), [])
     assert str(name) in made.refused and ("twin" in made.refused) == (entry != {"extends": ["fms"]})
     text = write_presets.render_presets_file(made)
-    assert list(setting_templates.load_yaml(text)) == [write_presets.VARIABLE]
+    assert list(load(text)) == [write_presets.VARIABLE]
 
 
 def test_no_text_of_the_configuration_becomes_a_template(tmp_path: Path) -> None:
@@ -652,8 +658,8 @@ def test_a_name_that_argparse_abbreviates_is_the_whole_one() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"ci_presets: {}\nx: caf\xe9\n", "is no YAML in UTF-8"),
-        ("ci_presets: {}\n".encode("utf-16"), "is no YAML in UTF-8"),
+        (b"ci_presets: {}\nx: caf\xe9\n", "it is not text in UTF-8"),
+        ("ci_presets: {}\n".encode("utf-16"), "it is not text in UTF-8"),
         (b"a: [", "not readable as YAML"),
         (b"", "no configuration of TOPSAIL"),
         (b"ci_presets: {a: {}}\ntests: {kserve: {}}\n", "it is not of TOPSAIL's project fine_tuning"),
@@ -662,9 +668,10 @@ def test_a_name_that_argparse_abbreviates_is_the_whole_one() -> None:
             b"a: &a [1]\n"
             + b"".join(b"%c: &%c [%b]\n" % (98 + n, 98 + n, b", ".join([b"*%c" % (97 + n)] * 9)) for n in range(8))
             + b"ci_presets: {}\n",
-            "more than 100,000 values",
+            "its aliases expand",
         ),
-        (b"ci_presets: {}\na: &a [*a]\n", "more than 100,000 values, aliases included, or 50 levels"),
+        (b"ci_presets: {}\na: &a [*a]\n", "an alias refers to a part that contains it"),
+        (b"ci_presets: {}\na: " + b"[" * 60 + b"]" * 60, "more than 50 levels"),
         (b"#" * 2**21, "more than 1 MiB"),
     ],
 )
@@ -691,6 +698,8 @@ def test_only_a_file_that_an_import_has_written_is_replaced(tmp_path: Path) -> N
         write_presets.write_presets_file(source, target, [], False)
     with pytest.raises(InputError, match="end with .yml or .yaml"):
         write_presets.write_presets_file(source, tmp_path / "topsail.txt", [], False)
+    with pytest.raises(InputError, match="cannot be written"):
+        write_presets.write_presets_file(source, Path("/proc/topsail.yml"), [], False)
     with pytest.raises(InputError, match="is a folder"):
         write_presets.write_presets_file(tmp_path, target, [], False)
 
@@ -715,6 +724,6 @@ def test_any_value_of_any_key_is_translated_or_refused_by_itself(key: str, value
     made = write_presets.translate_wanted_presets(config, [])
     assert {"topsail_gpu", "topsail_spot"} <= {one.name for one in made.presets}
     assert ("odd" in made.refused) != ("topsail_odd" in {one.name for one in made.presets})
-    loaded = setting_templates.load_yaml(write_presets.render_presets_file(made))
+    loaded = load(write_presets.render_presets_file(made))
     assert list(loaded) == [write_presets.VARIABLE]
     assert loaded[write_presets.VARIABLE].keys() == {one.name for one in made.presets}
