@@ -102,6 +102,9 @@ def test_an_insecure_line_is_used_with_a_warning(world: World) -> None:
     assert "insecure-skip-tls-verify is set" in found["warnings"][0]
 
 
+EXEC_CREDENTIAL = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+
+
 def test_a_plugins_certificate_that_runs_out_is_replaced_for_new_connections(world: World) -> None:
     document = yaml.safe_load(Path(world.kubeconfig).read_text(encoding="utf-8"))
     user = document["users"][0]["user"]
@@ -117,7 +120,7 @@ def test_a_plugins_certificate_that_runs_out_is_replaced_for_new_connections(wor
         "clientKeyData": text("client-key"),
         "expirationTimestamp": ends,
     }
-    (world.folder / "status.json").write_text(json.dumps({"status": status}), encoding="utf-8")
+    (world.folder / "status.json").write_text(json.dumps({**EXEC_CREDENTIAL, "status": status}), encoding="utf-8")
     plugin = world.folder / "login"
     plugin.write_text("#!/bin/sh\necho x >> $(dirname $0)/calls\ncat $(dirname $0)/status.json\n", encoding="ascii")
     plugin.chmod(0o755)

@@ -53,14 +53,14 @@ def _limited_loader_class(yaml: Any, unsafe: type[str], aliases: bool) -> Any:
         def construct_document(self, node: Any) -> Any:
             # Before anything is constructed: merge keys (<<) are expanded then.
             if aliases:
-                _check_expansion(yaml, node)
+                check_alias_expansion(yaml, node)
             return super().construct_document(node)
 
     LimitedLoader.add_constructor("!unsafe", lambda loader, node: unsafe(loader.construct_scalar(node)))
     return LimitedLoader
 
 
-def _check_expansion(yaml: Any, top: Any) -> None:
+def check_alias_expansion(yaml: Any, top: Any) -> None:
     """Raise YAMLError if the document has too many values, or a part that contains itself."""
     size_by_node: dict[int, int] = {}
     path: list[tuple[Any, bool]] = [(top, False)]

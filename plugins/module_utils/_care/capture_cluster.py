@@ -184,7 +184,9 @@ class _ClusterReader:
         for plan in Path(self.spec.run_dir).glob("points/*/plan.jsonl"):
             for header in islice(files.read_lines(plan), 1):
                 wanted |= {
-                    template["namespace"] for template in header.get("templates") or () if template.get("namespace")
+                    template["namespace"]
+                    for template in header.get("templates") or ()
+                    if template.get("namespace") and "{" not in template["namespace"]  # those have our label
                 }
         selector = f"{run_labels.RUN}={self.spec.run_id}"
         kind = client.kind("v1", "Namespace")

@@ -83,9 +83,9 @@ def request_bytes(access: ApiServerAccess, head: bytes, body: bytes = b"", conte
 
 
 def _credential_lines(access: ApiServerAccess) -> bytes:
-    authorization = access.authorization
+    authorization = access.authorization.strip()
     lines = [f"Authorization: {authorization}\r\n"] if authorization else []
-    lines += [f"{name}: {value}\r\n" for name, value in access.impersonation]
+    lines += [f"{name}: {value.strip()}\r\n" for name, value in access.impersonation]
     return "".join(lines).encode()
 
 

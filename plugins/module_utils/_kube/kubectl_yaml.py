@@ -9,10 +9,14 @@ and 0o755 are octal, but 1:30:00, a date and a single = are texts. Keys are text
 
 from __future__ import annotations
 
+import base64
 import functools
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import check_alias_expansion
 
 _TRUTHS = {
     word: truth
@@ -33,7 +37,24 @@ def load_documents(text: str) -> list[Any]:
     """Return the documents of ``text``, without empty ones. Raises yaml.YAMLError."""
     import yaml
 
-    return [document for document in yaml.load_all(text, Loader=_loader_class()) if document is not None]
+    try:
+        return [document for document in yaml.load_all(text, Loader=_loader_class()) if document is not None]
+    except (RecursionError, ValueError) as error:
+        raise yaml.YAMLError("it has too many levels" if isinstance(error, RecursionError) else str(error)) from error
+
+
+def load_objects(text: str) -> list[Any]:
+    """Return the objects of ``text``, those of a list of objects (kind: List) instead of it. Raises yaml.YAMLError."""
+    return list(_flatten_lists(load_documents(text)))
+
+
+def _flatten_lists(documents: list[Any]) -> Iterator[Any]:
+    for document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        if isinstance(items, list) and str(document.get("kind")).endswith("List"):
+            yield from _flatten_lists(items)
+        else:
+            yield document
 
 
 def load_first_document(text: str) -> Any:
@@ -44,7 +65,7 @@ def load_first_document(text: str) -> Any:
     try:
         return loader.get_data() if loader.check_data() else None
     except RecursionError as error:
-        raise yaml.YAMLError("it is nested too deeply") from error
+        raise yaml.YAMLError("it has too many levels") from error
     finally:
         loader.dispose()
 
@@ -78,6 +99,51 @@ def plain_number(text: str) -> int | float | str:
     return text
 
 
+def _invalid(node: Any, what: str) -> Exception:
+    import yaml
+
+    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+
+
+def _construct_mapping(loader: Any, node: Any) -> dict[str, Any]:
+    loader.flatten_mapping(node)
+    return {_construct_key(loader, key): loader.construct_object(value, deep=True) for key, value in node.value}
+
+
+def _construct_key(loader: Any, node: Any) -> str:
+    key = loader.construct_object(node, deep=True)
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if not isinstance(key, (str, int, float)):
+        raise _invalid(node, "a key must be a text")
+    return str(key)
+
+
+def _construct_scalar(loader: Any, node: Any) -> Any:
+    return loader.construct_scalar(node)
+
+
+def _construct_number(_loader: Any, node: Any) -> Any:
+    if _INFINITE.fullmatch(node.value):
+        raise _invalid(node, f"{node.value} is no number that JSON has; put it into quotes")
+    return plain_number(node.value)
+
+
+def _construct_any(loader: Any, node: Any) -> Any:
+    if node.id == "mapping":
+        return _construct_mapping(loader, node)
+    if node.id == "sequence":
+        return [loader.construct_object(item, deep=True) for item in node.value]
+    return loader.construct_scalar(node)
+
+
+def _construct_binary(loader: Any, node: Any) -> str:
+    try:
+        return str(base64.b64decode(loader.construct_scalar(node), validate=False), "utf-8", "replace")
+    except ValueError as error:
+        raise _invalid(node, "it is not base64") from error
+
+
 @functools.cache
 def _loader_class() -> Any:
     import yaml
@@ -89,51 +155,25 @@ def _loader_class() -> Any:
         yaml_implicit_resolvers: dict[str, Any] = {}
         yaml_constructors: dict[Any, Any] = {}
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-            if not isinstance(node, yaml.MappingNode):
-                raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
-            self.flatten_mapping(node)
-            return {_key(self, key): self.construct_object(value, deep=True) for key, value in node.value}
+        def construct_document(self, node: Any) -> Any:
+            check_alias_expansion(yaml, node)
+            return super().construct_document(node)
 
-    def _key(loader: Any, node: Any) -> str:
-        key = loader.construct_object(node, deep=True)
-        if isinstance(key, bool):
-            return "true" if key else "false"
-        if not isinstance(key, (str, int, float)):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
-        return str(key)
-
-    def _scalar(loader: Any, node: Any) -> Any:
-        return loader.construct_scalar(node)
-
-    def _number(loader: Any, node: Any) -> Any:
-        if _INFINITE.fullmatch(node.value):
-            what = f"{node.value} is no number that JSON has; put it into quotes"
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
-        return plain_number(node.value)
-
-    def _any(loader: Any, node: Any) -> Any:
-        if isinstance(node, yaml.MappingNode):
-            return loader.construct_mapping(node, deep=True)
-        if isinstance(node, yaml.SequenceNode):
-            return [loader.construct_object(item, deep=True) for item in node.value]
-        return loader.construct_scalar(node)
-
-    def _binary(loader: Any, node: Any) -> str:
-        return str(yaml.constructor.SafeConstructor.construct_yaml_binary(loader, node), "utf-8", "replace")
-
-    truths = re.compile("|".join(_TRUTHS))
-    numbers = re.compile(r"[-+.0-9][\s\S]*")
-    KubectlLoader.add_implicit_resolver(f"{standard}bool", re.compile(f"(?:{truths.pattern})$"), list("yYnNtTfFoO"))
-    KubectlLoader.add_implicit_resolver(f"{standard}null", re.compile("(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-    KubectlLoader.add_implicit_resolver(f"{standard}merge", re.compile("<<$"), ["<"])
-    KubectlLoader.add_implicit_resolver(f"{standard}float", numbers, list("-+.0123456789"))
-    KubectlLoader.add_constructor(f"{standard}bool", lambda _loader, node: _TRUTHS.get(node.value, node.value))
-    KubectlLoader.add_constructor(f"{standard}null", lambda _loader, _node: None)
-    for name in ("float", "int"):
-        KubectlLoader.add_constructor(f"{standard}{name}", _number)
-    for name in ("str", "timestamp", "merge", "value"):
-        KubectlLoader.add_constructor(f"{standard}{name}", _scalar)
-    KubectlLoader.add_constructor(f"{standard}binary", _binary)
-    KubectlLoader.add_constructor(None, _any)  # mappings and sequences; what other tags mark is read without them
+    for tag, pattern, first in (
+        ("bool", "|".join(_TRUTHS), "yYnNtTfFoO"),
+        ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
+        ("merge", "<<", "<"),
+        ("float", r"[-+.0-9][\s\S]*", "-+.0123456789"),
+    ):
+        KubectlLoader.add_implicit_resolver(standard + tag, re.compile(f"(?:{pattern})$"), list(first))
+    constructors: dict[str, Any] = {
+        "bool": lambda _loader, node: _TRUTHS.get(node.value, node.value),
+        "null": lambda _loader, _node: None,
+        "binary": _construct_binary,
+        **dict.fromkeys(("float", "int"), _construct_number),
+        **dict.fromkeys(("str", "timestamp", "merge", "value"), _construct_scalar),
+    }
+    for tag, constructor in constructors.items():
+        KubectlLoader.add_constructor(standard + tag, constructor)
+    KubectlLoader.add_constructor(None, _construct_any)  # mappings and sequences; other tags have no effect
     return KubectlLoader

@@ -16,18 +16,19 @@ import json
 import os
 import re
 import tempfile
+import traceback
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    DataError,
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from .random_draws import draw_number_for_workload
@@ -61,6 +62,8 @@ class BodyCache:
         return os.pread(self._stream.fileno(), self._ends[place + 1] - self._ends[place], self._ends[place])
 
 
+#: Stands for the index in a path, whose names are in lower case.
+_PLACE = "INDEX"
 #: Variables of a template besides its parameters.
 VARIABLES = ("run_id", "point", "index", "name", "namespace", "labels")
 _VARYING = frozenset(("index", "name", "labels"))
@@ -85,15 +88,18 @@ class WorkloadTemplate:
 
 @dataclass
 class WorkloadDocument:
-    """One object of a workload, for any index. ``path``: of its kind on the API server, set by resolve()."""
+    """One object of a workload, for any index. ``paths``: of its kind on the API server, set by resolve().
+
+    Lists of pieces are around the index; a list of one piece does not depend on it.
+    """
 
     api_version: str
     kind: str
-    namespace: str  # from the template; empty means the namespace of the load
-    names: list[str]  # pieces around the index
-    pieces: list[bytes]  # of the JSON, around the index
+    namespaces: list[str]  # pieces, from the template; empty means the namespace of the load
+    names: list[str]  # pieces
+    pieces: list[bytes]  # of the JSON
     bodies: BodyCache | None = None  # one per index, for individually rendered objects
-    path: str = ""
+    paths: list[str] = field(default_factory=list)
 
     def body(self, index: int) -> bytes:
         """Return the object as JSON."""
@@ -104,6 +110,19 @@ class WorkloadDocument:
     def name(self, index: int) -> str:
         """Return metadata.name."""
         return str(index).join(self.names)
+
+    @property
+    def several_namespaces(self) -> bool:
+        """Whether the namespace depends on the index."""
+        return len(self.namespaces) > 1
+
+    def namespace(self, index: int | str) -> str:
+        """Return metadata.namespace, empty for that of the load."""
+        return str(index).join(self.namespaces)
+
+    def path(self, index: int) -> str:
+        """Return the path of its kind, in its namespace."""
+        return str(index).join(self.paths)
 
     def manifest(self, index: int) -> dict[str, Any]:
         """Return the object."""
@@ -130,7 +149,7 @@ class RenderedTemplate:
             "name": self.template.name,
             "kind": self.workload.kind,
             "api_version": self.workload.api_version,
-            "namespace": self.workload.namespace or self.namespace,
+            "namespace": self.workload.namespace("{index}") or self.namespace,
             "related": [document.kind for document in self.documents[:-1]],
             "weight": self.template.weight,
             "parameters": self.template.parameters,
@@ -153,7 +172,8 @@ def render(
 def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate], namespace: str) -> None:
     """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
     for document in all_documents(rendered):
-        document.path = client.kind(document.api_version, document.kind).path(document.namespace or namespace)
+        kind = client.kind(document.api_version, document.kind)
+        document.paths = kind.path(document.namespace(_PLACE) or namespace).split(_PLACE)
 
 
 def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument]:
@@ -213,7 +233,8 @@ class _WorkloadTemplateRenderer:
         first = self._objects(indices[0])
         made = [_document_from_manifest(manifest, None) for manifest in first]
         for document, manifest in zip(made, first, strict=True):
-            document.names = self._names(manifest, indices[0])
+            document.names = self._pieces(str(manifest["metadata"]["name"]), indices[0])
+            document.namespaces = self._pieces(document.namespace(indices[0]), indices[0])
             document.bodies = BodyCache(indices)
         for index in indices:
             row = self._objects(index)
@@ -237,19 +258,22 @@ class _WorkloadTemplateRenderer:
             raise InputError(
                 f"template '{self.template.name}': the kind of a document depends on the index; use two templates"
             )
-        if str(manifest["metadata"].get("namespace") or "") != document.namespace:
-            raise InputError(f"template '{self.template.name}': the namespace of a document depends on the index")
+        namespace = str(manifest["metadata"].get("namespace") or "")
+        if namespace != document.namespace(index):
+            raise InputError(
+                f"template '{self.template.name}': the namespace '{namespace}' of a document depends on the index; it"
+                f" must be made from {{{{ name }}}}"
+            )
         if manifest["metadata"]["name"] != document.name(index):
             raise InputError(
                 f"template '{self.template.name}': metadata.name '{manifest['metadata']['name']}' must be made from "
                 f"{{{{ name }}}}"
             )
 
-    def _names(self, manifest: dict[str, Any], index: int) -> list[str]:
-        """Return the pieces of a name around the index, from the object with this index."""
-        name = str(manifest["metadata"]["name"])
-        before, _found, after = name.partition(workload_name(self.run, self.point, index))
-        return [f"{before}{workload_name(self.run, self.point, '')}", after]
+    def _pieces(self, text: str, index: int) -> list[str]:
+        """Return the pieces of a name around the index, from that of the object with this index."""
+        before, found, after = text.partition(workload_name(self.run, self.point, index))
+        return [f"{before}{workload_name(self.run, self.point, '')}", after] if found else [text]
 
     def _mark(self) -> int:
         """Return a number that does not occur in the template or its parameters."""
@@ -262,6 +286,7 @@ class _WorkloadTemplateRenderer:
     def _objects(self, index: int) -> list[dict[str, Any]]:
         """Render the template for one index and return its documents, with names and labels."""
         import jinja2
+        import yaml
 
         name = workload_name(self.run, self.point, index)
         ours = {**run_labels.workload_labels(self.run, self.point, index), **run_labels.client_label(self.client)}
@@ -278,18 +303,22 @@ class _WorkloadTemplateRenderer:
         except jinja2.UndefinedError as error:
             known = [*VARIABLES, *self.template.parameters]
             word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
+            frames = [
+                frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"
+            ]
+            line = f", line {frames[-1]}" if frames else ""
             raise InputError(
-                f"template '{self.template.name}': {error.message}{suggest_similar_name(word, known)}"
+                f"template '{self.template.name}'{line}: {error.message}{suggest_similar_name(word, known)}"
             ) from error
         except Exception as error:  # whatever a filter or an expression of the template raises
             raise InputError(
                 f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
             ) from error
         try:
-            documents = yaml_reader.parse_yaml_documents(text, f"template '{self.template.name}'")
-        except DataError as error:
-            raise InputError(str(error)) from error
-        manifests = [manifest for manifest in documents if manifest is not None]
+            manifests = kubectl_yaml.load_objects(text)
+        except yaml.YAMLError as error:
+            why = kubectl_yaml.describe_yaml_error(error)
+            raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
         if not manifests:
             raise InputError(f"template '{self.template.name}' gives no object")
         for number, manifest in enumerate(manifests, 1):
@@ -303,10 +332,14 @@ class _WorkloadTemplateRenderer:
         metadata = manifest.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise InputError(f"{where}: metadata must be a dictionary")
-        written = metadata.setdefault("name", name)
-        if number == of and written != name:
+        if not isinstance(metadata.get("labels") or {}, dict) or not isinstance(metadata.get("name", ""), str):
+            raise InputError(f"{where}: metadata.name must be text, and metadata.labels a dictionary")
+        wanted = _name_of_definition(manifest) or name
+        written = metadata.setdefault("name", wanted)
+        if number == of and written != wanted:
             raise InputError(
-                f"{where}: the workload's metadata.name is '{written}', it must be {{{{ name }}}} ('{name}')"
+                f"{where}: the workload's metadata.name is '{written}', it must be "
+                + (f"<plural>.<group> ('{wanted}')" if wanted != name else f"{{{{ name }}}} ('{name}')")
             )
         if name not in str(written):
             raise InputError(
@@ -317,7 +350,7 @@ class _WorkloadTemplateRenderer:
         try:
             _encode_manifest_json(manifest)
         except TypeError as error:
-            raise InputError(f"{where}: a value has no JSON form ({error}); put dates into quotes") from error
+            raise InputError(f"{where}: a value has no JSON form ({error})") from error
 
     def _prints_only(self) -> bool:
         """Return whether index, name and labels are only printed, unchanged."""
@@ -350,14 +383,23 @@ def _encode_manifest_json(manifest: dict[str, Any]) -> bytes:
     return json.dumps(manifest, separators=(",", ":")).encode()
 
 
+def _name_of_definition(manifest: dict[str, Any]) -> str:
+    """Return the name that a CustomResourceDefinition must have, empty for an object of another kind."""
+    spec = manifest.get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    if manifest["kind"] != "CustomResourceDefinition" or not isinstance(spec, dict) or not isinstance(names, dict):
+        return ""
+    return f"{names.get('plural')}.{spec.get('group')}"
+
+
 def _document_from_manifest(manifest: dict[str, Any], mark: str | None) -> WorkloadDocument:
     metadata = manifest["metadata"]
-    name = str(metadata["name"])
+    name, namespace = str(metadata["name"]), str(metadata.get("namespace") or "")
     body = _encode_manifest_json(manifest)
     return WorkloadDocument(
         api_version=str(manifest["apiVersion"]),
         kind=str(manifest["kind"]),
-        namespace=str(metadata.get("namespace") or ""),
+        namespaces=namespace.split(mark) if mark else [namespace],
         names=name.split(mark) if mark else [name],
         pieces=body.split(mark.encode()) if mark else [body],
     )

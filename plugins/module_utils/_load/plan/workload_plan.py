@@ -10,8 +10,8 @@ itself does not depend on the number of clients.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,16 @@ def make_plan(
         for index, (offset, template) in enumerate(zip(arrivals.offsets, chosen, strict=True))
     ]
     return WorkloadPlan(header, workloads)
+
+
+def use_names(plan: WorkloadPlan, names: Mapping[str, Callable[[int], str]]) -> None:
+    """Use the names that templates give to workloads where they are no usual ones, as those of definitions.
+
+    names: function that returns the name of a workload by its index, by template.
+    """
+    usual = {row.template: row for row in plan.workloads}
+    if any(names[row.template](row.index) != row.name for row in usual.values()):
+        plan.workloads[:] = [replace(row, name=names[row.template](row.index)) for row in plan.workloads]
 
 
 def resolve_load_seed(path: Path, seed: int | None, drawn: bool) -> int | None:

@@ -315,8 +315,9 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
     places = set()
     for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
-        where = (document.namespace or usual) if kind.namespaced else ""
-        places.add(document.namespace or usual)
+        place = "" if document.several_namespaces else document.namespace(0) or usual
+        where = place if kind.namespaced else ""
+        places.add(place)
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
         rights |= _rights_on(document.api_version, kind.resource, where, verbs)
     # Workloads in several namespaces are watched in all.

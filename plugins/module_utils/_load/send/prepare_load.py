@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
@@ -18,6 +19,10 @@ from ..plan import arrivals, templates, workload_plan
 from . import releases
 from .load_spec import LoadSpec
 from .sender import FIELD_MANAGER
+
+_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+#: First and longest pause before a dry run is repeated, seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
     prepared = prepare_load_or_part(replace(request, client=None))
     workload_plan.require_schedule(prepared.plan, clients)
     with prepared.client:
-        dry_run(prepared.client, prepared.rendered)
+        dry_run(prepared.client, prepared.rendered, request)
     request.point_dir.mkdir(parents=True, exist_ok=True)
     workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
     return prepared.plan
@@ -86,6 +91,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         releases.check_release(request.release, request.count, request.seed, names)
     templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
+    workload_plan.use_names(planned, {template.template.name: template.workload.name for template in rendered})
     return PreparedLoad(request, client, kinds, rendered, planned)
 
 
@@ -115,19 +121,62 @@ def _render_used_templates(
     ]
 
 
-def dry_run(client: Client, rendered: list[templates.RenderedTemplate]) -> None:
+def dry_run(
+    client: Client,
+    rendered: list[templates.RenderedTemplate],
+    request: LoadSpec,
+    say: Callable[[str], None] = lambda _line: None,
+) -> None:
     """Have the API server check the first object of each template, and its related ones, in a dry run.
 
-    Raises InputError with the server's message, so that a mistake in a template shows once and not a thousand times.
+    A server or webhook that fails is asked again for ``request.retry_time``. Raises InputError with the server's
+    message, so that a mistake in a template shows once and not a thousand times; ApiError if it kept failing.
     """
-    query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
     for template in rendered:
-        for document in template.documents:
+        for number, document in enumerate(template.documents):
+            where = f"template '{template.template.name}'"
             try:
-                client.create_once(document.path, document.body(template.first), query)
+                _dry_run_document(client, document, template.first, request.retry_time, say)
             except ApiError as error:
                 if error.busy:
-                    raise
-                raise InputError(
-                    f"template '{template.template.name}': the API server refuses its first {document.kind}: {error}"
-                ) from error
+                    text = f"{where}: the API server could not check its first {document.kind}: {error}"
+                    raise ApiError(text, error.status, error.reason) from error
+                # What refers to an object before it, which a dry run does not create, is refused or not found.
+                if number == 0 or error.status not in (403, 404):
+                    raise _refusal(where, document, error) from error
+                if document.several_namespaces:
+                    _dry_run_in_namespace_of_load(client, document, template, where)
+
+
+def _refusal(where: str, document: templates.WorkloadDocument, error: ApiError) -> InputError:
+    return InputError(f"{where}: the API server refuses its first {document.kind}: {error}")
+
+
+def _dry_run_document(
+    client: Client, document: templates.WorkloadDocument, index: int, retry_time: float, say: Callable[[str], None]
+) -> None:
+    deadline, pause = time.monotonic() + retry_time, _FIRST_PAUSE
+    while True:
+        try:
+            client.create_once(document.path(index), document.body(index), _DRY_RUN)
+            return
+        except ApiError as error:
+            if not error.busy or time.monotonic() + pause > deadline:
+                raise
+            say(f"the API server can't check the first {document.kind} now and is asked again: {error}")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _dry_run_in_namespace_of_load(
+    client: Client, document: templates.WorkloadDocument, template: templates.RenderedTemplate, where: str
+) -> None:
+    """Check the fields of an object whose own namespace does not exist yet. Raises InputError."""
+    kind = client.kind(document.api_version, document.kind)
+    manifest = document.manifest(template.first)
+    manifest["metadata"]["namespace"] = template.namespace
+    try:
+        client.create_once(kind.path(template.namespace), manifest, _DRY_RUN)
+    except ApiError as error:
+        if error.status in (400, 422):
+            raise _refusal(where, document, error) from error

@@ -209,7 +209,6 @@ class PlannedLoadSampler(LoadSampler):
             for (kind, name), outcome in past.outcomes.items()
             if kind in self._own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
         }
-        seen = {workload_name(request.run, request.point, index) for index in sampler.tally.seen}
         waiting = [workload_name(request.run, request.point, index) for index in sampler.tally.waiting(10)]
         line = self._line(sampler)
         if self.timed_out:
@@ -219,7 +218,7 @@ class PlannedLoadSampler(LoadSampler):
             )
         elif self._stall.unschedulable:
             line += f". It was ended early: {self._stall.unschedulable}"
-        missing = len(created - seen)
+        missing = max(0, len(created) - len(sampler.tally.seen))
         if missing:
             line += f", {missing} created but never seen"
         return {

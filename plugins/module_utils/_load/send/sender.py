@@ -84,6 +84,8 @@ TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 #: How long (seconds) a 403 of the authorizer counts as transient: an API server that has just started answers 403
 #: until it has read the RBAC objects.
 RBAC_STARTUP_TIME = 30.0
+#: How long (seconds) a 403 or 404 in a namespace of the workload's own counts as transient: its controllers fill it.
+NAMESPACE_STARTUP_TIME = 15.0
 #: First and longest pause before another attempt, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -134,6 +136,12 @@ class CreateAttempt:
     first_sent: float = 0.0
     shown: str = ""
     refreshed: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def awaits_namespace(self, status: int) -> bool:
+        """Return whether an error may come from this workload's new namespace, which has no service account yet."""
+        own = self.document.several_namespaces and status in (403, 404)
+        return own and time.monotonic() - self.began < NAMESPACE_STARTUP_TIME
 
 
 class ObjectSender:
@@ -209,7 +217,11 @@ class ObjectSender:
                 raise refused_credentials(self.settings.access)
             self.connection.close()  # a client certificate is sent when a connection is opened
             return RETRY
-        transient = reply.status in TRANSIENT or (reply.status == 403 and self.settings.permissions.may_pass(message))
+        transient = (
+            reply.status in TRANSIENT
+            or (reply.status == 403 and self.settings.permissions.may_pass(message))
+            or attempt.awaits_namespace(reply.status)
+        )
         if not transient or last:
             self._write(attempt, REFUSED, reply, reason, message)
             return REFUSED
@@ -219,7 +231,7 @@ class ObjectSender:
 
     def _resolve(self, attempt: CreateAttempt, last: bool, conflict: ApiReply | None = None) -> str:
         """Look up whether the object exists and is ours: after 409 (``conflict``), or after no reply."""
-        path = f"{attempt.document.path}/{attempt.name}"
+        path = f"{attempt.document.path(attempt.index)}/{attempt.name}"
         head = request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
@@ -271,14 +283,15 @@ class ObjectSender:
 
     def _head(self, attempt: CreateAttempt) -> bytes:
         """Return the part of the request that all objects of a kind share; cached while the credentials last."""
-        access, path = self.settings.access, attempt.document.path
+        access, path = self.settings.access, attempt.document.path(attempt.index)
         attempt.shown = access.authorization
         shown, head = self._heads.get(path, ("", b""))
         if not head or shown != attempt.shown:
             head = add_credentials_to_head(
                 access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
             )
-            self._heads[path] = (attempt.shown, head)
+            if not attempt.document.several_namespaces:
+                self._heads[path] = (attempt.shown, head)
         return head
 
     def _write_created(self, attempt: CreateAttempt, reply: ApiReply) -> None:

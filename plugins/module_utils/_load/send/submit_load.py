@@ -80,9 +80,11 @@ class LoadRunner:
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
             if todo:
-                prepare_load.dry_run(client, rendered)
-            namespaces = {document.namespace or namespace for document in templates.all_documents(rendered)}
-            watched = namespaces.pop() if len(namespaces) == 1 else ""
+                prepare_load.dry_run(client, rendered, request, self.progress.say)
+            documents = list(templates.all_documents(rendered))
+            namespaces = {document.namespace("*") or namespace for document in documents}
+            one = len(namespaces) == 1 and not any(document.several_namespaces for document in documents)
+            watched = namespaces.pop() if one else ""
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
             sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)
@@ -100,7 +102,7 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        prepare_load.dry_run(prepared.client, prepared.rendered)
+        prepare_load.dry_run(prepared.client, prepared.rendered, self.request, self.progress.say)
         return {
             "changed": missing > 0,
             "counts": {"planned": self.request.count},
@@ -315,7 +317,7 @@ def _make_lifetime_stopper(
 
     def find(index: int) -> tuple[str, str, str]:
         workload = templates[planned.workloads[index // request.part.clients].template].workload
-        return workload.kind, workload.path, workload.name(index)
+        return workload.kind, workload.path(index), workload.name(index)
 
     return WorkloadLifetimeStopper(settings, request.lifetime, request.seed or 1, find, past.stopped)
 

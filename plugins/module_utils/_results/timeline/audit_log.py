@@ -150,7 +150,8 @@ def create_interval_narrower(
         submission = inputs.sent.get(row.index)
         create = clocks.own_create(submission) if submission is not None else None
         if create is not None:
-            sent.append(((plural_resource_name(kind), namespace, row.name), *create))
+            place = namespace.replace("{index}", str(row.index))
+            sent.append(((plural_resource_name(kind), place, row.name), *create))
     ours = own_clock(log, sent)
     if ours is None:
         notes.append(f"the audit log {path.name} was not used: no clock offset fits all of our creates")

@@ -7,9 +7,9 @@ from array import array
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
     BodyCache,
     RenderedTemplate,
@@ -69,7 +69,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
     for index in range(12):
         name = f"test-run-001-{index}"
         values = {"index": index, "name": name, "labels": run_labels.workload_labels("test-run", "001", index)}
-        expected = yaml.safe_load(environment.from_string(f"x: {text}").render(values))["x"]
+        expected = kubectl_yaml.load_first_document(environment.from_string(f"x: {text}").render(values))["x"]
         assert rendered.workload.manifest(index)["data"]["x"] == expected
 
 
@@ -87,8 +87,8 @@ def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> N
 
 
 def test_a_number_in_the_template_is_never_taken_for_the_index() -> None:
-    rendered = made(f"{HEAD}data: {{x: '7301948265017', y: '{{{{ index }}}}'}}\n")
-    assert rendered.workload.manifest(5)["data"] == {"x": "7301948265017", "y": "5"}
+    rendered = made(f"{HEAD}data: {{x: '7301948265017', z: '{{{{ index }}}}'}}\n")
+    assert rendered.workload.manifest(5)["data"] == {"x": "7301948265017", "z": "5"}
 
 
 def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
@@ -142,6 +142,7 @@ def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
     [
         (HEAD + "data: {x: '{{ gpu }}'}", {"gpus": 1}, "'gpu' is undefined (did you mean 'gpus'?)"),
         (HEAD + "data: {x: '{{ nme }}'}", {}, "did you mean 'name'?"),
+        (HEAD + "data:\n  x: 1\n  y: '{{ nme }}'", {}, "template 't', line 6: 'nme' is undefined"),
         (HEAD + "{% if %}", {}, "template 't', line 4"),
         (HEAD + "data: [", {}, "not readable as YAML"),
         ("", {}, "gives no object"),
@@ -149,7 +150,7 @@ def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
         ("kind: Job", {}, "an object needs apiVersion and kind"),
         (HEAD.replace("{{ name }}", "fixed"), {}, "the workload's metadata.name is 'fixed', it must be {{ name }}"),
         (HEAD.replace("{{ name }}", "shared") + "---\n" + HEAD, {}, "metadata.name 'shared' must hold {{ name }}"),
-        (HEAD + "data: {d: 2026-01-01}", {}, "put dates into quotes"),
+        (HEAD + "data: {d: .nan}", {}, "line 4: .nan is no number that JSON has; put it into quotes"),
         (HEAD, {"name": "x"}, "parameter 'name' is the name of a variable that every template has"),
         (HEAD + "data: {x: {{ 1 / 0 }}}", {}, "cannot be rendered: ZeroDivisionError"),
         (HEAD.replace("ConfigMap", "{{ 'ConfigMap' if index else 'Secret' }}"), {}, "use two templates"),
@@ -159,6 +160,52 @@ def test_what_is_wrong_in_a_template_is_named(content: str, parameters: dict[str
     with pytest.raises(InputError) as caught:
         made(content, **parameters)
     assert words in str(caught.value) and "'t'" in str(caught.value)
+
+
+OWN_NAMESPACE = "metadata: {name: '{{ name }}', namespace: '{{ name }}'}"
+
+
+@pytest.mark.parametrize("extra", ["", "data: {x: '{{ index * 2 }}'}"])
+def test_each_workload_may_have_a_namespace_of_its_own(extra: str) -> None:
+    documents = [
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: '{{ name }}'}",
+        f"apiVersion: v1\nkind: ConfigMap\n{OWN_NAMESPACE}\n{extra}",
+    ]
+    rendered = made("\n---\n".join(documents))
+    namespace, workload = rendered.documents
+    assert not namespace.several_namespaces and namespace.namespace(5) == ""
+    assert workload.several_namespaces and workload.namespace(5) == "test-run-001-5"
+    assert workload.manifest(11)["metadata"]["namespace"] == "test-run-001-11"
+    workload.paths = f"/api/v1/namespaces/{workload.namespace('{}')}/configmaps".split("{}")
+    assert workload.path(7) == "/api/v1/namespaces/test-run-001-7/configmaps"
+    assert rendered.header()["namespace"] == "test-run-001-{index}"
+
+
+def test_the_namespace_of_a_document_must_follow_from_its_name() -> None:
+    with pytest.raises(InputError, match="the namespace 'ns-1' of a document depends on the index"):
+        made(HEAD.replace("'}", "', namespace: 'ns-{{ index % 2 }}'}"))
+
+
+def test_a_list_of_objects_stands_for_them_as_in_kubectl() -> None:
+    items = "\n".join(
+        f"  - {{apiVersion: v1, kind: {kind}, metadata: {{name: '{{{{ name }}}}'}}}}" for kind in ("A", "B")
+    )
+    rendered = made(f"apiVersion: v1\nkind: List\nitems:\n{items}\n")
+    assert [document.kind for document in rendered.documents] == ["A", "B"]
+
+
+CRD = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: 'things{{ index }}.{{ name }}.example.com'}
+spec: {group: '{{ name }}.example.com', names: {plural: 'things{{ index }}'}}
+"""
+
+
+def test_a_definition_of_a_kind_is_named_after_its_group() -> None:
+    rendered = made(CRD)
+    assert rendered.workload.name(7) == "things7.test-run-001-7.example.com"
+    with pytest.raises(InputError, match=r"it must be <plural>.<group> \('things0.test-run-001-0.example.com'\)"):
+        made(CRD.replace("name: 'things{{ index }}.", "name: 'x.", 1))
 
 
 def test_another_text_or_parameter_is_another_template() -> None:

@@ -32,7 +32,8 @@ MISSING = (404, status_object(404, "NotFound", "not there"))
 
 def document(kind: str = "ConfigMap") -> WorkloadDocument:
     names = ["test-run-001-", ""]
-    return WorkloadDocument("v1", kind, "", names, [b'{"n":', b"}"], None, f"/api/v1/namespaces/n/{kind.lower()}s")
+    path = f"/api/v1/namespaces/n/{kind.lower()}s"
+    return WorkloadDocument("v1", kind, [""], names, [b'{"n":', b"}"], None, [path])
 
 
 def held(index: int, **changed: str) -> tuple[int, Any]:
