@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +93,24 @@ TAKING = ("cluster", "acquire")
 AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
 
+#: Free bytes that a small run needs: its directory, and its rehearsal cluster (etcd reserves 128 MB for its log).
+RUN_SPACE, CLUSTER_SPACE = 20_000_000, 300_000_000
+
 #: The name of a namespace (RFC 1123).
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def _why_unusable(path: Path, needed: int) -> str:
+    """Return why files of ``needed`` bytes can't be created in a folder that may not exist; empty if they can."""
+    there = next(parent for parent in (path, *path.parents) if os.path.exists(parent))
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"{there} can't be written to by this user"
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        return f"{free / 1e6:.0f} MB are free there, and at least {needed / 1e6:.0f} MB are needed"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +132,7 @@ class PreflightInput:
         self._refuse_without_cluster(run_dir)
         self._refuse_unknown_host()
         if run_dir is None:
-            self._refuse_unusable_artifacts()
+            self._refuse_unusable_folder("run_artifacts_dir", "run directory", RUN_SPACE, "ARTIFACT_DIR")
         # With --tags settings, the input of the whole run is checked.
         planned = self.phases if self.chosen == ["settings"] and run_dir is None else self.chosen
         self._refuse_missing_files(planned)
@@ -171,18 +188,17 @@ class PreflightInput:
         other = "" if run_dir else ", or go on with a run that has one, -e run_dir=<directory>"
         raise InputError(f"phase {asked[0]} needs a cluster, and {why}: take one first, --tags {tags}{other}")
 
-    def _refuse_unusable_artifacts(self) -> None:
-        """Nothing is created here: a folder that can't be created is found when the run directory is."""
-        name = "run_artifacts_dir"
-        path = Path(self.found.settings[name])
-        there = next(parent for parent in (path, *path.parents) if os.path.exists(parent))
-        why = f"{there} is not a folder"
-        if there.is_dir():
-            why = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written to by this user"
-        if why:
-            variable = os.environ.get("ARTIFACT_DIR")
-            by = self._set_by(name) or (" (set by the environment variable ARTIFACT_DIR)" if variable else "")
-            raise InputError(f"{name}: no run directory can be created in {path}{by}: {why}")
+    def _refuse_unusable_folder(self, name: str, what: str, needed: int, variable: str) -> None:
+        """Refuse a folder in which ``what`` can't be created. variable: of the environment, sets the default.
+
+        Nothing is created here: a folder that can't be created for another reason is found when it is.
+        """
+        path = Path(self.found.settings[name]).expanduser()
+        if why := _why_unusable(path, needed):
+            by = self._set_by(name) or (
+                f" (set by the environment variable {variable})" if os.environ.get(variable) else ""
+            )
+            raise InputError(f"{name}: no {what} can be created in {path}{by}: {why}")
 
     def _refuse_unknown_host(self) -> None:
         """Only the inventory knows on which hosts the load can run."""
@@ -283,6 +299,10 @@ class PreflightInput:
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_by_name(target.provider).check(target)
                 if provider_by_name(target.provider).simulated:
+                    if "rehearsal_data_dir" not in self.found.late:
+                        self._refuse_unusable_folder(
+                            "rehearsal_data_dir", "rehearsal cluster", CLUSTER_SPACE, "XDG_STATE_HOME"
+                        )
                     if target.chosen.get("rehearsal_name"):
                         instance_dir.InstancePaths(".", target.chosen["rehearsal_name"])
                     folder = ROOT / "roles" / "rehearsal" / "files" / "components"

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +159,31 @@ def test_a_place_where_no_run_directory_can_be_is_refused_first(
         with pytest.raises(InputError, match=words + why.format(tmp_path)):
             check(chosen, run_artifacts_dir=str(tmp_path / name))
     check(PHASES, run_artifacts_dir=str(tmp_path / "new" / "deep"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("file", "file is not a folder"), ("closed/new", "closed can't be written to")]
+)
+def test_a_place_where_no_rehearsal_cluster_can_be_is_refused_first(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path).name != "closed")
+    folder = str(tmp_path / name)
+    with pytest.raises(InputError, match=rf"rehearsal_data_dir: no rehearsal cluster .* \(set by -e\): .*{why}"):
+        check(PHASES, rehearsal_data_dir=folder)
+    check(["report", "cleanup", "release"], tmp_path, rehearsal_data_dir=folder)
+    check(PHASES, rehearsal_data_dir=str(tmp_path / "new"))
+
+
+def test_a_disk_that_is_full_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
+    with pytest.raises(InputError, match="run_artifacts_dir: no run directory .*: 1 MB are free .* 20 MB are needed"):
+        check(PHASES)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=100_000_000))
+    with pytest.raises(InputError, match="rehearsal_data_dir: no rehearsal cluster .*: 100 MB are free .* 300 MB are"):
+        check(PHASES)
 
 
 def test_the_variable_that_names_a_wrong_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
