@@ -68,6 +68,8 @@ class TerminalRun:
         self.log.touch()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell may have had us ignore them
+                signal.signal(number, signal.SIG_DFL)
             os.chdir(ROOT)
             command = [str(PROGRAM), str(ROOT / "playbooks" / f"{project}.yml"), *words]
             os.execve(command[0], command, environment(artifacts))

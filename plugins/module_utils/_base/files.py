@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import disk_reserve
 from .clock import MonotonicWallClock
 from .errors import DataError, InputError, OwnershipError, suggest_similar_name
 from .yaml_reader import parse_yaml
@@ -72,8 +73,15 @@ def _best_error(validator: Any, value: Any) -> Any:
 
 
 def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:
-    """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed."""
+    """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed.
+
+    On a full disk the space that the run has reserved is used.
+    """
     target = Path(path)
+    disk_reserve.write_with_reserve(target, lambda: _replace_text(target, text, mode))
+
+
+def _replace_text(target: Path, text: str, mode: int) -> None:
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

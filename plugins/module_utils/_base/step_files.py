@@ -29,7 +29,10 @@ def format_utc_timestamp(moment: float | None = None) -> str:
 
 
 class Step:
-    """The directory NNN__role__entry of one role call; without a path (a module outside of a run) it does nothing."""
+    """The directory NNN__role__entry of one role call; without a path (a module outside of a run) it does nothing.
+
+    Nothing is raised if the disk is full: the call matters more than what is recorded of it.
+    """
 
     def __init__(self, path: str | None) -> None:
         self.path = Path(path) if path else None
@@ -37,7 +40,7 @@ class Step:
     def log(self, text: str) -> None:
         """Append a line to ``log``."""
         if self.path is not None:
-            with open(self.path / "log", "a", encoding="utf-8") as stream:
+            with suppress(OSError), open(self.path / "log", "a", encoding="utf-8") as stream:
                 stream.write(f"{format_utc_timestamp()} {text}\n")
 
     def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
@@ -58,7 +61,7 @@ class Step:
             record: dict[str, Any] = {"category": category, "seconds": round(max(seconds, 0.0), 3)}
             if what:
                 record["what"] = what
-            with open(self.path / "timing.json", "ab") as stream:
+            with suppress(OSError), open(self.path / "timing.json", "ab") as stream:
                 stream.write(files.encode_line(record, "timing/1"))
 
     @contextmanager
@@ -76,9 +79,10 @@ class Step:
             import yaml
 
             source = self.path / "src"
-            source.mkdir(exist_ok=True)
             text = yaml.safe_dump_all([files.to_plain_types(manifest) for manifest in objects], sort_keys=False)
-            files.replace_text(source / f"{name}.yml", "---\n" + text)
+            with suppress(OSError):
+                source.mkdir(exist_ok=True)
+                files.replace_text(source / f"{name}.yml", "---\n" + text)
 
 
 def log_result(step: Step, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
     ANSIBLE_LOG,
     format_utc_timestamp,
@@ -83,6 +83,8 @@ def close_session(
     else:
         (directory / "FAILURES").unlink(missing_ok=True)
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
+    if not record["held"]:
+        disk_reserve.free_reserved_space(directory)
     write_verdict.rewrite_texts(directory)
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))

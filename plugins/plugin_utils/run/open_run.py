@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
@@ -214,6 +215,9 @@ class SettingsSession:
 
         run_record.update_record(directory, edit)
         (directory / "FINISHED").unlink(missing_ok=True)
+        if interrupted_run.TAKING & set(chosen):
+            with contextlib.suppress(OSError):
+                disk_reserve.reserve_space(directory)
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
         return {**self._result(directory, effective, request), "interrupted": interrupted}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -162,5 +163,5 @@ class FailedCalls:
 
 def add_failure(step: Path, text: str) -> None:
     """Add a line to FAILURE in the directory of a role call."""
-    with open(step / FAILURE, "a", encoding="utf-8") as stream:
+    with contextlib.suppress(OSError), open(step / FAILURE, "a", encoding="utf-8") as stream:
         stream.write(f"{text}\n")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 _STEP = re.compile(r"^(\d{3,})__")
@@ -46,7 +47,8 @@ def given_name(project: str, name: str) -> str:
 def create_run_directory(parent: Path, name: str, fill: Callable[[Path], None]) -> Path:
     """Create the run directory with everything that ``fill`` writes, atomically.
 
-    It is filled under a temporary name and then renamed: an existing run directory always contains its request.
+    It is filled under a temporary name and then renamed: an existing run directory always contains its request. It also
+    gets the space that giving back needs on a full disk.
     Raises InputError if the directory can't be created.
     """
     try:
@@ -55,10 +57,14 @@ def create_run_directory(parent: Path, name: str, fill: Callable[[Path], None]) 
     except OSError as error:
         raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
     try:
+        disk_reserve.reserve_space(half)
         fill(half)
         half.chmod(0o755)
         target = parent / name
         os.rename(half, target)
+    except OSError as error:
+        shutil.rmtree(half, ignore_errors=True)
+        raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
@@ -77,20 +83,20 @@ def check_existing_directory(path: str) -> Path:
 
 def next_step(run_dir: Path, role: str, entry: str) -> Path:
     """Create and return the next ``NNN__<role>__<entry>``; concurrent callers never get the same number."""
-    number = 0
+    number, flags = 0, os.O_CREAT | os.O_EXCL | os.O_WRONLY
     while True:
         taken = [int(match[1]) for path in run_dir.iterdir() if (match := _STEP.match(path.name))]
         number = max(number, *taken, 0) + 1
         # This file claims the number until its directory exists. It stays if its caller is killed in between.
         claim = run_dir / f".step-{number:03d}"
         try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            os.close(disk_reserve.write_with_reserve(claim, functools.partial(os.open, claim, flags, 0o644)))
         except FileExistsError:
             continue
         try:
             if not any(run_dir.glob(f"{number:03d}__*")):
                 path = run_dir / f"{number:03d}__{role}__{entry}"
-                path.mkdir()
+                disk_reserve.write_with_reserve(path, path.mkdir)
                 return path
         finally:
             claim.unlink()
