@@ -87,6 +87,11 @@ def run_label_selector(run_id: str, extra: str = "") -> str:
     return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
 
 
+def kinds_that_others_create(kinds: Iterable[ServedKind]) -> list[ServedKind]:
+    """Return the kinds of namespaced objects that users create, so not those that follow other objects."""
+    return [kind for kind in filter_deletable_kinds(kinds) if kind.namespaced and kind.kind not in _FOLLOWERS]
+
+
 def filter_deletable_kinds(kinds: Iterable[ServedKind], only: Sequence[str] = ()) -> list[ServedKind]:
     """Return the kinds that can be listed and deleted, restricted to ``only`` if it is not empty.
 

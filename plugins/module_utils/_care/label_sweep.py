@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     SeatrialError,
@@ -82,6 +82,10 @@ class RunCleanup:
         self.say = say
         self.outcome = CleanupOutcome()
         self._deleted: dict[str, LabelledObject] = {}
+        self._seen: set[ServedKind] = (
+            set()
+        )  # kinds of which the run had objects: not being able to list one is an error
+        self._stays: set[str] = set()  # uids of what is kept for others
 
     # Find
 
@@ -92,7 +96,8 @@ class RunCleanup:
         everything = deletion_order.remove_duplicate_objects(self._listed(kinds))
         nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
         self.outcome.kept = deletion_order.count_by_kind(nodes)
-        here = [labelled for labelled in everything if labelled not in nodes]
+        here = [labelled for labelled in everything if labelled not in nodes and labelled.uid not in self._stays]
+        self._seen.update(labelled.kind for labelled in here)
         self.outcome.left = deletion_order.count_by_kind(here)
         return here
 
@@ -119,7 +124,7 @@ class RunCleanup:
             places = self.created.get(kind.kind, set())
             if error.status == 403 and not namespace and places - {""}:
                 return [item for place in sorted(places - {""}) for item in self._list(kind, place, selector)]
-            if (error.status == 403 or error.status >= 500) and not places:
+            if _is_refusal(error) and not places and kind not in self._seen:
                 self.outcome.unlisted.append(f"{kind.kind} ({error.status})")
                 return []
             raise
@@ -188,7 +193,7 @@ class RunCleanup:
             left = [
                 labelled
                 for labelled in deletion_order.remove_duplicate_objects(self._listed(kinds))
-                if not (self.keep_nodes and labelled.kind.kind == "Node")
+                if not (self.keep_nodes and labelled.kind.kind == "Node") and labelled.uid not in self._stays
             ]
             took = time.monotonic() - listing_began
             if not left:
@@ -257,28 +262,35 @@ class RunCleanup:
     # Keep
 
     def _hand_over(self, namespaces: Sequence[LabelledObject]) -> list[LabelledObject]:
-        """Keep namespaces that have objects of others: remove our label from them, and report it."""
+        """Keep namespaces that have, or may have, objects of others: remove our label from them, and report it."""
         if not namespaces:
             return []
-        kinds = [kind for kind in deletion_order.filter_deletable_kinds(self.client.kinds()) if kind.namespaced]
+        kinds = deletion_order.kinds_that_others_create(self.client.kinds())
         kept: list[LabelledObject] = []
         for namespace in namespaces:
             with ThreadPool(_PARALLEL) as pool:
-                lists = list(pool.map(lambda kind, name=namespace.name: self._list(kind, name, ""), kinds))
+                lists = list(
+                    pool.map(lambda kind, name=namespace.name: list_unless_refused(self.client, kind, name), kinds)
+                )
             others = [
                 f"{kind.kind} {item['metadata']['name']}"
                 for kind, items in zip(kinds, lists, strict=True)
+                if not isinstance(items, str)
                 for item in items
                 if deletion_order.is_foreign(kind.kind, item, self.run_id)
             ]
+            unknown = [items for items in lists if isinstance(items, str)]
             if others:
+                self._release(namespace, f"it has objects of others: {formats.format_list(others, 3)}")
+            elif unknown:
+                why = f"these can't be listed: {formats.format_list(unknown, 5)}"
+                self._release(namespace, f"it may have objects of others: {why}")
+            if others or unknown:
                 kept.append(namespace)
-                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-                self._release(namespace, f"it has objects of others: {', '.join(others[:3])}{more}")
         return kept
 
     def _used_definitions(self, definitions: Sequence[LabelledObject]) -> list[LabelledObject]:
-        """Keep definitions of kinds of which objects are left, which would be deleted with them and are not ours."""
+        """Keep definitions of kinds of which objects are left, or may be: they would be deleted and are not ours."""
         kept: list[LabelledObject] = []
         for definition in definitions:
             plural, _dot, group = definition.name.partition(".")
@@ -290,18 +302,44 @@ class RunCleanup:
                 ),
                 None,
             )
-            if kind is not None and self._list(kind, "", ""):
+            items = list_unless_refused(self.client, kind) if kind is not None else []
+            if items:
                 kept.append(definition)
-                self._release(definition, "there are objects of this kind that this run did not create")
+                why = "there are objects of this kind that this run did not create"
+                self._release(definition, f"its objects can't be listed: {items}" if isinstance(items, str) else why)
         return kept
 
     def _release(self, labelled: LabelledObject, why: str) -> None:
-        """Remove the run's label: the object belongs to others from now on."""
+        """Remove the run's label: the object belongs to others from now on. Without permission it keeps the label."""
+        self._stays.add(labelled.uid)
         note = {"perfscale.seatrial/left-by": self.run_id}
         patch = {"metadata": {"labels": {run_labels.RUN: None}, "annotations": note}}
-        self.client.request("PATCH", labelled.kind.path("", labelled.name), patch, content_type=MERGE_PATCH)
+        label = "without our label"
+        try:
+            self.client.request("PATCH", labelled.kind.path("", labelled.name), patch, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            label = "with our label, which we may not remove"
         self.outcome.handed_over.append(labelled.title)
-        self.say(f"{labelled.title} is kept without our label, because {why}")
+        self.say(f"{labelled.title} is kept {label}, because {why}")
+
+
+def list_unless_refused(client: Client, kind: ServedKind, namespace: str = "") -> list[dict[str, Any]] | str:
+    """Return the metadata of all objects of a kind, or, if the server does not show them, why: ``Secret (403)``."""
+    try:
+        return client.list(kind, namespace, metadata_only=True)[0]
+    except ApiError as error:
+        if error.status in (404, 405):
+            return []
+        if _is_refusal(error):
+            return f"{kind.kind} ({error.status})"
+        raise
+
+
+def _is_refusal(error: ApiError) -> bool:
+    """Return whether the server did not show what it was asked for, so that nothing is known of it."""
+    return error.status in (401, 403, 429) or error.status >= 500
 
 
 def verify_nothing_left(sweep: RunCleanup) -> CleanupOutcome:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -158,7 +158,9 @@ def _clean_reachable_cluster(spec: CleanupSpec, sweep: RunCleanup, say: Callable
     if outcome.kept:
         text += f"; kept {deletion_order.format_counts(outcome.kept)}"
     if outcome.handed_over:
-        text += f"; others use {', '.join(outcome.handed_over)}, which is kept"
+        text += f"; kept for others: {', '.join(outcome.handed_over)}"
+    if outcome.unlisted:
+        text += f"; unknown, as they can't be listed: {formats.format_list(outcome.unlisted, 5)}"
     say(text)
     changed = bool(outcome.deleted or outcome.handed_over) and not spec.verify
     return {"changed": changed, "reachable": True, "summary": text, **asdict(outcome)}

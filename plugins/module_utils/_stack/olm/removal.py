@@ -18,15 +18,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    ApiError,
     InputError,
-    SeatrialError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_unless_refused
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
     format_object_title,
@@ -325,24 +324,28 @@ class OperatorRemoval(OwnedSearch):
         ]
 
     def _delete_namespaces(self, namespaces: Sequence[dict[str, Any]]) -> None:
-        """Delete namespaces that contain no objects of others."""
+        """Delete namespaces that contain no objects of others, as far as can be seen of all kinds."""
         going: dict[str, dict[str, Any]] = {}
         for namespace in namespaces:
             name = namespace["metadata"]["name"]
-            others = self._others_in(name)
+            others, unknown = self._others_in(name)
             if others:
                 self.kept.append(f"Namespace {name}: it contains {format_object_titles(others)}")
+            elif unknown:
+                why = f"these can't be listed: {format_list(unknown)}"
+                self.kept.append(f"Namespace {name}: it may contain objects of others: {why}")
             else:
                 going[name] = namespace
         self._delete(list(going.values()))
 
-    def _others_in(self, namespace: str) -> list[dict[str, Any]]:
-        kinds = [kind for kind in deletion_order.filter_deletable_kinds(self.client.kinds()) if kind.namespaced]
+    def _others_in(self, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the objects of others in a namespace, and the kinds that can't be listed."""
+        kinds = deletion_order.kinds_that_others_create(self.client.kinds())
         with ThreadPool(_PARALLEL) as pool:
-            lists = list(pool.map(lambda kind: self._list(kind, namespace), kinds))
+            lists = list(pool.map(lambda kind: list_unless_refused(self.client, kind, namespace), kinds))
         others = []
         for kind, items in zip(kinds, lists, strict=True):
-            for item in items:
+            for item in items if not isinstance(items, str) else ():
                 item["kind"] = kind.kind
                 labels = item["metadata"].get("labels") or {}
                 subscribed = kind.kind in ("Subscription", "ClusterServiceVersion") and not any(
@@ -353,15 +356,7 @@ class OperatorRemoval(OwnedSearch):
                     and not any(name in labels for name in OLM_LABELS)
                 ):
                     others.append(item)
-        return others
-
-    def _list(self, kind: ServedKind, namespace: str) -> list[dict[str, Any]]:
-        try:
-            return self.client.list(kind, namespace, metadata_only=True)[0]
-        except ApiError as error:
-            if error.status in (403, 404, 405):
-                return []
-            raise SeatrialError(f"can't list {kind.kind} in namespace {namespace}: {error}") from error
+        return others, [items for items in lists if isinstance(items, str)]
 
 
 def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import RUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import (
     RunCleanup,
@@ -60,6 +61,63 @@ def test_who_may_not_list_everywhere_looks_where_the_run_has_made_something() ->
         look(refused, {("Secret", "here"): ["mine"]}, {"Secret": {"here", "there"}})
     with pytest.raises(ApiError):
         look({**refused, ("Secret", "here"): 403}, {}, {"Secret": {"here"}})
+
+
+SPACE = ServedKind("v1", "Namespace", "namespaces", False, VERBS)
+DEFINITION = ServedKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "crds", False, VERBS)
+THING = ServedKind("my.example.com/v1", "Thing", "things", True, VERBS)
+
+
+class OwnObjects(Server):
+    """A server on which the run has a namespace and a definition; what is deleted is gone."""
+
+    def __init__(self, refused: dict[tuple[str, str], int], patch: int = 200) -> None:
+        super().__init__(
+            refused, {("Namespace", ""): ["mine"], ("CustomResourceDefinition", ""): ["things.my.example.com"]}
+        )
+        self.patch, self.deleted = patch, list[str]()
+
+    def kinds(self) -> list[ServedKind]:
+        return [*KINDS, SPACE, DEFINITION, THING]
+
+    def list(self, kind: ServedKind, namespace: str = "", *more: Any, **options: Any) -> Any:
+        items, version = super().list(kind, namespace, *more, **options)
+        return [{"metadata": {**item["metadata"], "labels": {RUN: "t1121-abcdef"}}} for item in items], version
+
+    def delete_seen(self, _kind: ServedKind, name: str, _namespace: str, _uid: str) -> None:
+        self.deleted.append(name)
+        self.objects = {at: [one for one in names if one != name] for at, names in self.objects.items()}
+
+    def request(self, _method: str, path: str, *_more: Any, **_options: Any) -> None:
+        if self.patch != 200:
+            raise ApiError("no", self.patch)
+        self.objects = {at: [one for one in names if one not in path] for at, names in self.objects.items()}
+
+
+@pytest.mark.parametrize("patch", [200, 403])
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_namespace_and_a_definition_that_can_not_be_looked_into_are_kept(status: int, patch: int) -> None:
+    server, said = OwnObjects({("Secret", "mine"): status, ("Thing", ""): status}, patch), list[str]()
+    outcome = RunCleanup(server, "t1121-abcdef", say=said.append).clean(10)  # type: ignore[arg-type]
+    assert server.deleted == [] and outcome.deleted == {}
+    assert sorted(outcome.handed_over) == ["CustomResourceDefinition things.my.example.com", "Namespace mine"]
+    assert any(f"it may have objects of others: these can't be listed: Secret ({status})" in line for line in said)
+    assert any(f"its objects can't be listed: Thing ({status})" in line for line in said)
+
+
+def test_an_empty_namespace_and_an_unused_definition_are_deleted() -> None:
+    server = OwnObjects({})
+    assert RunCleanup(server, "t1121-abcdef").clean(10).handed_over == []  # type: ignore[arg-type]
+    assert sorted(server.deleted) == ["mine", "things.my.example.com"]
+
+
+def test_a_kind_that_the_run_had_objects_of_must_be_seen_to_be_gone() -> None:
+    server = OwnObjects({})
+    sweep = RunCleanup(server, "t1121-abcdef")  # type: ignore[arg-type]
+    assert sweep.find()
+    server.refused = {("Namespace", ""): 503}
+    with pytest.raises(ApiError):
+        sweep.find()
 
 
 def test_what_a_run_has_made_is_read_from_its_manifests_and_plans(tmp_path: Path) -> None:
