@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ansible import constants
+from ansible import constants, context
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
@@ -32,6 +32,7 @@ description:
     end, and prints the give-back command as the last line.
   - Writes C(FAILURE) into the numbered directory of a role call that failed.
   - If the reader of the output is gone, as in C(| head), the run goes on to its end without output.
+  - Refuses C(--start-at-task) for a playbook of runs, because it skips the tasks that open the run.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
   - Sets E(KUBECONFIG) to a kubeconfig of the credential in E(K8S_AUTH_HOST) and E(K8S_AUTH_API_KEY), as jobs of AWX get
@@ -56,7 +57,13 @@ class CallbackModule(CallbackBase):
         self._calls = role_call.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
-        """Make the extra variable run_dir absolute, before a task of the first play uses it."""
+        """Refuse to skip what opens a run; make the extra variable run_dir absolute, before a task uses it."""
+        if context.CLIARGS.get("start_at_task") and "run_phases" in play.get_vars():
+            # Ansible only warns of an exception in a callback.
+            raise SystemExit(
+                "ERROR: --start-at-task skips the tasks that open the run, without which nothing is recorded or given "
+                "back. Choose phases with --tags, and name an earlier run with -e run_dir=<directory>."
+            )
         extra = play.get_variable_manager().extra_vars
         given = extra.get("run_dir")
         if isinstance(given, str) and "{{" not in given:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_state import POINT_STATES, record_state
 
@@ -41,4 +42,6 @@ class ActionModule(SeatrialAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Change the record of the run, or of the point."""
+        if not task_vars.get("run_dir"):
+            raise InputError("no run is open: call entry point open of role run first")
         return record_state(Path(self._templar.template(task_vars["run_dir"])), arguments, task_vars)
