@@ -88,13 +88,6 @@ options:
     type: list
     elements: str
     default: [headline]
-  method:
-    description:
-      - How a KPI is compared with past runs. V(groups), Student's t-test of new against old runs. V(robust_z), medians,
-        for a history with outliers. V(change_points), a change in the series of all runs.
-    type: str
-    choices: [groups, robust_z, change_points]
-    default: groups
   level:
     description: Probability of any false regression in a run whose product did not change.
     type: float
@@ -119,7 +112,7 @@ options:
     type: int
     default: 3
   seed:
-    description: Seed of permutation tests and simulations.
+    description: Seed of the tests of change points.
     type: int
     default: 1
 """

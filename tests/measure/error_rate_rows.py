@@ -17,11 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
     always_valid_interval,
-    change_points,
     comparison_scale,
     group_comparison,
     readings,
-    robust_z_score,
     student_t,
     time_dependence,
 )
@@ -112,18 +110,6 @@ def by_judgement(suite: Array) -> list[str]:
     return [one.result for one in judge_history(kpis, HistorySettings(level=LEVEL))]
 
 
-def by_scores(suite: Array) -> list[float]:
-    """Return the same by robust z-scores."""
-    runs = suite.shape[1] // 2
-    return [robust_z_score.robust_score(one[:runs], one[runs:]).p_greater for one in suite]
-
-
-def by_change_points(suite: Array) -> list[float]:
-    """Return 0 for each KPI in which E-divisive finds a rise, else 1; its level is that of rises and falls together."""
-    found = [change_points.change_points(one, level=2 * LEVEL) for one in suite]
-    return [0.0 if any(change.after > change.before for change in one) else 1.0 for one in found]
-
-
 def alarms(suites: Array, method: Method, correct: Callable[[list[float]], list[float]], first: bool) -> float:
     """Return the share of suites with an alarm: of the first KPI, or of any."""
     hits = 0
@@ -210,19 +196,6 @@ def power_with_history(count: int, otava: Otava) -> Iterator[Row]:
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, {where}", ours, count, bound)
 
 
-def other_methods(count: int, otava: Otava) -> Iterator[Row]:
-    """Yield false alarms and power of robust z-scores and change points, of one KPI alone."""
-    methods: dict[str, Method] = {"robust z-score": by_scores, "change points": by_change_points}
-    for name, method in methods.items():
-        for runs in RUNS:
-            for shift in (0.0, *SHIFTS):
-                suites = synthetic_series.suites("normal", 5, count, 1, runs, shift)
-                ours = alarms(suites, method, readings.leave_p_values_uncorrected, True)
-                theirs = otava.rises(suites, OTAVA, True) if method is by_change_points else None
-                what = f"found: +{100 * shift:.0f} % in one KPI alone" if shift else "false alarms of one KPI"
-                yield Row(f"{what}, {name}, {runs} + {runs}", ours, count, otava=theirs)
-
-
 def repetition(count: int, otava: Otava) -> Iterator[Row]:
     """Yield how often repeating until decided finds a change of one KPI, looking after each of 30 runs."""
     for shape, shift in (("normal", 0.0), ("skewed", 0.0), *(("normal", one) for one in SHIFTS)):
@@ -238,8 +211,6 @@ def repetition(count: int, otava: Otava) -> Iterator[Row]:
 def _runs_until_found(one: Array) -> int | None:
     """Return after how many new runs a rise is found; None when it never is."""
     for n in range(1, 31):
-        if group_comparison.needs_permutation_test(10, n) and n < group_comparison.least_runs(10, LEVEL):
-            continue
         found = group_comparison.compare_groups(one[:10], one[30 : 30 + n])
         always = always_valid_interval.interval_of_group_difference(found, 2 * LEVEL)
         if always.low > 0:
@@ -262,7 +233,6 @@ PARTS: dict[str, tuple[Callable[[int, Otava], Iterator[Row]], int]] = {
     "whole_judgement": (whole_judgement, 300),
     "power_with_history": (power_with_history, 1000),
     "false_alarms_of_one": (false_alarms_of_one, 1000),
-    "other_methods": (other_methods, 300),
     "repetition": (repetition, 400),
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, inf, isfinite, isnan, nan, sqrt
+from math import exp, inf, isfinite, nan, sqrt
 from typing import Any
 
 from ..statistics import (
@@ -20,16 +20,20 @@ from ..statistics import (
     change_points,
     comparison_scale,
     group_comparison,
-    robust_z_score,
     student_t,
+    suite_noise,
 )
 from ..statistics.change_points import ChangePoint
 from ..statistics.group_comparison import GroupDifference
 from ..statistics.readings import FigureEvidence
+from ..statistics.shift_posterior import FigureRuns
+from ..statistics.suite_noise import Shift
 from ..statistics.time_dependence import TimeDependence
-from .history_settings import CHANGE_POINTS, GROUPS, ROBUST_Z, HistorySettings
+from .history_settings import HistorySettings
 from .past_runs import KpiSeries, RunValue
 
+#: The method, as verdict.json names it.
+METHOD = "posterior of the shift"
 #: Level of the intervals.
 INTERVAL = 0.95
 #: Wider bands end here: beyond it a figure is infinite.
@@ -59,10 +63,10 @@ class KpiRunSegments:
 
 @dataclass(frozen=True)
 class HistoryFinding:
-    """What a method found for one KPI, before the correction for many.
+    """What was found for one KPI, before the correction for many.
 
-    compared: the same by Student's t-test, which shows the noise. old_value, new_value: means or medians, in the unit
-    of the KPI; NaN if unknown. reason: why there are no p-values.
+    compared: the same by Student's t-test, which shows the noise. old_value, new_value: locations, in the unit of the
+    KPI; NaN if unknown. reason: why there are no p-values.
     """
 
     evidence: FigureEvidence
@@ -102,26 +106,38 @@ def split_at_change_points(series: KpiSeries, settings: HistorySettings, count: 
     return KpiRunSegments(tuple(earlier), baseline, series.new, _change_points_with_runs(series.old, changes))
 
 
-def compare_kpi_with_baseline(
-    series: KpiSeries, segments: KpiRunSegments, dependence: TimeDependence, settings: HistorySettings, count: int
-) -> HistoryFinding:
-    """Compare the new runs of a KPI with its baseline by the chosen method.
+def compare_kpis_with_baselines(
+    suite: Sequence[KpiSeries],
+    segments: Sequence[KpiRunSegments],
+    dependence: TimeDependence,
+    settings: HistorySettings,
+    judged: Sequence[bool],
+) -> list[HistoryFinding]:
+    """Compare the new runs of each KPI of a suite with its baseline.
 
-    dependence: of all KPIs of the run. count: KPIs that are judged together. A repeated point is compared by groups.
+    dependence: of all KPIs of the run. judged: which KPIs count; the noise of runs is learned from these. A point that
+    is repeated until decided gets the interval that holds at every look.
     """
-    by_groups = _compare_by_groups(series, segments, dependence, settings)
-    if series.repeated:
-        return _finding_for_sequential_tests(by_groups)
-    if settings.method == ROBUST_Z:
-        return _compare_by_robust_score(by_groups, segments, settings)
-    if settings.method == CHANGE_POINTS:
-        return _compare_by_change_points(series, by_groups, dependence, settings, count)
-    return by_groups
+    pairs = list(zip(suite, segments, strict=True))
+    findings = [_compare_by_variance(series, of_kpi, dependence, settings) for series, of_kpi in pairs]
+    known = [place for place, finding in enumerate(findings) if not finding.reason]
+    known.sort(key=lambda place: not judged[place])
+    figures = [_figure_runs(segments[place], findings[place].compared.logarithmic) for place in known]
+    stretches = [
+        dependence.variance_of_difference(len(runs.old), len(runs.new)) / (1 / len(runs.old) + 1 / len(runs.new))
+        for runs in figures
+    ]
+    others = sum(not judged[place] for place in known)
+    shifts = suite_noise.compare_suite(figures, stretches, INTERVAL, others)
+    for place, shift in zip(known, shifts, strict=True):
+        findings[place] = _finding_of_shift(suite[place], segments[place], findings[place], shift)
+    return findings
 
 
-def _compare_by_groups(
+def _compare_by_variance(
     series: KpiSeries, segments: KpiRunSegments, dependence: TimeDependence, settings: HistorySettings
 ) -> HistoryFinding:
+    """Return the finding of Student's t-test, which shows how much runs differ, and why a KPI can't be compared."""
     old, new = segments.baseline, segments.new
     compared = group_comparison.compare_groups(
         _run_values(old),
@@ -132,21 +148,48 @@ def _compare_by_groups(
         dependence=dependence,
         level=INTERVAL,
     )
-    compared = _widen_for_bounds(compared, old, new)
-    p_values = (compared.p_greater, compared.p_less)
-    evidence = FigureEvidence(series.direction, nan, nan, nan, *p_values, settings.least_of(series.name))
+    evidence = FigureEvidence(series.direction, nan, nan, nan, nan, nan, settings.least_of(series.name))
     before, after = (_mean_run_value(runs, compared.logarithmic) for runs in (old, new))
-    finding = HistoryFinding(evidence, compared, GROUPS, before, after, segments.changes, compared.reason)
+    finding = HistoryFinding(evidence, compared, METHOD, before, after, segments.changes, compared.reason)
     return _finding_with_interval(finding, compared.difference, compared.low, compared.high)
 
 
-def _widen_for_bounds(compared: GroupDifference, old: Sequence[RunValue], new: Sequence[RunValue]) -> GroupDifference:
-    """Return a comparison, in which bounds counted as values, with what remains true if the figures are higher."""
-    if any(run.at_least is not None for run in new):
-        compared = replace(compared, high=inf, p_less=compared.p_less if isnan(compared.p_less) else 1.0)
+def _figure_runs(segments: KpiRunSegments, logarithmic: bool) -> FigureRuns:
+    *earlier, old, new = segments.on_scale()
+    values = _finite_run_values([run for runs in (*segments.earlier, segments.baseline) for run in runs])
+    base = float(_finite_run_values(segments.baseline).mean()) if logarithmic else 1.0
+    errors = [*_run_value_errors(segments.baseline), *_run_value_errors(segments.new)]
+    floor = max(sqrt(group_comparison.within_runs(errors, base)), suite_noise.rounding_floor(values, base))
+    return FigureRuns(old, new, tuple(runs for runs in earlier if len(runs) > 1), floor, logarithmic)
+
+
+def _finding_of_shift(
+    series: KpiSeries, segments: KpiRunSegments, finding: HistoryFinding, shift: Shift
+) -> HistoryFinding:
+    old, new = segments.baseline, segments.new
+    p_values = (shift.p_greater, shift.p_less)
+    method = METHOD
+    if series.repeated:
+        always = always_valid_interval.interval_of_group_difference(finding.compared, 1.0 - INTERVAL)
+        p_values = (
+            max(shift.p_greater, always.p_value) if always.difference > 0 else 1.0,
+            max(shift.p_less, always.p_value) if always.difference < 0 else 1.0,
+        )
+        shift = replace(shift, difference=always.difference, low=always.low, high=always.high)
+        method = f"{METHOD}, at every look"
+    if any(run.at_least is not None for run in new):  # what remains true if the figures are higher than their bounds
+        shift, p_values = replace(shift, high=inf), (p_values[0], 1.0)
     if any(run.at_least is not None for run in old):
-        compared = replace(compared, low=-inf, p_greater=compared.p_greater if isnan(compared.p_greater) else 1.0)
-    return compared
+        shift, p_values = replace(shift, low=-inf), (1.0, p_values[1])
+    logarithmic = finding.compared.logarithmic
+    finding = replace(
+        finding,
+        evidence=replace(finding.evidence, p_greater=p_values[0], p_less=p_values[1]),
+        method=method,
+        old_value=exp(shift.old_location) if logarithmic else shift.old_location,
+        new_value=exp(shift.new_location) if logarithmic else shift.new_location,
+    )
+    return _finding_with_interval(finding, shift.difference, shift.low, shift.high)
 
 
 def _finding_with_interval(finding: HistoryFinding, difference: float, low: float, high: float) -> HistoryFinding:
@@ -159,68 +202,6 @@ def _finding_with_interval(finding: HistoryFinding, difference: float, low: floa
         comparison_scale.difference_as_share(value, logarithmic, base) for value in (difference, low, high)
     )
     return replace(finding, evidence=replace(finding.evidence, difference=share, low=least, high=most))
-
-
-def _finding_for_sequential_tests(finding: HistoryFinding) -> HistoryFinding:
-    """Return the finding with the interval and the p-values that hold at every look."""
-    always = always_valid_interval.interval_of_group_difference(finding.compared, 1.0 - INTERVAL)
-    evidence = finding.evidence
-    if not isnan(evidence.p_greater):
-        evidence = replace(
-            evidence,
-            p_greater=max(evidence.p_greater, always.p_value) if always.difference > 0 else 1.0,
-            p_less=max(evidence.p_less, always.p_value) if always.difference < 0 else 1.0,
-        )
-    held = replace(finding, evidence=evidence, method=f"{GROUPS}, at every look")
-    return _finding_with_interval(held, always.difference, always.low, always.high)
-
-
-def _compare_by_robust_score(
-    by_groups: HistoryFinding, segments: KpiRunSegments, settings: HistorySettings
-) -> HistoryFinding:
-    old, new = segments.baseline, segments.new
-    score = robust_z_score.robust_score(
-        _run_values(old),
-        _run_values(new),
-        errors=[*_run_value_errors(old), *_run_value_errors(new)],
-        level=INTERVAL,
-        seed=settings.seed,
-    )
-    finding = replace(
-        by_groups,
-        evidence=replace(by_groups.evidence, p_greater=score.p_greater, p_less=score.p_less),
-        compared=replace(by_groups.compared, logarithmic=score.logarithmic, base=score.base),
-        method=ROBUST_Z,
-        old_value=_median_run_value(old),
-        new_value=_median_run_value(new),
-        reason=score.reason,
-    )
-    return _finding_with_interval(finding, score.difference, score.low, score.high)
-
-
-def _compare_by_change_points(
-    series: KpiSeries, by_groups: HistoryFinding, dependence: TimeDependence, settings: HistorySettings, count: int
-) -> HistoryFinding:
-    """Look for a change that the new runs reveal: one that the old runs alone do not show.
-
-    The level of E-divisive is that of one of ``count`` KPIs, of rises and falls together.
-    """
-    runs, level = (*series.old, *series.new), min(0.5, 2.0 * settings.level / count)
-    known = [change.index for change in _detect_change_points(series.old, settings, level)]
-    changes = _detect_change_points(runs, settings, level)
-    if not changes or any(abs(index - changes[-1].index) < settings.minimum_segment for index in known):
-        p = nan if by_groups.reason else 1.0
-        evidence = replace(by_groups.evidence, p_greater=p, p_less=p)
-        return replace(
-            by_groups, evidence=evidence, method=CHANGE_POINTS, changes=_change_points_with_runs(runs, changes)
-        )
-    last, begin = changes[-1], changes[-2].index if len(changes) > 1 else 0
-    around = KpiRunSegments((), runs[begin : last.index], runs[last.index :], _change_points_with_runs(runs, changes))
-    finding = _compare_by_groups(series, around, dependence, settings)
-    rises = last.after > last.before
-    p_greater, p_less = (last.p_value / 2, 1.0) if rises else (1.0, last.p_value / 2)
-    evidence = replace(finding.evidence, p_greater=p_greater, p_less=p_less)
-    return replace(finding, evidence=evidence, method=CHANGE_POINTS)
 
 
 def _detect_change_points(runs: Sequence[RunValue], settings: HistorySettings, level: float) -> list[ChangePoint]:
@@ -251,10 +232,3 @@ def _mean_run_value(runs: Sequence[RunValue], logarithmic: bool) -> float:
         return nan
     mean = float(comparison_scale.convert_to_scale(numbers, logarithmic).mean())
     return exp(mean) if logarithmic else mean
-
-
-def _median_run_value(runs: Sequence[RunValue]) -> float:
-    import numpy
-
-    numbers = _finite_run_values(runs)
-    return float(numpy.median(numbers)) if len(numbers) else nan

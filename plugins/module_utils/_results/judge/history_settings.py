@@ -30,8 +30,6 @@ from . import limits, matching
 from .collect_history import OPENSEARCH, S3, USED, HistoryRequest
 from .matching import LabelRules
 
-GROUPS, ROBUST_Z, CHANGE_POINTS = "groups", "robust_z", "change_points"
-METHODS = (GROUPS, ROBUST_Z, CHANGE_POINTS)
 CORRECTIONS = ("holm", "fdr", "none")
 LEAST_DIFFERENCE = 0.05
 #: Keywords in results_judged that stand for groups of KPIs.
@@ -53,7 +51,6 @@ _RANGES = {
 class HistorySettings:
     """Settings results_<name>; docs/settings.md describes them. least: a share, or KPI pattern -> share."""
 
-    method: str = GROUPS
     level: float = 0.01
     least: float | Mapping[str, float] = LEAST_DIFFERENCE
     power: float = 0.8
@@ -93,7 +90,6 @@ OPTIONS: dict[str, Any] = {
     },
     **ansible_module.CA_FILE,
     "judged": {"type": "list", "elements": "str", "default": [HEADLINE]},
-    "method": {"choices": list(METHODS), "default": GROUPS},
     "level": {"type": "float", "default": HistorySettings.level},
     "least": {"type": "raw", "default": LEAST_DIFFERENCE},
     "power": {"type": "float", "default": HistorySettings.power},

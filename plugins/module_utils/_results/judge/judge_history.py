@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..statistics import comparison_scale, readings, time_dependence
+from ..statistics import comparison_scale, readings, suite_noise, time_dependence
 from ..statistics.group_comparison import further_runs
 from ..statistics.readings import (
     IMPROVEMENT,
@@ -31,7 +31,7 @@ from ..statistics.readings import (
 )
 from . import compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
-from .history_settings import CHANGE_POINTS, CORRECTIONS, GROUPS, HistorySettings
+from .history_settings import CORRECTIONS, HistorySettings
 from .past_runs import KpiSeries
 
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
@@ -138,10 +138,7 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     dependence = time_dependence.estimate_suite_dependence([of_kpi.on_scale() for of_kpi in segments])
     judged = [_is_judged(series) and _is_enough(of_kpi) for series, of_kpi in zip(suite, segments, strict=True)]
     count = sum(judged)
-    findings = [
-        compare_with_history.compare_kpi_with_baseline(series, of_kpi, dependence, settings, max(1, count))
-        for series, of_kpi in zip(suite, segments, strict=True)
-    ]
+    findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
     return [
@@ -202,7 +199,14 @@ def _further_runs(series: KpiSeries, finding: HistoryFinding, settings: HistoryS
     noise_df = compared.df - max(0, compared.n_old - 1) - max(0, compared.n_new - 1)
     level = settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count
     return further_runs(
-        compared.n_old, compared.n_new, compared.noise, max(0.0, noise_df), abs(shift), level, settings.power
+        compared.n_old,
+        compared.n_new,
+        compared.noise,
+        max(0.0, noise_df),
+        abs(shift),
+        level,
+        settings.power,
+        alone=count < suite_noise.LEAST_FIGURES,
     )
 
 
@@ -249,8 +253,7 @@ def decided_text(
     if count > 1:
         corrected = settings.correction != "none"
         p += f" after correction for {count} figures" if corrected else f", not corrected for {count} figures"
-    since = f" since run {finding.changes[-1][0]}" if finding.method == CHANGE_POINTS else ""
-    return f"{text}{since}, {p}"
+    return f"{text}, {p}"
 
 
 def inconclusive_text(series: KpiSeries, finding: HistoryFinding, further: int | None) -> str:
@@ -261,8 +264,7 @@ def inconclusive_text(series: KpiSeries, finding: HistoryFinding, further: int |
     elif not further:
         more = "further runs narrow the interval"
     else:
-        about = "about" if finding.method == GROUPS else "at least"
-        more = f"{about} {formats.format_count(further, 'more run')} would find {least}"
+        more = f"about {formats.format_count(further, 'more run')} would find {least}"
     return f"inconclusive: {difference_text(series, finding)}; {more}"
 
 

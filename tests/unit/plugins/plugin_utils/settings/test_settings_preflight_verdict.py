@@ -49,7 +49,6 @@ def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
         ({"results_least": {"makespan": "x"}}, "results_least: makespan: 'x' is no number"),
         ({"results_least": {"makespn": 0.1}}, r"results_least: KPI 'makespn' is not defined \(did you mean 'makespan'"),
         ({"results_judged": ["headlin"]}, r"KPI 'headlin' is not defined \(did you mean 'headline'\?\) \(set by -e"),
-        ({"results_method": "group"}, r"results_method can't be 'group' \(did you mean 'groups'"),
         ({"results_correction": "holmes"}, r"results_correction can't be 'holmes' \(did you mean 'holm'"),
     ],
 )
@@ -73,7 +72,6 @@ def test_settings_of_the_comparison_are_accepted() -> None:
         None,
         results_judged=["all"],
         results_least={"makespan": 0.1, "train_*": "0.2"},
-        results_method="robust_z",
     )
 
 

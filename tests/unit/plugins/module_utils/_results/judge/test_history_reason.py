@@ -17,13 +17,9 @@ def why(*suite, **settings) -> str:
 
 def test_a_regression_names_size_interval_baseline_and_p_value() -> None:
     one = series(OLD, SLOW, baseline="4.19.3")
-    assert why(one) == "18 % slower than 18 runs of 4.19.3 (13 to 23 %), p 0.0001"
-    assert why(*[one] * 5).endswith("p 0.0005 after correction for 5 figures")
-    assert why(*[one] * 5, correction="none").endswith("p 0.0001, not corrected for 5 figures")
-
-
-def test_a_change_point_is_named_by_its_first_run() -> None:
-    assert why(series(OLD, SLOW), method="change_points").endswith("(13 to 23 %) since run new0, p 0.0005")
+    assert why(one) == "18 % slower than 18 runs of 4.19.3 (9.3 to 27 %), p 0.0006"
+    assert why(*[one] * 5).endswith("p 0.003 after correction for 5 figures")
+    assert why(*[one] * 5, correction="none").endswith("p 0.0006, not corrected for 5 figures")
 
 
 def test_an_improvement_is_written_as_such() -> None:
@@ -34,9 +30,8 @@ def test_an_improvement_is_written_as_such() -> None:
 def test_an_inconclusive_kpi_says_how_many_runs_are_missing() -> None:
     one = series(OLD, SAME[:1])
     assert why(one).startswith("inconclusive: ")
-    assert why(one).endswith("; about 5 more runs would find 5 %")
+    assert why(one).endswith("; about 6 more runs would find 5 %")
     assert why(one, least=0.001).endswith("; no practical number of further runs would find 0.1 %")
-    assert "; at least " in why(one, method="robust_z", least=0.04)
     assert why(series(OLD, SAME), least=0.005, power=0.01).endswith("; further runs narrow the interval")
 
 
@@ -49,15 +44,11 @@ def test_an_inconclusive_kpi_says_how_many_runs_are_missing() -> None:
         ([2.0, 3.0, None], [None], "not measured in this run; the history has it in 2 runs"),
         ([0.0] * 20, [0.0], "0 s as in 20 runs"),
         ([0.0] * 20, [3.0] * 3, "3 s instead of 0 s in 20 runs, p 0.0006"),
-        ([-1e-3, 2e-3] * 5, [40.0], "inconclusive: over 1,000 % slower than 10 runs (over 1,000 to over 1,000 %)"),
+        ([-1e-3, 2e-3] * 5, [40.0], "over 1,000 % slower than 10 runs (over 1,000 to over 1,000 %), p < 0.0001"),
     ],
 )
 def test_special_histories_are_explained(old: list, new: list, sentence: str) -> None:
     assert why(series(old, new)).startswith(sentence)
-
-
-def test_a_score_needs_four_runs_and_says_so() -> None:
-    assert why(series([1.0, 2.0, 3.0], [2.0]), method="robust_z") == ("not enough history: 3 past runs, 4 are needed")
 
 
 def test_a_figure_that_is_the_same_in_all_runs_is_no_percentage() -> None:

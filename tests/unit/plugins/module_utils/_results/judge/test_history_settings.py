@@ -25,8 +25,8 @@ def test_the_least_difference_is_that_of_the_name_before_the_first_pattern(least
 
 
 def test_the_options_of_the_module_become_settings_and_text_a_number() -> None:
-    given = {"method": "robust_z", "level": 0.05, "least": {"time_*": "0.1"}, "seed": 7}
-    assert history_settings.settings_from_params(given) == HistorySettings("robust_z", 0.05, {"time_*": 0.1}, seed=7)
+    given = {"level": 0.05, "least": {"time_*": "0.1"}, "seed": 7}
+    assert history_settings.settings_from_params(given) == HistorySettings(0.05, {"time_*": 0.1}, seed=7)
     assert history_settings.settings_from_params({"least": "0.2"}).least == 0.2
     assert history_settings.settings_from_params({}) == HistorySettings()
 

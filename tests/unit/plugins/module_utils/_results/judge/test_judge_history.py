@@ -12,7 +12,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import (
     CORRECTIONS,
-    METHODS,
     HistorySettings,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import (
@@ -37,7 +36,6 @@ KPIS = st.builds(
 )
 SETTINGS = st.builds(
     HistorySettings,
-    method=st.sampled_from(METHODS),
     correction=st.sampled_from(CORRECTIONS),
     level=st.sampled_from([0.01, 0.2]),
     least=st.sampled_from([0.0, 0.05, {"*": 0.5}]),
@@ -80,11 +78,10 @@ def test_the_unit_of_a_figure_changes_no_reading(power: int) -> None:
     assert results(suite) == results([series(OLD, SAME), series(OLD, SLOW)])
 
 
-def test_a_slow_kpi_is_a_regression_by_every_method_and_an_unchanged_one_is_not() -> None:
-    for method in METHODS:
-        slow, same = results([series(OLD, SLOW), series(OLD, SAME)], method=method)
-        assert slow == "regression"
-        assert same in ("pass", "inconclusive")
+def test_a_slow_kpi_is_a_regression_and_an_unchanged_one_is_not() -> None:
+    slow, same = results([series(OLD, SLOW), series(OLD, SAME)])
+    assert slow == "regression"
+    assert same in ("pass", "inconclusive")
 
 
 def test_many_runs_without_a_change_pass() -> None:
@@ -125,7 +122,7 @@ def test_a_difference_that_does_not_matter_is_no_regression() -> None:
 def test_the_document_has_what_the_reader_needs() -> None:
     (found,) = judge_history([series(OLD, SLOW, baseline="4.19.3")], HistorySettings())
     document = found.document()
-    assert document["reading"] == "regression" and document["method"] == "groups"
+    assert document["reading"] == "regression" and document["method"] == "posterior of the shift"
     assert (document["old"]["n"], document["new"]["n"]) == (18, 6)
     assert document["change_low"] < document["change"] < document["change_high"]
     assert document["change"] == pytest.approx(document["new"]["value"] / document["old"]["value"] - 1)
@@ -160,7 +157,7 @@ def test_unchanged_suites_of_five_kpis_raise_hardly_an_alarm() -> None:
 
 @pytest.mark.parametrize(
     ("noise", "least", "past", "passes"),
-    [(0.01, 0.05, 2, (0, 3)), (0.01, 0.05, 20, (15, 20)), (0.05, 0.05, 20, (0, 2)), (0.02, 0.1, 20, (14, 20))],
+    [(0.01, 0.05, 2, (0, 12)), (0.01, 0.05, 20, (15, 20)), (0.05, 0.05, 20, (0, 2)), (0.02, 0.1, 20, (14, 20))],
 )
 def test_a_nightly_run_passes_as_often_as_the_documentation_says(noise, least, past, passes) -> None:
     draw = numpy.random.default_rng(7).standard_normal
@@ -169,7 +166,7 @@ def test_a_nightly_run_passes_as_often_as_the_documentation_says(noise, least, p
         values = 100 * numpy.exp(noise * draw((5, past + 1)))
         found.append(set(results([series(one[:past], one[past:]) for one in values], least=least)))
     assert passes[0] <= sum(one == {"pass"} for one in found) <= passes[1]
-    assert not any("regression" in one for one in found), "one run beside 20 cannot be one"
+    assert not any("regression" in one for one in found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""The comparison of a suite of figures, whose noise is learned from all of them."""
+
+from __future__ import annotations
+
+from math import comb, inf, log, sqrt
+
+import numpy
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import readings, student_t
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.shift_posterior import (
+    ErrorShape,
+    FigureRuns,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.suite_noise import (
+    Shift,
+    compare_suite,
+    error_shape,
+    independent_figures,
+    rounding_floor,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KPIS, LEVEL = 20, 0.01
+
+
+def shifts(suite, old: int = 20, interval: float | None = None) -> list[Shift]:
+    """Compare the runs of a suite of positive figures, an array [figure, run]."""
+    figures = [FigureRuns(one[:old], one[old:]) for one in numpy.log(suite)]
+    return compare_suite(figures, [1.0] * len(figures), interval)
+
+
+def drawn(seed: int, noise: float = 0.05, runs: int = 25, kpis: int = KPIS):
+    """Return a suite of figures with normal noise."""
+    return 100.0 * (1.0 + noise * numpy.random.default_rng(seed).standard_normal((kpis, runs)))
+
+
+def alarms(found: list[Shift]) -> list[bool]:
+    """Return which figures are regressions: lower is better, 5 % matter."""
+    adjusted = readings.adjust_by_holm([one.p_greater for one in found])
+    return [p <= LEVEL and one.difference >= log(1.05) for p, one in zip(adjusted, found, strict=True)]
+
+
+@given(st.integers(0, 99), st.integers(2, 30), st.floats(-0.1, 0.3))
+@settings(max_examples=10, deadline=None)
+def test_one_new_run_of_one_figure_is_judged_by_the_prediction_interval_of_student(
+    seed: int, n: int, by: float
+) -> None:
+    runs = numpy.log(drawn(seed, runs=n + 1, kpis=1)[0])
+    runs[-1] += by
+    old, new = runs[:-1], runs[-1]
+    (found,) = compare_suite([FigureRuns(old, runs[-1:])], [1.0])
+    error = old.std(ddof=1) * sqrt(1 + 1 / n)
+    assert found.p_greater == pytest.approx(student_t.upper_tail((new - old.mean()) / error, n - 1), rel=0.1, abs=3e-3)
+    reach = student_t.upper_tail_quantile(0.025, n - 1) * error
+    assert (found.high - found.low) / 2 == pytest.approx(reach, rel=0.08)
+
+
+@pytest.mark.parametrize(("new", "share"), [(1, 0.5), (3, 0.2), (5, 0.2)])
+def test_a_few_new_runs_beside_twenty_show_a_change(new: int, share: float) -> None:
+    suite = drawn(1, runs=20 + new)
+    suite[:4, 20:] *= 1.0 + share
+    assert alarms(shifts(suite)) == [True] * 4 + [False] * 16
+
+
+def test_new_runs_that_differ_more_raise_no_alarm() -> None:
+    for seed in range(6):
+        noise = numpy.where(numpy.arange(25) < 20, 0.02, 0.1)
+        assert not any(alarms(shifts(drawn(seed, noise))))
+
+
+def test_a_figure_that_alone_became_noisier_is_judged_by_its_own_noise() -> None:
+    suite = drawn(3, 0.02)
+    new = numpy.array([1.07, 1.06, 1.24, 1.02, 1.0])
+    alone, *_ = shifts(numpy.vstack([numpy.append(suite[0, :20], 100 * new), suite[1:]]))
+    assert alone.p_greater > LEVEL / KPIS
+
+
+def test_outliers_hide_no_change_and_are_none() -> None:
+    draw = numpy.random.default_rng(5)
+    suite = drawn(5) * numpy.where(draw.random((KPIS, 25)) < 0.1, 1.3, 1.0)
+    assert not any(alarms(shifts(suite)))
+    suite[:4, 20:] *= 1.2
+    assert sum(alarms(shifts(suite))[:4]) >= 3
+
+
+def test_one_run_from_a_long_tail_is_no_alarm() -> None:
+    tails = 100.0 * numpy.exp(0.03 * numpy.random.default_rng(7).standard_t(2.2, (KPIS, 21)))
+    tails[0, 20] = 100 * 1.25
+    assert not any(alarms(shifts(tails)))
+
+
+def test_the_shape_of_errors_is_learned_from_the_suite() -> None:
+    draw = numpy.random.default_rng(1)
+    assert error_shape(draw.standard_normal((KPIS, 20))) == ErrorShape()
+    assert error_shape(draw.standard_t(2.2, (KPIS, 20))).df < 5
+    assert error_shape(draw.standard_exponential((KPIS, 20))).skew > 1
+    assert error_shape(draw.standard_t(2.2, (1, 20))) == ErrorShape(), "one figure shows no shape"
+
+
+def test_a_figure_that_never_differed_is_judged_by_an_exact_test() -> None:
+    constant = FigureRuns(numpy.zeros(20), numpy.array([0.0, 0.0, 3.0]))
+    (found,) = compare_suite([constant], [1.0])
+    assert (found.p_greater, found.p_less) == (pytest.approx(3 / 23), 1.0)
+    (found,) = compare_suite([FigureRuns(numpy.zeros(20), numpy.full(3, 3.0))], [1.0])
+    assert found.p_greater == pytest.approx(1 / comb(23, 3))
+
+
+@pytest.mark.parametrize(("runs", "low"), [(2, -inf), (5, 0.0)])
+def test_two_equal_runs_do_not_show_that_a_figure_is_constant(runs: int, low: float) -> None:
+    (found,) = compare_suite([FigureRuns(numpy.full(runs, 3.0), numpy.array([3.0]))], [1.0])
+    assert (found.low, found.p_greater) == (low, 1.0)
+
+
+@pytest.mark.parametrize(("values", "floor"), [([3, 3, 3, 4, 3, 3], 0.1), ([3.0, 3.1, 3.25, 3.3], 0.0), ([3, 3], 0.0)])
+def test_rounding_is_the_least_noise(values: list[float], floor: float) -> None:
+    assert rounding_floor(numpy.array(values, dtype=float), 3.0) == pytest.approx(floor)
+
+
+def test_a_stretched_variance_widens_the_interval_and_raises_the_p_value() -> None:
+    one = FigureRuns(*numpy.split(numpy.log(drawn(4, kpis=1)[0]) + 0.1 * (numpy.arange(25) >= 20), [20]))
+    (free,), (bound,) = compare_suite([one], [1.0]), compare_suite([one], [4.0])
+    assert bound.high - bound.low == pytest.approx(2 * (free.high - free.low), rel=0.01)
+    assert free.p_greater < bound.p_greater < 0.5
+
+
+def test_noise_that_all_figures_share_is_seen_once() -> None:
+    """Two machines, of which a run gets one: five new runs on the slow one are no change, however many figures."""
+    draw = numpy.random.default_rng(4)
+    slow = numpy.array([0, 1, 0, 1, 0] * 4 + [1] * 5)
+    suite = 100 * (1 + 0.02 * draw.standard_normal((KPIS, 25))) * (1 + 0.1 * slow)
+    assert independent_figures([one[:20] for one in suite]) < 2
+    assert independent_figures([one[:20] for one in drawn(1)]) > KPIS / 2
+    assert not any(alarms(shifts(suite)))
