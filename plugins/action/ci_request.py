@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 
 
 class ActionModule(SeatrialAction):
@@ -36,8 +39,13 @@ class ActionModule(SeatrialAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return project, presets, overrides and phases, and what is known of the job."""
+        loader, templar, extra = self._loader, self._templar, load_extra_vars(self._loader)
+
+        def find_context(project: str, words: Mapping[str, Any]) -> SettingsContext:
+            return SettingsContext.of(project, {**task_vars, **words, **extra}, extra, loader, templar)
+
         try:
-            request = ci_request.read_request(arguments, task_vars, os.environ)
+            request = ci_request.read_request(arguments, task_vars, os.environ, find_context)
         except (InputError, AccessError) as error:
             raise write_outcome_file(InputError(f"{error}\nNothing was created or changed.")) from error
         for line in [*request["notes"], *request["answer"].splitlines()]:

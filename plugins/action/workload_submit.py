@@ -17,5 +17,7 @@ class ActionModule(ProgressAction):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Replace names of files by their content."""
         return workload_files.submit_options_with_content(
-            arguments, self._find_needle, workload_kinds.places_of_task(task_vars, self._templar.template)
+            arguments,
+            workload_files.find_user_file(self._find_needle),
+            workload_kinds.places_of_task(task_vars, self._templar.template),
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: storage_volume
-short_description: Download models and datasets to a volume
+short_description: Download models and datasets to a volume, or fetch files of it
 version_added: 0.1.0
 description:
   - Creates a PersistentVolumeClaim if there is none, and runs one Job that downloads what its volume does not hold
@@ -15,6 +15,8 @@ description:
   - Each file is compared with the checksum of its server, as far as the server has one. An interrupted download is
     continued.
   - The credentials are in a Secret, which is deleted with the Job when the download has ended.
+  - With O(state=fetched), runs Jobs whose pod prints files of the volume, compressed, and writes them to a folder of
+    the controller. The volume is mounted read-only, and each file is compared with its checksum in the volume.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
@@ -27,17 +29,19 @@ extends_documentation_fragment:
   - perfscale.seatrial._storage
 attributes:
   check_mode:
-    support: full
+    support: partial
+    details: With O(state=fetched), the task is skipped; without its files there is no result.
   diff_mode:
     support: none
     details: What it downloads, or would download, is in RV(summary).
   idempotent:
     support: full
+    details: With O(state=fetched), files are fetched again, and a change is reported only if they differ.
 options:
   state:
-    description: Whether the volume should hold the sources, or the claim should be gone.
+    description: Whether the volume should hold the sources, the claim should be gone, or O(files) should be in O(dest).
     type: str
-    choices: [present, absent]
+    choices: [present, absent, fetched]
     default: present
   namespace:
     description: Namespace of the claim, which must exist.
@@ -88,7 +92,7 @@ options:
     type: str
     default: ''
   script:
-    description: The program that downloads.
+    description: The program that downloads, or that prints the files.
     type: str
     default: ''
   hub_url:
@@ -127,9 +131,28 @@ options:
     type: int
     default: 4
   timeout:
-    description: Timeout of the download, or of the deletion, in seconds.
+    description: Timeout of the download, of the deletion, or of each Job that prints files, in seconds.
     type: float
     default: 3600
+  beginning:
+    description: Beginning of the names of the folders in the volume to fetch files of, such as the name of a run.
+    type: str
+    default: ''
+  files:
+    description:
+      - Paths of files to fetch in these folders, with C(*) for any part of a name and C(**) for any folders. A folder
+        means all files below it. Required with O(state=fetched).
+    type: list
+    elements: str
+  dest:
+    description:
+      - Folder to which the files are written, with their paths in the volume. It is created if it is missing.
+        Required with O(state=fetched).
+    type: path
+  limit_bytes:
+    description: Maximum size of all fetched files together, in bytes. Files beyond it are left out and listed.
+    type: int
+    default: 33554432
 """
 
 EXAMPLES = r"""
@@ -145,12 +168,25 @@ EXAMPLES = r"""
       - HuggingFaceTB/SmolLM2-135M@hf
       - source: s3://datasets/alpaca
         name: alpaca
+
+- name: Fetch the adapters that a run has trained
+  perfscale.seatrial.storage_volume:
+    state: fetched
+    kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
+    namespace: training
+    claim: output
+    run_id: "{{ run_id }}"
+    beginning: "{{ run_id }}-001-"
+    files: ["**/adapter_model.safetensors", "**/adapter_config.json"]
+    dest: "{{ run_dir }}/points/001/files"
+    image: registry.example.com/python:3.12
+    script: "{{ lookup('ansible.builtin.file', 'print_files.py') }}"
 """
 
 RETURN = r"""
 claim:
   description: Name of the claim.
-  returned: success
+  returned: when O(state) is V(present) or V(absent)
   type: str
 downloads:
   description: One entry for each source.
@@ -182,6 +218,31 @@ downloads:
     seconds:
       description: Duration of the download.
       type: float
+files:
+  description: The files that were written.
+  returned: when O(state=fetched)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Path in the volume and in O(dest).
+      type: str
+    bytes:
+      description: Size of the file.
+      type: int
+    sha256:
+      description: Checksum of the file.
+      type: str
+left_out:
+  description: Files beyond O(limit_bytes), with C(name) and C(bytes).
+  returned: when O(state=fetched)
+  type: list
+  elements: dict
+unmatched:
+  description: Entries of O(files) that no file matches.
+  returned: when O(state=fetched)
+  type: list
+  elements: str
 summary:
   description: The result in one sentence.
   returned: success
@@ -196,7 +257,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_volume, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_files, storage_volume, volume_job
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec, VolumeClaim
 
@@ -213,7 +274,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **ansible_module.CLUSTER,
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "fetched"], "default": "present"},
             "namespace": {"type": "str", "required": True},
             "claim": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -241,17 +302,24 @@ def main() -> None:
             "ca_file": {"type": "path"},
             "parallel": {"type": "int", "default": 4},
             "timeout": {"type": "float", "default": 3600},
+            "beginning": {"type": "str", "default": ""},
+            "files": {"type": "list", "elements": "str"},
+            "dest": {"type": "path"},
+            "limit_bytes": {"type": "int", "default": 33554432},
             "node_selector": {"type": "dict", "default": {}},
             "tolerations": {"type": "list", "elements": "dict", "default": []},
             "service_account": {"type": "str", "default": ""},
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
+        required_if=[("state", "fetched", ["files", "dest"])],
         supports_check_mode=True,
     )
     params = module.params
 
     def work(step: Step) -> dict[str, Any]:
+        if params["state"] == "fetched":
+            return {"changed": False, "skipped": True} if module.check_mode else _fetch(params, step)
         say = step.reporter(params["progress_file"], "storage")
         namespace, name = params["namespace"], params["claim"]
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
@@ -281,6 +349,38 @@ def main() -> None:
         return result
 
     ansible_module.run(module, work)
+
+
+def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
+    """Fetch files of the volume; return the module's result."""
+    say = step.reporter(params["progress_file"], "files")
+    spec = fetch_files.FetchSpec(
+        params["namespace"],
+        params["claim"],
+        params["run_id"],
+        params["beginning"],
+        tuple(params["files"]),
+        Path(params["dest"]),
+        params["limit_bytes"],
+        params["image"],
+        params["script"],
+        params["timeout"],
+        params["node_selector"],
+        tuple(params["tolerations"]),
+        params["service_account"],
+    )
+    fetch_files.check_fetch(spec)
+    # Cleanup reads from these which kinds the run created, if it may not list all of them.
+    step.manifest("files", volume_job.job_manifests(spec.job(0)))
+    with step.timed("wait", "files"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
+        result = fetch_files.fetch_files(client, spec, say)
+    summary = fetch_files.format_files(result)
+    say(summary)
+    listed = {key: result[key] for key in ("files", "left_out", "unmatched")}
+    document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}
+    spec.to.mkdir(parents=True, exist_ok=True)
+    files.write_json(spec.to / "files.json", document, "volume_files/1")
+    return {**result, "summary": summary}
 
 
 def _spec(params: dict[str, Any]) -> DownloadSpec:

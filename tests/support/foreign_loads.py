@@ -45,10 +45,10 @@ def job_spec(run_seconds: float, **spec: Any) -> dict[str, Any]:
 def of_kube_burner(number: int, name: str = "node-density") -> dict[str, Any]:
     """Return a Job with the name and the labels that kube-burner would give to it."""
     labels = {
-        "kube-burner-job": name,
-        "kube-burner-uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
-        "kube-burner-index": "0",
-        "kube-burner-runid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-run")),
+        "kube-burner.io/job": name,
+        "kube-burner.io/uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
+        "kube-burner.io/index": "0",
+        "kube-burner.io/runid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-run")),
     }
     return job(f"{name}-{number}", labels)
 

@@ -164,6 +164,18 @@ def estimate_by_scheduling(plan: PointLoad, gpus: float, real: bool = False) -> 
     return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods, assumed)
 
 
+def most_in_a_second(load: PointLoad) -> int:
+    """Return the largest number of workloads that are due within one second; 0 in a closed loop, which has no times."""
+    offsets, most, first = sorted(load.offsets), 0, 0
+    if not any(offsets):
+        return 0
+    for number, offset in enumerate(offsets):
+        while offsets[first] <= offset - 1:
+            first += 1
+        most = max(most, number - first + 1)
+    return most
+
+
 Node = Mapping[str, Any]
 
 

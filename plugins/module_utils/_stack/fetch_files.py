@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fetch files of a volume, such as a trained model, through the log of a pod that prints them.
 
-Module storage_files calls it. A log needs neither rights nor a network of the pod, and works for pods that have ended.
+Module storage_volume calls it. A log needs neither rights nor a network of the pod, and works for pods that have ended.
 """
 
 from __future__ import annotations

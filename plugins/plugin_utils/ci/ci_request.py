@@ -17,13 +17,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     outside_settings,
+    point_loads,
     preset_definitions,
     project_role,
+    schedule_keywords,
     settings_catalogue,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_settings import OutsideSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     preset_names,
     presets_with_extended,
@@ -33,8 +36,12 @@ from . import ci_engines, directives
 from .ci_engines import CiJob
 from .directives import Directives, PullRequest, Requesters
 
-#: Phases that /skip and /only can name. What a run acquires is always released, and what it measured always reported.
-STEPS = ("prepare", "test", "cleanup")
+#: Phases that /skip and /only can name. What a run creates is always removed, what it acquires is always released, and
+#: what it measured always reported: others use the cluster too.
+STEPS = ("prepare", "test")
+ALWAYS = ("cleanup", "release")
+#: Most attempts at points of a run that is not heavy.
+MOST_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class CiOffer:
     """What may be asked for.
 
     projects: names. presets: project -> its presets. permitted: presets that may be asked
-    for although they are heavy or reserved. clusters: name -> presets that choose it.
+    for although they are heavy or do what only the lab decides. clusters: name -> presets that choose it.
     """
 
     projects: Sequence[str]
@@ -79,12 +86,36 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     for name in wanted:
         _check_preset(name, project, offer, where)
     presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
-    for step in asked.steps:
-        if step not in STEPS:
-            near = suggest_similar_name(step, STEPS)
-            raise InputError(f"{asked.origins[step]}: unknown step '{step}'{near}; steps: {', '.join(STEPS)}")
+    for step, runs in asked.steps.items():
+        if step not in STEPS and not (runs and step in ALWAYS):
+            what = (
+                f"step '{step}' gives back what the run took, so it can't be left out"
+                if step in ALWAYS
+                else f"unknown step '{step}'{suggest_similar_name(step, STEPS)}"
+            )
+            raise InputError(f"{asked.origins[step]}: {what}; steps: {', '.join(STEPS)}")
     offer.outside.check(asked.variables, asked.origins, offer.catalogue)
     return CiRequest(project, presets, {**own.overrides, **asked.variables}, asked.left_out(STEPS))
+
+
+def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, context: SettingsContext) -> None:
+    """Raise InputError for a load that others would notice, unless the lab permits one of its heavy presets by name.
+
+    The load decides and not the name of a preset: a directive can also make a light one heavy.
+    """
+    if not asked.arguments and not asked.variables:
+        return
+    known = offer.presets(request.project)
+    if any((known[name] or {}).get("heavy") for name in set(request.presets) & set(offer.permitted) & set(known)):
+        return
+    effective = context.effective(context.request())
+    attempts = schedule_keywords.most_attempts(effective)
+    why = f"{attempts} attempts at points" if attempts > MOST_ATTEMPTS else ""
+    if why := why or point_loads.heavy_load(context.role.folder, effective.measured, context.render):
+        where = asked.origins.get("test") or next(iter(asked.origins.values()))
+        raise InputError(
+            f"{where}: the run would be heavy: {why}; ask for less, or for a heavy preset that ci_presets names"
+        )
 
 
 def _project_and_test_arguments(asked: Directives, own: CiRequest, offer: CiOffer) -> tuple[str, list[str]]:
@@ -111,7 +142,7 @@ def _project_and_test_arguments(asked: Directives, own: CiRequest, offer: CiOffe
 
 
 def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
-    """Raise InputError for a preset that is unknown, heavy, or sets what only the lab decides."""
+    """Raise InputError for a preset that is unknown, heavy by its own word, or does what only the lab decides."""
     known = offer.presets(project)
     if name not in known:
         raise InputError(f"{where}: unknown preset '{name}' of {project}{suggest_similar_name(name, known)}")
@@ -121,10 +152,8 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
         through = f"{name} extends {preset}, which" if preset != name else name
         if (known[preset] or {}).get("heavy"):
             raise InputError(f"{where}: {through} is heavy; ci_presets must name {name} to permit it")
-        for key in known[preset] or {}:
-            role = offer.catalogue.role_of(str(key))
-            if role in offer.outside.reserved:
-                raise InputError(f"{where}: {through} sets {key}; ci_presets must name {name} to permit it")
+    if why := offer.outside.why_preset_refused(name, known, offer.catalogue):
+        raise InputError(f"{where}: {why}; ci_presets must name {name} to permit it")
 
 
 def _presets_selecting_cluster(asked: Directives, offer: CiOffer) -> list[str]:
@@ -176,7 +205,13 @@ ROOT = project_role.ROOT
 ENGINES = ROOT / "roles" / "ci" / "files" / "engines"
 
 
-def read_request(params: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+#: (project, variables that its request sets) -> what Ansible knows of the settings.
+FindContext = Callable[[str, Mapping[str, Any]], SettingsContext]
+
+
+def read_request(
+    params: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str], find_context: FindContext
+) -> dict[str, Any]:
     """Return the result of module ci_request for its options. variables: those of the task. Raises InputError."""
     job, pull = _job_and_pull_request(params, environ)
     texts: list[directives.TextWithDirectives] = []
@@ -198,7 +233,12 @@ def read_request(params: Mapping[str, Any], variables: Mapping[str, Any], enviro
             f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.",
             params,
         )
-    return _format_module_result(job, requested_run(asked, own, offer), notes, "", params)
+    request = requested_run(asked, own, offer)
+    words = {"preset": request.presets, "overrides": request.overrides}
+    if texts:
+        of_request = find_context(request.project, {name: value for name, value in words.items() if value})
+        refuse_heavy_load(asked, request, offer, of_request)
+    return _format_module_result(job, request, notes, "", params)
 
 
 def _job_and_pull_request(params: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[CiJob, PullRequest | None]:

@@ -111,7 +111,10 @@ def requirements_to_check(
 
     def planned(settings: Mapping[str, Any]) -> dict[str, Any]:
         plan = render(own["plan"], settings)[0]
-        return {**plan, "arrival": workload_files.arrival_with_trace(plan.get("arrival"), find)}
+        return {
+            **plan,
+            "arrival": workload_files.arrival_with_trace(plan.get("arrival"), workload_files.find_user_file(find)),
+        }
 
     kinds, permissions = _requirements_of_workloads(documents, trees, render, workload_kinds.places_of_role(project))
     return {

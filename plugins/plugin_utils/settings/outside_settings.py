@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Settings that may be set from outside: by a directive in a pull request, whose author may be anyone.
 
-meta/outside.yml of a role lists them; a setting that it does not list can't be set from outside. An entry is a setting
-or a dotted key. ``reserved: true`` says that a preset which sets a setting of this role must be permitted by name.
+meta/outside.yml of a role lists them under ``settings``; a setting that it does not list can't be set from outside. An
+entry is a setting or a dotted key. ``presets`` lists what a preset may set too that is asked for from outside. What a
+preset does decides, not which role it belongs to: any other setting that it changes needs the permission of the lab.
+``effects`` has words for what some of these do.
 """
 
 from __future__ import annotations
@@ -12,28 +14,32 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import dotted_paths
+from . import dotted_paths, matrix_points
 from .settings_catalogue import RESERVED, Catalogue
+from .settings_layers import changes_of_preset
 
 #: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
 WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
-MATRIX = "matrix"
 _LONGEST = 4096
 
 
 @dataclass(frozen=True)
 class OutsideSettings:
-    """patterns: setting or dotted key -> regular expression that texts in its value must match."""
+    """patterns: setting or dotted key -> regular expression that texts in its value must match.
+
+    of_presets: settings that a preset may set too. effects: what other settings do.
+    """
 
     patterns: Mapping[str, str]
-    reserved: frozenset[str] = field(default_factory=frozenset)
+    of_presets: frozenset[str] = field(default_factory=frozenset)
+    effects: Mapping[str, str] = field(default_factory=dict)
 
     def permitting(self, more: Mapping[str, str | None], catalogue: Catalogue) -> OutsideSettings:
         """Return these and the keys that a lab permits. Raises InputError for a secret, a path or an unknown one."""
@@ -51,15 +57,36 @@ class OutsideSettings:
                 raise InputError(
                     f"ci_variables: {key}: '{pattern}' is not a valid regular expression: {error}"
                 ) from error
-        return OutsideSettings(
-            {**self.patterns, **{key: pattern or WORD for key, pattern in more.items()}}, self.reserved
-        )
+        return replace(self, patterns={**self.patterns, **{key: pattern or WORD for key, pattern in more.items()}})
+
+    def why_preset_refused(
+        self, name: str, definitions: Mapping[str, Mapping[str, Any] | None], catalogue: Catalogue
+    ) -> str:
+        """Return what a preset does, by itself or through those that it extends, that only the lab decides.
+
+        An empty string if it only sets the load. What has its default in the end does nothing.
+        """
+        final = {change.path: change for change in changes_of_preset(definitions, name)}
+        for path, change in final.items():
+            default = catalogue.settings[str(path[0])].default if path[0] in catalogue.settings else None
+            if len(path) == 1 and change.value == default:
+                continue
+            for key in _keys_in_change(path, change.value):
+                if key not in RESERVED and key not in self.of_presets and not self._is_listed(key):
+                    what = self.effects.get(key, "which only the lab decides")
+                    preset = change.source.split(" ")[-1]
+                    through = f"{name} extends {preset}, which" if preset != name else name
+                    return f"{through} sets {key}: {what}" if key in self.effects else f"{through} sets {key}, {what}"
+        return ""
+
+    def _is_listed(self, setting: str) -> bool:
+        return any(str(_parse_key(key)[0]) == setting for key in self.patterns)
 
     def check(self, values: Mapping[str, Any], origins: Mapping[str, str], catalogue: Catalogue) -> None:
         """Raise InputError for the first value that may not be set from outside."""
         for key, value in values.items():
             where = origins.get(key, "a directive")
-            if key == MATRIX:
+            if key == matrix_points.MATRIX:
                 if not isinstance(value, dict):
                     raise InputError(f"{where}: matrix needs settings with lists of values")
                 for setting, choices in value.items():
@@ -110,13 +137,26 @@ def why_never_permitted(name: str, catalogue: Catalogue) -> str:
 def load_role_declarations(root: Path) -> OutsideSettings:
     """Read the declarations of all roles of the collection at ``root``."""
     patterns: dict[str, str] = {}
-    reserved = set()
+    of_presets: set[str] = set()
+    effects: dict[str, str] = {}
     for path in sorted((root / "roles").glob("*/meta/outside.yml")):
         declared = files.read_yaml(path)
         patterns |= dict.fromkeys(declared.get("settings") or [], WORD)
-        if declared.get("reserved"):
-            reserved.add(path.parents[1].name)
-    return OutsideSettings(patterns, frozenset(reserved))
+        of_presets |= set(declared.get("presets") or [])
+        effects |= declared.get("effects") or {}
+    return OutsideSettings(patterns, frozenset(of_presets), effects)
+
+
+def _keys_in_change(path: dotted_paths.Path, value: Any) -> list[str]:
+    """Return the settings that a change of a preset sets; those of a matrix are set at its points."""
+    name = str(path[0])
+    if name not in (matrix_points.MATRIX, matrix_points.POINTS):
+        return [name]
+    if len(path) > 1:
+        return [str(path[1])]
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    keys = [str(key) for entry in entries if isinstance(entry, Mapping) for key in entry]
+    return [_setting_name_of_key(key, name) for key in keys]
 
 
 def _setting_name_of_key(key: str, where: str) -> str:

@@ -56,6 +56,26 @@ def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> st
     return ""
 
 
+#: Above these numbers, others who use the cluster notice a load: pods of a point, pods in one second, simulated nodes.
+HEAVY_PODS, HEAVY_RATE, HEAVY_NODES = 500, 50, 100
+
+
+def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
+    """Return the first point whose load is heavy, and why; an empty string if there is none.
+
+    role: folder of the project's role. Raises InputError for an invalid load.
+    """
+    for point in points:
+        if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
+            return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
+    for point, load in _loads_of_points(role, points, render):
+        if (number := load.workloads * load.pods) > HEAVY_PODS:
+            return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
+        if (rate := load_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
+            return f"point {point.name} sends {formats.format_count(rate, 'pod')} in a second (at most {HEAVY_RATE})"
+    return ""
+
+
 def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[load_estimate.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
     provider = PROVIDERS.get(settings.get("cluster_provider", ""))

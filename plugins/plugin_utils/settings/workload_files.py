@@ -5,14 +5,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import workload_kinds
+from . import setting_values, workload_kinds
 from .workload_kinds import Find
+
+
+def find_user_file(needle: Find) -> Find:
+    """Return a function that finds a file as ``needle`` does, else relative to the working directory.
+
+    A path by ``-e`` is relative to the working directory. It outranks the resolved setting, so that a role gets it as
+    it was written.
+    """
+
+    def find(folder: str, name: str) -> str:
+        try:
+            return needle(folder, name)
+        except AnsibleError:
+            if os.path.isfile(path := setting_values.absolute_path(name)):
+                return path
+            raise
+
+    return find
 
 
 def submit_options_with_content(params: Any, find: Find, places: Sequence[Path] = ()) -> dict[str, Any]:

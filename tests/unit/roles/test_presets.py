@@ -137,3 +137,19 @@ def test_every_group_vars_file_is_linked_for_playbooks() -> None:
 def test_group_vars_hold_presets_and_profiles_only() -> None:
     """A value there would silently beat a lab's inventory."""
     assert [name for name in VARIABLES if "_presets" not in name and name != "cluster_profiles"] == []
+
+
+#: Its load is long and thin, so a lab marks it for nobody; from outside it needs a permission all the same.
+HEAVY_BY_ITS_LENGTH = {"soak"}
+
+
+@pytest.mark.parametrize(("project", "name"), [own for own in OWN if own[1] not in LARGE and own[0] != "lease"])
+def test_a_preset_is_marked_heavy_if_its_load_is(project: str, name: str, known: Known) -> None:
+    effective, render = resolved(project, name, known)
+    heavy = point_loads.heavy_load(ROOT / "roles" / project, effective.measured, render)
+    marked = any(
+        (presets or {}).get(name, {}).get("heavy")
+        for variable, presets in VARIABLES.items()
+        if re.fullmatch(rf"({project}|common)_presets(_\w+)?", variable)
+    )
+    assert bool(heavy) is (marked or name in HEAVY_BY_ITS_LENGTH), heavy

@@ -110,7 +110,10 @@ def test_variables_become_overrides_with_their_types() -> None:
     assert found.overrides == expected
 
 
-@pytest.mark.parametrize(("comment", "skip"), [("/skip prepare", ["prepare"]), ("/only test", ["prepare", "cleanup"])])
+@pytest.mark.parametrize(
+    ("comment", "skip"),
+    [("/skip prepare", ["prepare"]), ("/only test", ["prepare"]), ("/only test cleanup", ["prepare"])],
+)
 def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
     assert request(comment).skip == skip
 
@@ -120,10 +123,11 @@ def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
     [
         (
             "/skip tset",
-            "/skip in line 1 of the comment: unknown step 'tset' (did you mean 'test'?); steps: prepare, test, cleanup",
+            "/skip in line 1 of the comment: unknown step 'tset' (did you mean 'test'?); steps: prepare, test",
         ),
         ("/only test_ci", "unknown step 'test_ci' (did you mean 'test'?)"),
-        ("/skip release", "unknown step 'release'"),
+        ("/skip release", "step 'release' gives back what the run took, so it can't be left out; steps: prepare, test"),
+        ("/skip cleanup", "step 'cleanup' gives back what the run took, so it can't be left out"),
         ("/skip lease cluster", "unknown step 'lease'"),
         ("/skip {{ x }}", "unknown step '{{'"),
         (
@@ -139,7 +143,7 @@ def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
         ("/test light fine_tuning scheduler", "fine_tuning and scheduler are two projects"),
         ("/test light list", "unknown preset 'list'"),
         ("/test light many_jobs", "many_jobs is heavy; ci_presets must name many_jobs to permit it"),
-        ("/test light keep", "keep sets cluster_keep; ci_presets must name keep to permit it"),
+        ("/test light keep", "keep sets cluster_keep: it keeps the cluster; ci_presets must name keep to permit it"),
         ("/test light light multi_gpu_keep", "multi_gpu_keep extends keep, which sets cluster_keep"),
         ("/test light bare_metal", "bare_metal sets cluster_provider"),
         ("/test light {{ lookup('pipe', 'id') }}", "unknown preset"),
@@ -184,3 +188,71 @@ def test_a_step_runs_if_its_last_directive_says_so(lines: list[tuple[str, list[s
         words = [word for word, steps in lines if step in steps]
         runs = words[-1] == "/only" if words else all(word == "/skip" for word, _steps in lines)
         assert (step not in found.skip) is runs
+
+
+#: What a shipped preset does that only the lab decides. Any other may be asked for.
+REFUSED = {
+    "keep": "cluster_keep: it keeps the cluster",
+    "light_cluster": "cluster_provider: it creates or chooses a cluster",
+    "bare_metal": "cluster_provider: it creates or chooses a cluster",
+    "fine_tuning rhoai": "stack: it installs operators",
+    "fine_tuning rhoai_light": "stack: it installs operators",
+    "fine_tuning fake_gpu": "stack: it installs operators",
+    "fine_tuning light_real": "rehearsal_nodes_real: it starts a real node, as root",
+    "fine_tuning multi_gpu_keep": "cluster_keep: it keeps the cluster",
+    "fine_tuning ilab_2x8xh100_host_network": "fine_tuning_host_network: it uses the network of the nodes",
+    "fine_tuning ilab_2x8xh100_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",
+    "fine_tuning ilab_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",
+    "fine_tuning ilab_2x8xh100_sriov_rdma": "fine_tuning_pod_network: it uses secondary networks",
+    "scheduler preemption": "scheduler_priorities: it creates priority classes, whose pods can preempt those of others",
+    "scheduler kueue_throughput": "is heavy",
+    "users light": "rehearsal_nodes_real: it starts a real node, as root",
+    "users light_wait": "users_image: it runs another image",
+    "users notebooks_light": "rehearsal_nodes_real: it starts a real node, as root",
+    "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
+    "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",
+    "workload_scale driver_pods": "rehearsal_nodes_real: it starts a real node, as root",
+    "workload_scale runai": "workload_scale_image: it runs another image",
+    **dict.fromkeys(("fine_tuning many_jobs", "fine_tuning ray_scale", "scheduler gang_large"), "is heavy"),
+    **dict.fromkeys(("workload_scale training_2000", "workload_scale distributed_1000_pvc"), "is heavy"),
+    **dict.fromkeys(
+        ("workload_scale burst", "workload_scale saturation", "workload_scale saturation_10000"), "is heavy"
+    ),
+}
+SHIPPED = [(project, name) for project in PROJECTS for name in presets_of(project) if name != preset_definitions.LIST]
+
+
+@pytest.mark.parametrize(("project", "name"), SHIPPED)
+def test_what_a_shipped_preset_does_decides_whether_it_may_be_asked_for(project: str, name: str) -> None:
+    words = REFUSED.get(f"{project} {name}") or REFUSED.get(name)
+    if words is None:
+        assert request(f"/test light {project} {name}").presets == [name]
+    else:
+        assert words in refusal(f"/test light {project} {name}")
+        assert request(f"/test light {project} {name}", offer=replace(OFFER, permitted=[name])).presets == [name]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"fine_tuning_host_network": False, "stack": [], "rehearsal_nodes_real": 0}, ""),
+        ({"fine_tuning_capabilities": ["SYS_ADMIN"]}, "it gives Linux capabilities to containers"),
+        ({"fine_tuning_security_context": {"privileged": True}}, "it changes the security context"),
+        ({"fine_tuning_environment.LD_PRELOAD": "/x"}, "it sets environment variables"),
+        ({"matrix": {"fine_tuning_image": ["a", "b"]}}, "mine sets fine_tuning_image: it runs another image"),
+        ({"matrix.fine_tuning_host_network": [True]}, "it uses the network of the nodes"),
+        ({"matrix_points": [{"fine_tuning_count": 1}, {"stack": ["nfd"]}]}, "it installs operators"),
+        ({"matrix": {"fine_tuning_count": [1, 2]}, "repeat": {"max": 3}}, ""),
+        ({"fine_tuning_storage_claim": "theirs"}, "sets fine_tuning_storage_claim, which only the lab decides"),
+        ({"nfd_timeout": 5}, "sets nfd_timeout, which only the lab decides"),
+        ({"extends": ["below"]}, "mine extends below, which sets node_scaling_count: it creates machines"),
+        ({"extends": ["below"], "node_scaling_count": 0}, ""),
+    ],
+)
+def test_what_a_preset_of_a_lab_does_in_the_end_decides(values: dict[str, Any], words: str) -> None:
+    own = {"mine": values, "below": {"node_scaling_count": 3}}
+    offer = replace(OFFER, presets=lambda _project: own)
+    if words:
+        assert words in refusal("/test light mine", offer=offer)
+    else:
+        assert request("/test light mine", offer=offer).presets == ["mine"]

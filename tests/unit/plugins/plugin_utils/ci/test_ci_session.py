@@ -5,16 +5,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 from message_servers import GitHubStandIn, address
 from scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = Path(__file__).parents[5]
 EVENT = ROOT / "tests" / "support" / "events" / "issue_comment.json"
 PROW = {
@@ -42,8 +47,13 @@ def options(**more: Any) -> dict[str, Any]:
     return {**found, "associations": ["MEMBER", "COLLABORATOR"], "read_pull_request": False, **more}
 
 
+def find_context(project: str, words: Mapping[str, Any]) -> SettingsContext:
+    loader = DataLoader()
+    return SettingsContext.of(project, {**_presets(), **words}, {}, loader, Templar(loader=loader))
+
+
 def read(environ: dict[str, str], **more: Any) -> dict[str, Any]:
-    return ci_request.read_request(options(**more), _presets(), environ)
+    return ci_request.read_request(options(**more), _presets(), environ, find_context)
 
 
 def changed(tmp_path: Path, comment: str, association: str = "MEMBER") -> str:
@@ -55,7 +65,7 @@ def changed(tmp_path: Path, comment: str, association: str = "MEMBER") -> str:
 
 def test_a_recorded_event_gives_request_and_job() -> None:
     found = read({**ACTIONS, "GITHUB_EVENT_PATH": str(EVENT)}, export_url="s3://results/ci/")
-    assert found["run"] and (found["project"], found["presets"], found["skip"]) == ("workload_scale", [], ["cleanup"])
+    assert found["run"] and (found["project"], found["presets"], found["skip"]) == ("workload_scale", [], [])
     expected = {"workload_scale_count": 3, "fake_gpu_nodes": 1, "workload_scale_run_seconds": 1}
     assert found["overrides"] == expected and found["notes"] == []
     assert found["export_url"] == "s3://results/ci/pull/example_product/12/seatrial/7"
@@ -106,3 +116,43 @@ def test_without_an_event_the_pull_request_is_read_from_github() -> None:
 def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
     with ScriptedServer(GitHubStandIn().answer) as server, pytest.raises(AccessError, match="401"):
         read(PROW, read_pull_request=True, github=github(server, "wrong"), project="fine_tuning")
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ("/test fine_tuning light\n/var fine_tuning_count: 1000", "point 001 has 2,000 pods (at most 500)"),
+        ("/test fine_tuning light\n/var fine_tuning_rate: 100", ""),
+        (
+            "/test fine_tuning light\n/var fine_tuning_count: 100\n/var fine_tuning_rate: 90",
+            "pods in a second (at most 50)",
+        ),
+        ("/test fine_tuning light\n/var fake_gpu_nodes: 101", "point 001 has 101 simulated nodes (at most 100)"),
+        ("/test fine_tuning light\n/var matrix: {fine_tuning_pod_count: [1, 60]}", "point 002 has 720 pods"),
+        ("/test fine_tuning light\n/var repeat: {max: 200}", "200 attempts at points"),
+        ("/var fine_tuning_count: 1000\n/test fine_tuning", "point 001 has 1,000 pods"),
+        ("/test fine_tuning light\n/var fine_tuning_count: 20", ""),
+    ],
+)
+def test_the_load_decides_whether_a_run_is_heavy(tmp_path: Path, comment: str, words: str) -> None:
+    path = changed(tmp_path, comment)
+    if not words:
+        assert read(ACTIONS, event_file=path)["run"]
+        return
+    with pytest.raises(InputError) as caught:
+        read(ACTIONS, event_file=path)
+    assert "the run would be heavy: " in str(caught.value) and words in str(caught.value)
+
+
+def test_a_lab_that_permits_a_heavy_preset_permits_its_load(tmp_path: Path) -> None:
+    path = changed(tmp_path, "/test fine_tuning many_jobs\n/var fine_tuning_count: 900")
+    assert read(ACTIONS, event_file=path, permitted_presets=["many_jobs"])["presets"] == ["many_jobs"]
+    other = changed(tmp_path, "/test fine_tuning light\n/var fine_tuning_count: 900")
+    with pytest.raises(InputError, match="the run would be heavy"):
+        read(ACTIONS, event_file=other, permitted_presets=["many_jobs", "light"])
+
+
+def test_what_can_not_be_resolved_is_refused_with_the_request(tmp_path: Path) -> None:
+    path = changed(tmp_path, "/test fine_tuning light\n/var fine_tuning_count: 100000000")
+    with pytest.raises(InputError, match="fine_tuning_count is 100000000, and it must be 0 to 1,000,000"):
+        read(ACTIONS, event_file=path)

@@ -34,7 +34,11 @@ def refusal(key: str, value: Any = 1, outside: outside_settings.OutsideSettings 
 def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> None:
     for path in (ROOT / "roles").glob("*/meta/outside.yml"):
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
-        assert set(declared) <= {"settings", "reserved"}
+        assert set(declared) <= {"settings", "presets", "effects"}
+        listed = [str(dotted_paths.parse_path(key)[0]) for key in declared.get("settings") or []]
+        of_presets, effects = set(declared.get("presets") or []), set(declared.get("effects") or {})
+        assert of_presets | effects <= set(CATALOGUE.settings)
+        assert not effects & (of_presets | set(listed))
     roots = [str(dotted_paths.parse_path(key)[0]) for key in OUTSIDE.patterns]
     assert set(roots) <= {*CATALOGUE.settings, *RESERVED}
     assert [name for name in roots if outside_settings.why_never_permitted(name, CATALOGUE)] == []
@@ -44,7 +48,8 @@ def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> 
 def test_what_only_the_lab_decides_is_not_declared() -> None:
     ours = ("cluster_", "quads_", "export_", "results_", "rehearsal_", "metrics_", "node_scaling_", "cleanup_")
     assert [key for key in OUTSIDE.patterns if key.startswith(ours)] == []
-    assert {"cluster", "quads_lease", "cleanup"} <= OUTSIDE.reserved
+    harmless = {"results_fail_on", "results_limits", "rehearsal_components"}
+    assert {name for name in OUTSIDE.of_presets if name.startswith(ours)} == harmless
 
 
 def test_numbers_quantities_and_elements_of_a_declared_setting_pass() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
@@ -80,3 +81,26 @@ def test_a_trace_is_read_from_its_file(tmp_path: Path) -> None:
 def test_what_is_no_list_is_left_to_the_module() -> None:
     assert workload_kinds.resolve_stage_definitions(None, finder(Path("/"))) is None
     assert workload_files.templates_with_content("text", finder(Path("/"))) == "text"
+
+
+def test_a_file_that_no_role_has_is_relative_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path by -e reaches a role as it was written, because -e outranks the resolved setting."""
+    for folder, name, text in (("tpl", "x.yaml.j2", "kind: X"), ("traces", "t.csv", "offset\n0\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(text)
+    (tmp_path / "own.yml").write_text("{api_version: v1, kind: X, stages: []}")
+    monkeypatch.chdir(tmp_path)
+
+    def needle(_folder: str, name: str) -> str:
+        raise AnsibleError(f"Could not find or access '{name}'")
+
+    find = workload_files.find_user_file(needle)
+    options = {"templates": [{"src": "tpl/x.yaml.j2"}], "arrival": {"src": "traces/t.csv"}, "stages": ["own.yml"]}
+    found = workload_files.submit_options_with_content(options, find)
+    assert found["templates"][0]["content"] == "kind: X" and found["arrival"]["content"] == "offset\n0\n"
+    assert found["stages"] == [{"api_version": "v1", "kind": "X", "stages": []}]
+    with pytest.raises(AnsibleError, match="none.yml"):
+        find("files", "none.yml")
+    assert workload_files.find_user_file(lambda _folder, _name: "of a role")("files", "own.yml") == "of a role"
