@@ -108,7 +108,7 @@ options:
         A list, or a text with commas, means any of its values.
       - Values are checked against the type of the field before any request. One part must meet all conditions on its
         kind; C(disks.count), C(interfaces.count), C(memory.size_gb), C(processors.cores) and C(processors.threads)
-        are sums over the parts that meet the others.
+        are sums over all parts of that kind, whatever the other conditions are.
     type: dict
     default: {}
   prefer:

@@ -34,10 +34,16 @@ options:
   api_url:
     env:
       - name: SEATRIAL_QUADS_LEASE_API_URL
+  ca_path:
+    description:
+      - PEM file of the certificate authorities to trust for the server. A relative path is relative to the folder of
+        this file.
+    type: str
   lease_file:
     description:
-      - The lease file, which lists the requested hosts. A relative path is relative to the folder of this file.
-    type: path
+      - The lease file, which lists the requested hosts. A relative path is relative to the folder of this file. The
+        file must exist. Without it, a host that another tenant has added to the cloud counts as one of the lease.
+    type: str
   group:
     description: Group of all machines of this file.
     type: str
@@ -87,6 +93,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab
 
 NAMES = ("quads.yml", "quads.yaml")
 SERVER_AND_LEASE = (*quads_options.SERVER, *quads_options.NAMED)
+_WHY_FILE = {
+    "lease_file": "It tells the hosts of the lease from those that other tenants have added to its cloud",
+    "ca_path": "It has the certificate authorities to trust for the server",
+}
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -125,14 +135,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         params = {name: self.get_option(name) for name in (*SERVER_AND_LEASE, "lease_file")}
         if sum(bool(params[name]) for name in quads_options.NAMED) != 1:
             raise InputError("which machines? Give one of lease_id, assignment_id and cloud")
-        if params["lease_file"]:
-            params["lease_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), params["lease_file"])
+        for name in ("lease_file", "ca_path"):  # of type str: Ansible resolves a path against the working directory
+            if params[name]:
+                params[name] = os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(params[name]))
+                if not os.path.isfile(params[name]):
+                    raise InputError(f"{name}: {params[name]} does not exist. {_WHY_FILE[name]}")
         client = quads_options.client_from_params({**params, "retry_time": 60})
         selector = quads_options.LeaseSelector.from_params(params)
         content = lab_inventory.collect_lease_inventory(
             client, selector, self.get_option("bmc"), self.get_option("inventory_url")
         )
-        return {"asked": {name: params[name] for name in SERVER_AND_LEASE}, **content}
+        return {"asked": {name: self.get_option(name) for name in SERVER_AND_LEASE}, **content}
 
     def _fill(self, content: dict[str, Any]) -> None:
         lease, machines = content["lease"], content["machines"]

@@ -188,16 +188,12 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
 
     Without an end the server returns hosts that are free now, even if a later booking makes them unfit. The
     start is omitted: the server then uses its present time, whereas a given start has to be rounded down to the minute
-    and would be before the end of a lease that was just released. Each sum gets its own query, with the other
-    conditions on that kind of part: the server joins the tables of all parts, which multiplies a sum, and fails on two
-    of them.
+    and would be before the end of a lease that was just released. Each sum gets a query of its own: beside other
+    conditions on parts, some servers sum up all parts of a host, others only those that meet the conditions, and some
+    fail.
     """
-    parts = {key: host_part_of_condition(key) for key in conditions}
-    summed = {child for child, is_sum in parts.values() if is_sum}
-    chosen = [[key for key, (child, _sum) in parts.items() if child not in summed]]
-    for own, (kind, is_sum) in parts.items():
-        if is_sum:
-            chosen.append([key for key, (child, other) in parts.items() if child == kind and not other] + [own])
+    sums = [key for key in conditions if host_part_of_condition(key)[1]]
+    chosen = [[key for key in conditions if key not in sums], *([key] for key in sums)]
     until = ("end", times.format_server_local_time(end, ahead))
     return [
         [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]

@@ -13,13 +13,13 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import host_search, lease_lookup, quads_errors
+from . import host_search, lease_lookup, quads_errors, times
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
 from .quads_records import Lease
@@ -166,11 +166,17 @@ def _ansible_host_variables(
 
 
 def is_lease_expired(view: Mapping[str, Any], now: float) -> bool:
-    """Return whether a lease, as a view, is over at ``now`` (epoch seconds); one without an end is not."""
+    """Return whether a lease, as a view, is over at ``now`` (epoch seconds); one without an end is not.
+
+    In an unknown time zone it is over when it is over in all of them.
+    """
     end = view.get("expires_at")
     if not end:
         return False
-    return datetime.fromisoformat(end).timestamp() <= now
+    moment = datetime.fromisoformat(end)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=timezone.utc).timestamp() - times.WEST <= now
+    return moment.timestamp() <= now
 
 
 _RULE_KEYS = ("name", "hosts", "where", "count")
@@ -260,7 +266,7 @@ def _is_host_matching_pattern(host: str, pattern: str) -> bool:
 def _is_host_matching_rule(rule: GroupRule, host: str, machine: Mapping[str, Any]) -> bool:
     """Return whether a host meets a rule, by the semantics of the server.
 
-    One part must meet all conditions on its kind; a sum is over the parts that meet the other conditions.
+    One part must meet all conditions on its kind; a sum is over all parts of its kind.
     """
     if rule.hosts and not any(_is_host_matching_pattern(host, pattern) for pattern in rule.hosts):
         return False
@@ -269,13 +275,12 @@ def _is_host_matching_rule(rule: GroupRule, host: str, machine: Mapping[str, Any
         conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
         plain = [condition for condition in conditions if not kinds[condition[0]][1]]
         parts = machine.get(child) or () if child else (machine,)
-        parts = [
-            part
-            for part in parts
-            if all(_is_comparison_true(_host_part_value(part, key), key, wanted) for key, wanted in plain)
-        ]
         sums = [condition for condition in conditions if kinds[condition[0]][1]]
-        if not parts or not all(
+        fitting = any(
+            all(_is_comparison_true(_host_part_value(part, key), key, wanted) for key, wanted in plain)
+            for part in parts
+        )
+        if not fitting or not all(
             _is_comparison_true(_sum_over_host_parts(parts, key), key, wanted) for key, wanted in sums
         ):
             return False

@@ -70,7 +70,8 @@ def _describe_hosts_to_request(acquired: LeaseAcquisitionResult) -> str:
 def _format_lease_summary(view: Mapping[str, Any]) -> str:
     clouds = " and ".join(part["cloud"] for part in view["parts"])
     hosts = formats.format_count(len(view["hosts"]), "host")
-    return f"{hosts} in {clouds} until {view['expires_at']}: {', '.join(view['hosts'])}"
+    until = times.describe_end(view["expires_at"])
+    return f"{hosts} in {clouds} until {until}: {', '.join(view['hosts'])}"
 
 
 def _before_after_diff(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
@@ -138,11 +139,14 @@ def _release_lease_by_id(
         return _released_assignments_result(
             [assignment.id for assignment in lease_lookup.assignments_of_lease(client, lease_id, active=True)]
         )
+    if not file.remembers:
+        lease_release.refuse_mistyped_lease_id(client, lease_id)
     numbers = lease_release.terminate_lease_assignments(
         client, lease_id, file if file.remembers else None, params["settle"], report
     )
     if not numbers:
-        report(f"lease {lease_id} has no assignments")
+        lease_release.refuse_unknown_lease_id(client, lease_id, file)
+        report(f"lease {lease_id} has no active assignment")
     return _released_assignments_result(numbers)
 
 
@@ -191,6 +195,10 @@ def _wait_for_machines(
             states = wait.run()
     except SeatrialError as error:
         raise _add_pending_hosts(error, wait) from error
+    if selector.remembered and selector.remembered["lease_id"] == states.lease.lease_id:
+        file = _lease_file({**params, "lease_id": states.lease.lease_id}, client)
+        file.write(expires_at=states.lease.view()["expires_at"])
+        file.learned(states.lease.ahead)
     return {"lease": states.lease.view(), "elapsed": round(states.elapsed, 1), "stages": states.stages}
 
 

@@ -64,7 +64,9 @@ class Acquisition:
         if dry:
             return self._predict()
         try:
-            return self._completed()
+            result = self._completed()
+            self.client.heed_signal()  # until now: after this call nobody gives back what it has acquired
+            return result
         except BaseException as error:
             self._roll_back(error)
             raise

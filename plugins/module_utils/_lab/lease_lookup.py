@@ -166,7 +166,13 @@ def find_selected_leases(
         if assignment and (assignment.active or not active):
             name = assignment.tag.lease_id if assignment.tag else f"assignment {assignment.id}"
             groups.setdefault(name, []).append(assignment)
-    return [
-        lease_from_assignments(client, parts, parts[0].tag.lease_id if parts[0].tag else "")
-        for parts in groups.values()
-    ]
+    return [_selected_lease(client, selector, parts) for parts in groups.values()]
+
+
+def _selected_lease(client: QuadsClient, selector: LeaseSelector, parts: list[CloudAssignment]) -> Lease:
+    """Return the lease of these assignments; of the one in the lease file, only with the hosts that were requested."""
+    name = parts[0].tag.lease_id if parts[0].tag else ""
+    remembered = {part["assignment_id"] for part in selector.remembered.get("parts") or ()}
+    if {part.id for part in parts} & remembered:
+        return lease_from_assignments(client, parts, name, selector.asked_hosts, selector.adopted)
+    return lease_from_assignments(client, parts, name)

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
 
 from . import lease_lookup, times
 from .lease_file import LeaseFile
@@ -63,6 +68,34 @@ def terminate_lease_assignments(
     if record:
         record.released()
     return sorted(set(done))
+
+
+def refuse_mistyped_lease_id(client: QuadsClient, lease_id: str) -> None:
+    """Raise InputError for a lease that the server has never had, if one of the owner has nearly this id.
+
+    Without such a lease, the request of a killed run may still be under way.
+    """
+    if lease_lookup.assignments_of_lease(client, lease_id):
+        return
+    known = _lease_ids_of_owner(client)
+    if near := difflib.get_close_matches(lease_id, known, n=1, cutoff=0.7):
+        raise _unknown_lease_id(client, lease_id, f"; did you mean '{near[0]}'?")
+
+
+def refuse_unknown_lease_id(client: QuadsClient, lease_id: str, record: LeaseFile) -> None:
+    """Raise InputError for a lease of which neither the server nor the lease file knows anything."""
+    if not record.remembers and not lease_lookup.assignments_of_lease(client, lease_id):
+        known = ", ".join(_lease_ids_of_owner(client))
+        raise _unknown_lease_id(client, lease_id, f". Active leases: {known or 'none'}")
+
+
+def _lease_ids_of_owner(client: QuadsClient) -> list[str]:
+    tagged = lease_lookup.all_tagged(client, client.account.owner)
+    return sorted({assignment.tag.lease_id for assignment in tagged if assignment.tag})
+
+
+def _unknown_lease_id(client: QuadsClient, lease_id: str, hint: str) -> InputError:
+    return InputError(f"lease_id '{lease_id}': {client.url} has never had this lease of {client.account.owner}{hint}")
 
 
 def _seconds_assignment_may_appear(

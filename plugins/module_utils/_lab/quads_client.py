@@ -121,6 +121,10 @@ class QuadsClient(HttpClient):
         """Use clocks that a signal interrupts; ``check`` is called before each request and raises after a signal."""
         self._calm, self.clock, self._check = self.clock, clock, check
 
+    def heed_signal(self) -> None:
+        """Raise Interrupted if a signal has come."""
+        self._check()
+
     def undisturbed(self) -> None:
         """Ignore signals from now on, while acquired machines are released."""
         self.clock, self._check = self._calm or self.clock, lambda: None

@@ -202,6 +202,13 @@ class Lease:
         """Seconds until the end of the lease, by the server's clock."""
         return None if self.expires is None else self.expires - self.now
 
+    def _stamp(self, when: float | None) -> str | None:
+        """Return a time as text: without the Z of UTC while the zone of the server is unknown."""
+        if when is None:
+            return None
+        text = times.format_utc_timestamp(when)
+        return text if self.ahead is not None else text.removesuffix("Z")
+
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it; assignment and cloud are those of the first part."""
         first = self.parts[0].assignment
@@ -220,8 +227,8 @@ class Lease:
             "lost_hosts": list(self.lost_hosts),
             "other_hosts": list(self.other_hosts),
             "schedule_ids": sorted(row.id for row in self.rows),
-            "starts_at": times.format_utc_timestamp(min(starts)) if starts else None,
-            "expires_at": times.format_utc_timestamp(self.expires) if self.expires is not None else None,
+            "starts_at": self._stamp(min(starts, default=None)),
+            "expires_at": self._stamp(self.expires),
             "seconds_left": int(left) if left is not None else None,
             "utc_offset_known": self.ahead is not None,
             "vlan": first.vlan,

@@ -63,6 +63,13 @@ def format_utc_timestamp(when: float) -> str:
     return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def describe_end(stamp: str | None) -> str:
+    """Return an end of a lease for people; one without a zone (see Lease.view) is called that."""
+    if stamp is None or stamp.endswith("Z"):
+        return str(stamp)
+    return f"{stamp} by the server's clock, whose time zone is unknown (utc_offset sets it)"
+
+
 def format_server_local_time(when: float, ahead: float) -> str:
     """Return a time (epoch, UTC) in the format of GET /available: YYYY-MM-DDTHH:MM, the server's local time."""
     return datetime.fromtimestamp(when + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M")

@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import times
 
 from .run_directory import read_optional
 
@@ -53,7 +54,10 @@ def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {formats.format_count(len(lease['hosts']), 'machine')} in {clouds}"
-        add(what, lease["expires_at"], "the lab takes them back")
+        until = lease["expires_at"] or ""
+        if until and not until.endswith("Z"):
+            what += f" until {times.describe_end(until)}"
+        add(what, until if until.endswith("Z") else None, "the lab takes them back")
     return list(holdings.values())
 
 

@@ -2,12 +2,11 @@
 
 Every field has a type. What the server's database can't compare, the server answers with 500: an enum in another case,
 a pattern on a number, a list for a sum. A host's parts are joined: all conditions on one kind of part have to be met by
-one row of it, sums are taken over the rows that are left, and a second kind of part multiplies those.
+one row of it. A sum is taken over all rows of a host, whatever other conditions say; a host without a row has none.
 """
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -158,10 +157,9 @@ def _meets(thing: Mapping[str, Any], conditions: Sequence[Condition]) -> bool:
             return False
     kinds = sorted({one.child for one in conditions if one.child})
     of = {kind: [one for one in conditions if one.child == kind and one.kind != "sum"] for kind in kinds}
-    left = [[part for part in thing[kind] if all(one.met(part[one.field]) for one in of[kind])] for kind in kinds]
-    rows = [dict(zip(kinds, row, strict=True)) for row in itertools.product(*left)]
-    return bool(rows) and all(one.met(_sum(one, rows)) for one in conditions if one.kind == "sum")
+    fit = all(any(all(one.met(part[one.field]) for one in of[kind]) for part in thing[kind]) for kind in kinds)
+    return fit and all(one.met(_sum(one, thing[one.child])) for one in conditions if one.kind == "sum")
 
 
-def _sum(one: Condition, rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> int:
-    return len(rows) if one.child == "interfaces" else sum(row[one.child][one.field] for row in rows)
+def _sum(one: Condition, rows: Sequence[Mapping[str, Any]]) -> int:
+    return len(rows) if one.child == "interfaces" else sum(row[one.field] for row in rows)

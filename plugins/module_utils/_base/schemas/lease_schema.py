@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import COUNT, STAMP, STAMP_OR_NULL, TEXT, TEXTS, TRUTH, object_schema
+from .field_types import COUNT, STAMP, TEXT, TEXTS, TRUTH, object_schema
 
 LEASE: dict[str, dict[str, Any]] = {
     "lease/1": object_schema(
@@ -27,7 +27,8 @@ LEASE: dict[str, dict[str, Any]] = {
             "asked_hosts": TEXTS,
             "hosts": TEXTS,
             "lost_hosts": TEXTS,
-            "expires_at": STAMP_OR_NULL,
+            # Without Z: by the server's clock, whose time zone is unknown.
+            "expires_at": {"type": ["string", "null"], "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?$"},
             # The command that releases it from any machine.
             "release": TEXT,
             "updated": STAMP,

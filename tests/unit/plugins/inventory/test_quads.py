@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,9 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.inventory import quads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory
 
+ROOT = Path(__file__).parents[4]
 LEASE = {"lease_id": "t1-a", "assignment_id": 7, "expires_at": "2999-01-01T00:00:00+00:00"}
 OPTIONS: dict[str, Any] = {
     "api_url": "https://quads.example.com",
@@ -94,3 +100,37 @@ def test_the_cache_serves_the_same_question_until_the_lease_ends() -> None:
     one.get_option = OPTIONS.__getitem__
     one._cache["key"] = found(expires_at="2020-01-01T00:00:00+00:00")
     assert one._cached("key") is None
+
+
+@pytest.mark.parametrize(("name", "written"), [("lease_file", "lease.yml"), ("ca_path", "../inventory/ca.pem")])
+def test_a_path_is_relative_to_the_file_wherever_the_command_runs(tmp_path: Path, name: str, written: str) -> None:
+    folder, elsewhere = tmp_path / "inventory", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / Path(written).name).touch()  # of the same name, where the command runs
+    file = folder / "my.quads.yml"
+    given = f"plugin: perfscale.seatrial.quads\napi_url: https://127.0.0.1:1\ncloud: cloud02\n{name}: {written}\n"
+    file.write_text(given)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ansible-inventory"), "-i", file, "--list"],
+        cwd=elsewhere,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert f"{name}: {folder}/{written} does not exist" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "over"),
+    [
+        ("2026-11-22T21:00:00Z", "2026-11-22T21:00:00+00:00"),
+        ("2026-11-22T21:00:00", "2026-11-23T09:00:00+00:00"),  # twelve hours west of UTC
+    ],
+)
+def test_a_cached_lease_is_over_at_its_end_in_every_possible_time_zone(end: str, over: str) -> None:
+    moment = datetime.fromisoformat(over).timestamp()
+    assert not lab_inventory.is_lease_expired({"expires_at": end}, moment - 1)
+    assert lab_inventory.is_lease_expired({"expires_at": end}, moment)

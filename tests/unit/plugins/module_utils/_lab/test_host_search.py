@@ -40,9 +40,11 @@ def free(one, **given):
         # met by one part, not by two
         ({"disks.disk_type": "ssd", "disks.size_gb__gte": 1000}, []),
         ({"disks.disk_type": "nvme", "disks.size_gb__gte": 1000, "model": "R650"}, [6, 8, 10]),
-        # a sum is that of the parts which meet the other conditions, and of no other kind of part
+        # a sum is that of all parts of its kind, whatever the other conditions are
         ({"disks.disk_type": "ssd", "disks.count__gte": 2, "model": "R750"}, [12]),
-        ({"disks.disk_type": "ssd", "disks.count__gte": 3}, []),
+        ({"disks.disk_type": "ssd", "disks.count": 3}, range(13)),
+        ({"disks.disk_type": "ssd", "disks.count__gte": 4}, []),
+        ({"disks.disk_type": "tape", "disks.count": 3}, []),
         ({"memory.size_gb__gte": 400, "interfaces.speed__gte": 25000}, []),
         ({"memory.size_gb": 384, "interfaces.count": 5, "model": "R750"}, [12]),
         ({"processors.cores__gte": 32, "processors.threads__lte": 64, "model": "R750"}, [12]),
