@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directo
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
+    secret_entries,
     settings_catalogue,
 )
 
@@ -38,7 +39,7 @@ class ActionModule(ProgressAction):
         paths = [cluster["kubeconfig"] for cluster in clusters.values() if cluster.get("kubeconfig")]
         return {
             **arguments,
-            "secrets": {**known, **(arguments.get("secrets") or {})},
+            "secrets": {**known, **secret_entries.kept_values(), **(arguments.get("secrets") or {})},
             "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])],
         }
 

@@ -26,6 +26,12 @@ options:
     description: Whether to fail if the secret is not given. Otherwise an empty string is returned.
     type: bool
     default: false
+  entries:
+    description:
+      - Whether to return the secrets inside a setting that is a dictionary, such as tokens among environment variables,
+        as a dictionary. The files of the run have them masked.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -53,13 +59,13 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_secret_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_secret_settings, secret_entries
 
 
 class LookupModule(LookupBase):
     """Lookup of secret settings."""
 
-    def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
+    def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[Any]:
         """Return one value for each name."""
         self.set_options(var_options=variables, direct=kwargs)
         try:
@@ -67,7 +73,9 @@ class LookupModule(LookupBase):
         except SeatrialError as error:
             raise AnsibleLookupError(str(error)) from error
 
-    def _one(self, name: str, variables: dict[str, Any]) -> str:
+    def _one(self, name: str, variables: dict[str, Any]) -> Any:
+        if self.get_option("entries"):
+            return secret_entries.read_entries(name, self._templar.template(variables.get(name)))
         value = read_secret_settings.read_secret(name, variables, os.environ, self._templar.template)
         if value is None and self.get_option("required"):
             raise read_secret_settings.missing_secret_error(name, "here")

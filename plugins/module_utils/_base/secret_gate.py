@@ -14,6 +14,7 @@ import base64
 import binascii
 import bz2
 import gzip
+import html
 import json
 import lzma
 import os
@@ -28,6 +29,7 @@ from urllib.parse import quote, quote_plus
 
 from . import files
 from .errors import DataError, SeatrialError
+from .secret_names import MASK
 from .step_files import ANSIBLE_LOG
 
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
@@ -36,8 +38,6 @@ Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 WORD, SHORTEST = 8, 4
 #: Maximum number of findings reported.
 MOST = 10
-#: What a secret is replaced with in a text.
-MASK = "<secret>"
 #: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
 PART, OVERLAP = 64 * 2**20, 64 * 1024
 #: Limit of the unpacked size of an archive, in bytes.
@@ -90,12 +90,52 @@ def encodings_of_secrets(secrets: Mapping[str, str]) -> dict[bytes, str]:
             raw = part.strip().encode()
             if len(raw) < SHORTEST:
                 continue
-            spelled = [raw, json.dumps(part.strip())[1:-1].encode(), quote(part.strip(), safe="").encode()]
-            spelled.append(quote_plus(part.strip()).encode())
+            spelled = [spelling.encode() for spelling in _spellings(part.strip())]
             if len(raw) >= WORD:
-                spelled += _base64_at_alignments(raw)
+                spelled += [raw.hex().encode(), raw.hex().upper().encode(), *_base64_at_alignments(raw)]
             descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
     return descriptions
+
+
+def _percent_encoded(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _lower_percent_encoded(text: str) -> str:
+    return re.sub("%[0-9A-F]{2}", lambda code: code.group().lower(), quote(text, safe=""))
+
+
+def _escape_html_signs(text: str) -> str:
+    return re.sub("[<>&]", lambda sign: f"\\u{ord(sign.group()):04x}", text)
+
+
+#: How formats write a text inside another one: JSON (of Python, of Go), YAML, HTML and XML, shells, addresses.
+_WRITERS: tuple[Callable[[str], str], ...] = (
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: _escape_html_signs(json.dumps(text)[1:-1]),
+    lambda text: _escape_html_signs(json.dumps(text, ensure_ascii=False)[1:-1]),
+    lambda text: re.sub(r"\\u00(..)", lambda code: f"\\x{code[1].upper()}", json.dumps(text)[1:-1]),
+    html.escape,
+    lambda text: html.escape(text, quote=False),
+    lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+    lambda text: html.escape(text).replace("&#x27;", "&apos;"),
+    lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
+    lambda text: text.replace("'", "''"),
+    lambda text: text.replace("'", "'\"'\"'"),
+    lambda text: text.replace("'", "'\\''"),
+    lambda text: re.sub(r"([^\w@%+=:,./-])", r"\\\1", text),
+    lambda text: re.sub(r'([$`"\\])', r"\\\1", text),
+    _percent_encoded,
+    _lower_percent_encoded,
+    quote_plus,
+)
+
+
+def _spellings(text: str) -> set[str]:
+    """Return how a text is written in files, also in one format inside another."""
+    once = {text, *(write(text) for write in _WRITERS)}
+    return once | {write(spelling) for spelling in once for write in _WRITERS}
 
 
 def _base64_at_alignments(raw: bytes) -> list[bytes]:
@@ -138,6 +178,8 @@ class SecretScanner:
             rb"(?<![\w])" + re.escape(literal) + rb"(?![\w])" if len(literal) < WORD else re.escape(literal)
             for literal in longest_first
         ]
+        # YAML folds a long text at its blanks.
+        words = [word.replace(rb"\ ", rb"[\s\\]{1,200}") for word in words]
         self._known = re.compile(b"|".join(words)) if words else None
 
     def search(self, top: Path, files: Iterable[Path]) -> list[SecretFinding]:
@@ -209,7 +251,7 @@ class SecretScanner:
     def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
         if self._known:
             for hit in self._known.finditer(data):
-                yield hit.start(), self._literals[hit.group()]
+                yield hit.start(), self._literals.get(hit.group(), "the value of a secret, folded")
         for what, form in FORMS.items():
             for hit in form.finditer(data):
                 yield hit.start(), what

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import (
+    MASK,
+    is_secret_entry,
+    mask_assignments,
+)
 
-#: Names of environment variables whose values are secrets, whatever they look like.
-_SECRET_NAME = re.compile(r"TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|PRIVATE|(?:API|ACCESS|AUTH)_?KEY", re.IGNORECASE)
 #: Holds the whole object again, as text.
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -52,7 +54,7 @@ class CaptureFiles:
 
     def text(self, name: str, text: str) -> None:
         """Write a text: its end, if it is too long."""
-        masked = self._gate.masked(text).encode()
+        masked = self._gate.masked(mask_assignments(text)).encode()
         kept = masked[-self.left :] if self.left else b""
         self._write(name, kept.decode("utf-8", "ignore"), {"cut": len(kept) < len(masked)})
 
@@ -66,12 +68,17 @@ class CaptureFiles:
 
 
 def mask_object_secrets(value: Any) -> Any:
-    """Return an object without managed fields and with masked values of environment variables that name a secret."""
+    """Return an object without managed fields, and with masked values of what names a secret.
+
+    That are environment variables, entries of dictionaries, and ``token=…`` in texts such as the message of an event.
+    """
     if isinstance(value, list):
         return [mask_object_secrets(entry) for entry in value]
+    if isinstance(value, str):
+        return mask_assignments(value)
     if not isinstance(value, Mapping):
         return value
     result = {key: mask_object_secrets(entry) for key, entry in value.items() if key not in ("managedFields", _APPLIED)}
-    if isinstance(result.get("value"), str) and _SECRET_NAME.search(str(result.get("name") or "")):
+    if is_secret_entry(result.get("name") or "", result.get("value"), anywhere=True):
         result["value"] = MASK
-    return result
+    return {key: MASK if is_secret_entry(key, entry) else entry for key, entry in result.items()}

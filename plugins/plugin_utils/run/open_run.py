@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     resolve_settings,
     roles_read,
     schedule_keywords,
+    secret_entries,
     settings_context,
     settings_preflight,
 )
@@ -68,6 +69,8 @@ class SettingsSession:
     skip: Sequence[str] = ()
     #: Secret setting -> its value, None where none is given.
     secrets: dict[str, str | None] = field(default_factory=dict)
+    #: Setting -> the secrets inside it.
+    entries: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def begin(self) -> dict[str, Any]:
         """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
@@ -107,6 +110,7 @@ class SettingsSession:
         effective = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, effective.settings)
         self._read_secrets(effective, [])
+        self._check_secret_entries(effective, ())
         point_attempts.refuse_changed(directory, effective.matrix_values())
         self._write(directory, effective, changed)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
@@ -269,6 +273,7 @@ class SettingsSession:
         context = self.context
         effective = context.effective(request)
         self._read_secrets(effective, chosen)
+        self._check_secret_entries(effective, {"prepare", "test"} & set(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
         self._preflight(request, effective, chosen).check(run_dir)
@@ -289,6 +294,13 @@ class SettingsSession:
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
 
+    def _check_secret_entries(self, effective: EffectiveSettings, used: Collection[str]) -> None:
+        """Read the secrets inside settings, and keep them for the roles. used: the phases that need them."""
+        self.entries = secret_entries.check_entries(
+            self.context.catalogue, effective.settings, [point.settings for point in effective.points], bool(used)
+        )
+        secret_entries.keep_entries(self.entries)
+
     def _tags(self) -> tuple[list[str], list[str]]:
         tag_lists = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
         run, skip = (list(tags or []) for tags in tag_lists)
@@ -299,7 +311,8 @@ class SettingsSession:
         return settings_context.chosen_phases(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
-        return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, self.secrets)
+        inside = secret_entries.by_dotted_key(self.entries)
+        return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
 
     def _session(
         self, record: Mapping[str, Any], started: str, command: run_record.CommandLine, chosen: list[str]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
+    secret_entries,
     setting_templates,
     settings_context,
 )
@@ -26,8 +26,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from . import recorded_settings, run_record
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
-#: Keys of a dictionary whose values are secrets, such as hub_token.
-_SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|credentials|access_key|secret_key)$", re.IGNORECASE)
 
 
 def entry_point_options(role_path: Path, entry: str) -> dict[str, dict[str, Any]]:
@@ -87,24 +85,12 @@ def _option_values_and_secrets(
         if name not in task_vars:
             continue
         try:
-            arguments[name] = without_secrets(files.to_plain_types(template(task_vars[name])), gate)
+            arguments[name] = secret_entries.mask_setting(
+                name, files.to_plain_types(template(task_vars[name])), gate.masked
+            )
         except AnsibleError:
             continue  # it refers to what does not exist yet
     return arguments, secrets
-
-
-def without_secrets(value: Any, gate: SecretScanner) -> Any:
-    """Return plain data with secrets masked: those that the gate finds, and values of keys that name one."""
-    if isinstance(value, dict):
-        return {
-            key: MASK
-            if isinstance(entry, str) and entry and _SECRET_KEY.search(str(key))
-            else without_secrets(entry, gate)
-            for key, entry in value.items()
-        }
-    if isinstance(value, list):
-        return [without_secrets(element, gate) for element in value]
-    return gate.masked(value) if isinstance(value, str) else value
 
 
 def command_to_repeat_call(step: Path, argv: list[str], loader: Any, secrets: Iterable[str]) -> str:

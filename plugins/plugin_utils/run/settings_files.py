@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import dotted_paths, setting_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    dotted_paths,
+    secret_entries,
+    setting_templates,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
@@ -26,11 +30,12 @@ def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets
     """Return the content of provenance.yml: dotted key -> all changes in order, with their origin if known."""
     changes_by_name: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
-        entry: dict[str, Any] = {"source": change.source, "value": change.value}
+        dotted = dotted_paths.render(change.path)
+        entry: dict[str, Any] = {"source": change.source, "value": secret_entries.mask_setting(dotted, change.value)}
         where = request.where(change.source, change.key)
         if where:
             entry["where"] = where
-        changes_by_name.setdefault(dotted_paths.render(change.path), []).append(entry)
+        changes_by_name.setdefault(dotted, []).append(entry)
     for name in secrets:
         changes_by_name.setdefault(name, []).append({"source": "secret", "value": MASK})
     return {"schema": "provenance/1", "settings": changes_by_name}
@@ -88,7 +93,8 @@ def render_point_list(
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
     for point in effective.points:
-        values = ", ".join(f"{key}={_format_setting_value(value)}" for key, value in point.values.items())
+        point_values = secret_entries.mask_settings(point.values)
+        values = ", ".join(f"{key}={_format_setting_value(value)}" for key, value in point_values.items())
         state = (states or {}).get(point.name, "")
         estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
         lines.append("  " + ": ".join(part for part in (f"{point.name}  {values}".rstrip(), state, estimate) if part))
@@ -103,7 +109,7 @@ HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows
 
 def write_settings_file(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
     """Write settings to a file. hidden: names of secret settings, which are left out."""
-    public = {name: value for name, value in values.items() if name not in hidden}
+    public = secret_entries.mask_settings({name: value for name, value in values.items() if name not in hidden})
     files.replace_text(path, HEAD + setting_templates.dump_yaml(public))
 
 
@@ -120,6 +126,8 @@ def write_all_settings_files(
     """
     hidden = set(secrets)
     document = request.document()
+    for layer in document["layers"]:
+        layer["values"] = secret_entries.mask_settings(layer["values"])
     files.check_schema("request/1", document)
     files.check_schema("settings/1", effective.settings)
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
@@ -131,7 +139,7 @@ def write_all_settings_files(
         [
             (
                 point.name,
-                point.values,
+                secret_entries.mask_settings(point.values),
                 point.skipped,
                 functools.partial(write_settings_file, values=point.settings, hidden=hidden),
             )

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 
 from .setting_templates import Render
 from .settings_catalogue import Catalogue
 
-MASK = "<secret>"
 #: Setting that names the folder of secrets.
 DIRECTORY = "secrets_dir"
 
@@ -123,7 +123,5 @@ def read_all_secrets(
 
 
 def mask_secret_values(text: str, values: Iterable[str | None]) -> str:
-    """Return ``text`` with every one of these values replaced by ``<secret>``."""
-    for value in sorted((value for value in values if value), key=len, reverse=True):
-        text = text.replace(value, MASK)
-    return text
+    """Return ``text`` with every one of these values, and what has the form of a secret, replaced by ``<secret>``."""
+    return SecretScanner({str(number): value for number, value in enumerate(values) if value}).masked(text)

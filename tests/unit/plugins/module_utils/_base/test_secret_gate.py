@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import json
 import random
+import re
+import shlex
 import tarfile
 import zipfile
 from urllib.parse import quote
+from xml.sax import saxutils
 
 import pytest
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -52,6 +57,46 @@ def test_a_known_value_is_found_however_it_is_spelled(tmp_path, spelled):
 def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
     text = base64.b64encode(before + secret.encode() + after)
     assert any(spelling in text for spelling in secret_gate.encodings_of_secrets({"x": secret}))
+
+
+FORMATS = {
+    "json": json.dumps,
+    "json in UTF-8": lambda text: json.dumps(text, ensure_ascii=False),
+    "json of Go": lambda text: json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+    "html": html.escape,
+    "html of jinja": lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+    "text of html": lambda text: html.escape(text, quote=False),
+    "xml": lambda text: saxutils.escape(text, {'"': "&quot;", "'": "&apos;"}),
+    "xml attribute": saxutils.quoteattr,
+    "yaml": lambda text: yaml.safe_dump({"a": {"key": text}}, width=20 if text.isascii() else 200),
+    "yaml in double quotes": lambda text: yaml.safe_dump([text], default_style='"', width=20, allow_unicode=True),
+    "yaml inside a text": lambda text: yaml.safe_dump(f"command --with '{text}' and more", width=40),
+    "shell": shlex.quote,
+    "shell command": lambda text: shlex.join(["a", f"x={text}"]),
+    "address": lambda text: quote(text, safe=""),
+    "address in lower case": lambda text: re.sub("%..", lambda code: code.group().lower(), quote(text, safe="")),
+    "hex": lambda text: text.encode().hex(),
+    "hex in upper case": lambda text: text.encode().hex().upper(),
+}
+NESTED = [
+    (outer, inner) for outer in ("json", "html", "shell", "address", "xml") for inner in ("json", "html", "shell")
+]
+
+
+@pytest.mark.parametrize(
+    "secret", ["""a'b"c<d>&e f\\g h""", "two words <and> 'quotes'", "pa$$`w`ord!ü?=&x", "plainword1"]
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_known_value_is_found_and_masked_in_every_format(tmp_path, format, secret):
+    text = f"before {FORMATS[format](secret)} after"
+    assert found_in(tmp_path, text, token=secret), text
+    assert not found_in(tmp_path, secret_gate.SecretScanner({"token": secret}).masked(text), token=secret)
+
+
+@pytest.mark.parametrize(("outer", "inner"), NESTED)
+def test_a_known_value_is_found_in_one_format_inside_another(tmp_path, outer, inner):
+    text = FORMATS[outer](FORMATS[inner](SECRET))
+    assert found_in(tmp_path, text, token=SECRET), text
 
 
 def begins(what):

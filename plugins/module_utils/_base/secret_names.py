@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which values are secrets by their names: the one rule for everything that writes settings, arguments or objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+#: What a secret is replaced with in a text.
+MASK = "<secret>"
+
+#: Words of a name that name a secret, alone or as two words that follow each other.
+_SECRET_WORDS = frozenset(
+    {"token", "password", "passwd", "passphrase", "passcode", "secret", "credential", "credentials", "apikey", "pat"}
+)
+_SECRET_PAIRS = frozenset(
+    (word, "key") for word in ("api", "access", "secret", "private", "auth", "signing", "account")
+)
+#: Tokens of a text that a model reads.
+_MODEL_TOKENS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "audio", "end", "start", "stop"})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SPLIT = re.compile(r"[^a-z0-9]+")
+#: Values that say nothing, whatever their name is.
+_PLAIN = re.compile(r"(?:true|false|yes|no|on|off|null|none|[0-9]{1,5}(?:\.[0-9]{1,5})?)?", re.IGNORECASE)
+#: name=value and name: value in a text; the value ends where such values end.
+_ASSIGNMENT = re.compile(
+    r"(?P<before>(?<![\w.-])(?P<name>[\w.-]{2,80})[\"']?(?:\s{0,3}[=:]\s{0,3}|=)[\"']?)(?P<value>[^\s\"',;&<>{}()\[\]]{4,4096})"
+)
+
+
+def is_secret_name(name: object, anywhere: bool = False) -> bool:
+    """Return whether what has this name is a secret: MY_TOKEN, dbPassword, a.secret_key, but not max_tokens.
+
+    anywhere: the word may stand in the middle of the name too, as in the names of environment variables.
+    """
+    words = _SPLIT.split(_CAMEL.sub("_", str(name)).lower())
+    words = [word for word in words if word]
+    ends = range(len(words)) if anywhere else range(len(words) - 1, len(words))
+    return any(_is_secret_at(words, at) for at in ends if at >= 0)
+
+
+def _is_secret_at(words: list[str], at: int) -> bool:
+    before = words[at - 1] if at else ""
+    if words[at] == "token":
+        return before not in _MODEL_TOKENS
+    return words[at] in _SECRET_WORDS or (before, words[at]) in _SECRET_PAIRS
+
+
+def is_secret_entry(name: object, value: object, anywhere: bool = False) -> bool:
+    """Return whether a value is a secret by its name. MASK is one that was masked already."""
+    return isinstance(value, str) and _PLAIN.fullmatch(value) is None and is_secret_name(name, anywhere)
+
+
+def secret_entries(value: Any, path: str = "", anywhere: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield (path, value) of the entries of dictionaries, at any depth, that are secrets by their names."""
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            inside = f"{path}.{key}" if path else str(key)
+            if is_secret_entry(key, entry, anywhere):
+                yield inside, str(entry)
+            else:
+                yield from secret_entries(entry, inside, anywhere)
+    elif isinstance(value, (list, tuple)):
+        for number, entry in enumerate(value):
+            yield from secret_entries(entry, f"{path}[{number}]", anywhere)
+
+
+def mask_entries(
+    value: Any,
+    is_secret: Callable[[Any, Any], bool] = is_secret_entry,
+    mask_text: Callable[[str], str] = lambda text: text,
+) -> Any:
+    """Return plain data in which the entries that are secrets have the value MASK.
+
+    is_secret: told key and value. mask_text: applied to all other texts.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: MASK if is_secret(key, entry) else mask_entries(entry, is_secret, mask_text)
+            for key, entry in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [mask_entries(entry, is_secret, mask_text) for entry in value]
+    return mask_text(value) if isinstance(value, str) else value
+
+
+def mask_assignments(text: str) -> str:
+    """Return a text with the values of ``token=…``, ``password: …`` and the like masked."""
+
+    def masked(match: re.Match[str]) -> str:
+        return match["before"] + MASK if is_secret_entry(match["name"], match["value"]) else match.group()
+
+    return _ASSIGNMENT.sub(masked, text)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets inside settings, such as a token among environment variables: masked in every file of the run.
+
+Only where meta/secrets.yml of a role marks the setting with ``entries: true`` are they accepted: the role creates a
+Secret with them, to which the objects of the run refer. The values are kept in Ansible's temporary folder, which goes
+when the process ends. A later session gets them from where they were set, or they have to be given again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+
+from . import setting_templates
+from .settings_catalogue import Catalogue
+
+#: Ending of the names of settings that are environment variables.
+ENVIRONMENT = "_environment"
+_FORMS = SecretScanner({})
+
+
+def _is_environment(setting: str) -> bool:
+    return setting.partition(".")[0].endswith(ENVIRONMENT)
+
+
+def _is_secret(setting: str, key: object, value: object) -> bool:
+    if not isinstance(value, str) or setting_templates.has_template(value):
+        return False
+    named = secret_names.is_secret_entry(key, value, anywhere=_is_environment(setting))
+    return named or (_is_environment(setting) and bool(_FORMS.in_text(value)))
+
+
+def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FORMS.masked) -> Any:
+    """Return the value of a setting, which may be a dotted key, as files may have it."""
+    if _is_secret(setting, setting if "." in setting else "", value):
+        return MASK
+    return secret_names.mask_entries(value, lambda key, entry: _is_secret(setting, key, entry), mask_text)
+
+
+def mask_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as files may have them."""
+    return {name: mask_setting(name, value) for name, value in values.items()}
+
+
+def entries_of_setting(setting: str, value: Any) -> dict[str, str]:
+    """Return the secrets in a dictionary of environment variables; MASK for those that were read from a file."""
+    entries = value if isinstance(value, Mapping) else {}
+    return {str(key): str(entry) for key, entry in entries.items() if entry == MASK or _is_secret(setting, key, entry)}
+
+
+def check_entries(
+    catalogue: Catalogue, settings: Mapping[str, Any], points: Sequence[Mapping[str, Any]], used: bool
+) -> dict[str, dict[str, str]]:
+    """Return the secrets in settings, by setting. used: whether a phase needs them.
+
+    Raises InputError for one in a setting that accepts none, for one that was masked and is needed, and if they differ
+    between points.
+    """
+    found = {}
+    for name, value in settings.items():
+        if (catalogue.needs.get(name) or {}).get("entries"):
+            every = [entries_of_setting(name, each.get(name)) for each in points] or [entries_of_setting(name, value)]
+            if any(entries != every[0] for entries in every):
+                names = ", ".join(sorted({key for entries in every for key in entries}))
+                raise InputError(f"{name}: its secrets ({names}) must be the same for all points")
+            if every[0]:
+                found[name] = every[0]
+            continue
+        for path, _secret in secret_names.secret_entries(value, name, anywhere=_is_environment(name)):
+            raise InputError(
+                f"{path} is a secret by its name, and the files of the run record every setting. Put it into a Secret "
+                "on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
+            )
+    for name, entries in found.items():
+        missing = [key for key, entry in entries.items() if entry == MASK]
+        if used and missing:
+            raise InputError(
+                f"{name}.{missing[0]} is a secret, which no file of the run has: give {name} again, with -e @file"
+            )
+    return found
+
+
+def _kept_file() -> Path:
+    return Path(constants.DEFAULT_LOCAL_TMP) / "seatrial-secret-entries.json"
+
+
+def keep_entries(found: Mapping[str, Mapping[str, str]]) -> None:
+    """Keep the secrets for the roles of this process."""
+    path = _kept_file()
+    path.unlink(missing_ok=True)
+    if found:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(found, stream)
+
+
+def read_entries(setting: str, value: Any) -> dict[str, str]:
+    """Return the secrets in the present value of a setting. Raises InputError if one is masked and was not kept."""
+    entries = entries_of_setting(setting, value)
+    path = _kept_file()
+    kept = json.loads(path.read_text(encoding="utf-8")).get(setting, {}) if path.exists() else {}
+    result = {key: kept.get(key, entry) if entry == MASK else entry for key, entry in entries.items()}
+    if masked := [key for key, entry in result.items() if entry == MASK]:
+        raise InputError(f"{setting}.{masked[0]} is a secret, which no file of the run has: give {setting} again")
+    return result
+
+
+def kept_values() -> dict[str, str]:
+    """Return the secrets that were kept, for the scan before an export."""
+    path = _kept_file()
+    return by_dotted_key(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+
+
+def by_dotted_key(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the secrets whose values are known, by dotted key."""
+    return {
+        f"{setting}.{key}": value
+        for setting, entries in found.items()
+        for key, value in entries.items()
+        if value != MASK
+    }

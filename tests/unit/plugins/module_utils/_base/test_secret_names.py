@@ -1,0 +1,63 @@
+"""What is a secret by its name, for every writer."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("token", "MY_TOKEN", "hub_token", "dbPassword", "db-password", "a.b.secret_key", "AWS_SECRET_ACCESS_KEY"),
+        *("api_key", "apiKey", "OPENAI_API_KEY", "credentials", "client.secret", "PGPASSWD", "x[0].passphrase"),
+    ],
+)
+def test_names_of_secrets(name):
+    assert secret_names.is_secret_name(name) is (name != "PGPASSWD")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("max_tokens", "train_tokens_per_second", "pad_token", "eos_token", "TOKENIZERS_PARALLELISM", "key", ""),
+        *("secretName", "secretKeyRef", "token_file", "keyboard", "passwords_file", "fine_tuning_count_tokens"),
+    ],
+)
+def test_names_of_other_things(name):
+    assert not secret_names.is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"), [("SECRET_VALUE_1", True), ("TOKEN_OF_HUB", True), ("TOKENIZERS_PARALLELISM", False)]
+)
+def test_the_word_may_be_anywhere_in_the_name_of_an_environment_variable(name, secret):
+    assert secret_names.is_secret_name(name, anywhere=True) is secret
+
+
+@pytest.mark.parametrize("value", ["", "true", "512", "None", 12, None, True, ["x"], {"a": 1}])
+def test_a_value_that_says_nothing_is_no_secret(value):
+    assert not secret_names.is_secret_entry("token", value)
+
+
+def test_entries_are_found_and_masked_at_any_depth():
+    value = {"a": [{"my_token": "hunter22", "n": 1}], "password": {"x": "y"}, "b": "z"}
+    assert list(secret_names.secret_entries(value, "s")) == [("s.a[0].my_token", "hunter22")]
+    assert secret_names.mask_entries(value) == {"a": [{"my_token": MASK, "n": 1}], "password": {"x": "y"}, "b": "z"}
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("login with token=abcd1234 failed", f"login with token={MASK} failed"),
+        ("dbPassword: 'hunter22', retry", f"dbPassword: '{MASK}', retry"),
+        ('{"api_key":"hunter22"}', f'{{"api_key":"{MASK}"}}'),
+        ("https://x/?a=b&access_token=abcd1234&c=d", f"https://x/?a=b&access_token={MASK}&c=d"),
+        ("MY_SECRET=hunter22;next", f"MY_SECRET={MASK};next"),
+        ("tokens_per_second: 12345678, token=true", "tokens_per_second: 12345678, token=true"),
+        ('secret "name" not found', 'secret "name" not found'),
+    ],
+)
+def test_assignments_in_a_text_are_masked(text, masked):
+    assert secret_names.mask_assignments(text) == masked

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets inside settings: in no file of a run and not on the terminal, but given to the roles of the session."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import secret_entries
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+LOADER = DataLoader()
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+CANARY = "kanary'\"<&7h"
+ENVIRONMENT = {"MY_TOKEN": CANARY, "HTTPS_PROXY": "http://jo:kanary22@proxy:3128", "NCCL_DEBUG": "INFO"}
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "ansible-local"
+    folder.mkdir()
+    monkeypatch.setattr("ansible.constants.DEFAULT_LOCAL_TMP", str(folder))
+
+
+def session(tmp_path: Path, tags: list[str] | None = None, extra: dict[str, Any] | None = None, **more: Any) -> Any:
+    given = {"run_artifacts_dir": str(tmp_path / "runs"), **(extra or {})}
+    variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags or ["all"], **given, **more}
+    templar = Templar(loader=LOADER, variables=variables)
+    context = SettingsContext.of("fine_tuning", variables, given, LOADER, templar)
+    argv = ["/bin/ansible-playbook", "fine_tuning.yml", "-e", json.dumps(given)]
+    return SettingsSession(context, PHASES, LOADER, templar, argv, {}, [].append)
+
+
+def begun(tmp_path: Path, **more: Any) -> Path:
+    one = session(tmp_path, **more)
+    directory = Path(one.begin()["run_dir"])
+    run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    shown = "\n".join(one.say.__self__)
+    texts = [path.read_text() for path in directory.rglob("*") if path.is_file()]
+    for text in [shown, *texts]:
+        assert "kanary" not in text
+    return directory
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"extra": {"fine_tuning_environment": ENVIRONMENT}},
+        {"extra": {"overrides": {"fine_tuning_environment": ENVIRONMENT}}},
+        {"fine_tuning_presets": {"p": {"fine_tuning_environment": ENVIRONMENT}}, "preset": "p"},
+        {"fine_tuning_environment": ENVIRONMENT},
+    ],
+    ids=["extra", "overrides", "preset", "inventory"],
+)
+def test_no_file_of_the_run_has_them_and_the_roles_get_them(tmp_path: Path, how: dict[str, Any]) -> None:
+    directory = begun(tmp_path, **how)
+    masked = yaml.safe_load((directory / "settings.yml").read_text())["fine_tuning_environment"]
+    assert masked == {"MY_TOKEN": "<secret>", "HTTPS_PROXY": "<secret>", "NCCL_DEBUG": "INFO"}
+    secrets = {name: ENVIRONMENT[name] for name in ("MY_TOKEN", "HTTPS_PROXY")}
+    assert secret_entries.read_entries("fine_tuning_environment", masked) == secrets
+    assert secret_entries.read_entries("fine_tuning_environment", ENVIRONMENT) == secrets
+    assert set(secret_entries.kept_values().values()) == set(secrets.values())
+
+
+def test_the_command_is_recorded_without_them_however_it_is_quoted(tmp_path: Path) -> None:
+    directory = begun(tmp_path, extra={"fine_tuning_environment": ENVIRONMENT})
+    command = run_record.read_record(directory)["command"]
+    assert json.loads(shlex.split(command)[3])["fine_tuning_environment"]["NCCL_DEBUG"] == "INFO"
+
+
+def test_a_session_that_needs_them_again_says_so_and_one_that_gives_back_does_not(tmp_path: Path) -> None:
+    directory = begun(tmp_path, extra={"fine_tuning_environment": ENVIRONMENT})
+    again = {"run_dir": str(directory)}
+    session(tmp_path, ["cleanup", "release"], again).begin()
+    run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
+    with pytest.raises(InputError, match="fine_tuning_environment.MY_TOKEN is a secret, .* give .* again"):
+        session(tmp_path, ["cluster", "prepare", "test"], again).begin()
+    begun(tmp_path, tags=["cluster", "prepare", "test"], extra={**again, "fine_tuning_environment": ENVIRONMENT})
+    assert secret_entries.kept_values()["fine_tuning_environment.MY_TOKEN"] == CANARY
+
+
+def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> None:
+    template = trust_as_template("{{ vault_token }}")
+    known = {"vault_token": CANARY, "fine_tuning_environment": {"MY_TOKEN": template}}
+    directory = begun(tmp_path, **known)
+    begun(tmp_path, tags=["cluster", "prepare", "test"], extra={"run_dir": str(directory)}, **known)
+    assert secret_entries.kept_values()["fine_tuning_environment.MY_TOKEN"] == CANARY
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("fine_tuning_annotations", {"example.com/api-key": CANARY}),
+        ("fine_tuning_node_selector", {"password": CANARY}),
+        ("fine_tuning_tolerations", [{"key": "x", "secret": CANARY}]),
+    ],
+)
+def test_a_setting_that_takes_none_is_refused_before_anything_is_written(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name}.* is a secret by its name"):
+        session(tmp_path, extra={name: value}).begin()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_secret_that_differs_between_points_is_refused(tmp_path: Path) -> None:
+    values = [{"MY_TOKEN": "kanary-1"}, {"MY_TOKEN": "kanary-2"}]
+    with pytest.raises(InputError, match="its secrets .MY_TOKEN. must be the same for all points"):
+        session(tmp_path, extra={"matrix": {"fine_tuning_environment": values}}).begin()
+
+
+def test_no_preset_of_the_collection_has_any() -> None:
+    root = Path(__file__).parents[5]
+    paths = sorted((root / "group_vars" / "all").glob("*.yml"))
+    assert paths
+    for path in paths:
+        for presets in yaml.safe_load(path.read_text()).values():
+            if isinstance(presets, dict):
+                for name, preset in presets.items():
+                    if isinstance(preset, dict):
+                        assert secret_entries.mask_settings(preset) == preset, (path.name, name)
