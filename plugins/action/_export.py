@@ -35,13 +35,10 @@ class ActionModule(ProgressAction):
             for name in settings_catalogue.load_catalogue(project_role.ROOT, role).secrets
             if (value := read_secret_settings.read_secret(name, task_vars, os.environ, self._templar.template))
         }
-        clusters = read_optional(top / "cluster.yml").get("clusters") or {}
-        paths = [cluster["kubeconfig"] for cluster in clusters.values() if cluster.get("kubeconfig")]
-        return {
-            **arguments,
-            "secrets": {**known, **secret_entries.kept_values(), **(arguments.get("secrets") or {})},
-            "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])],
-        }
+        clusters = (read_optional(top / "cluster.yml").get("clusters") or {}).values()
+        paths = [cluster["kubeconfig"] for cluster in clusters if cluster.get("kubeconfig")]
+        secrets = {**known, **secret_entries.kept_values(), **(arguments.get("secrets") or {})}
+        return {**arguments, "secrets": secrets, "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])]}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module, then record the address in run.yml."""

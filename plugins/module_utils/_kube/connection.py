@@ -89,6 +89,10 @@ def _credential_lines(access: ApiServerAccess) -> bytes:
     return "".join(lines).encode()
 
 
+#: Most bytes and seconds of one reply, whatever the server sends, and most bytes of one event of a watch.
+MOST_BYTES, MOST_SECONDS, MOST_LINE = 1 << 29, 600.0, 32 << 20
+
+
 class ApiServerConnection:
     """A connection that opens on first use, and again after it broke. Not thread-safe."""
 
@@ -188,10 +192,11 @@ class ApiServerConnection:
             if not more:
                 raise ConnectionResetError("the server closed the connection")
             data += more
+            self._check_limits(len(data), answered, http1.MOST_HEAD)
         return data[:end], data[end + 4 :], answered
 
     def _read_body(self, held: TlsStream, head: bytes, rest: bytes, no_body: bool) -> bytes:
-        length = http1.parse_content_length(head)
+        length, began = http1.parse_content_length(head), time.monotonic()
         if length and length <= len(rest):
             return rest
         if no_body or http1.parse_status_code(head) in (204, 304):
@@ -205,9 +210,11 @@ class ApiServerConnection:
                     raise ConnectionResetError("the server closed the connection during its reply")
                 parts.append(more)
                 missing -= len(more)
+                self._check_limits(length - missing, began)
             return b"".join(parts)
         chunks = http1.ChunkedBodyDecoder((http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked")
         parts = [chunks.feed(rest)]
+        received = len(rest)
         while not chunks.ended:
             more = held.recv(_BLOCK)
             if not more:
@@ -216,7 +223,17 @@ class ApiServerConnection:
                 self.close()
                 break
             parts.append(chunks.feed(more))
+            received += len(more)
+            self._check_limits(received, began)
         return b"".join(parts)
+
+    def _check_limits(self, received: int, began: float, most: int = 0) -> None:
+        """Raise ValueError for a reply that is too large or takes too long: a server may send for ever."""
+        most = most or MOST_BYTES
+        if received > most:
+            raise ValueError(f"its reply has more than {most} bytes")
+        if time.monotonic() - began > max(MOST_SECONDS, self.timeout):
+            raise ValueError(f"its reply was not complete after {max(MOST_SECONDS, self.timeout):g} s")
 
 
 def _close_socket(held: socket.socket | None) -> None:
@@ -242,7 +259,8 @@ class LineStream(ApiServerConnection):
         self._answered = 0.0
         self._rest = b""  # bytes received with the head
         self._chunks = http1.ChunkedBodyDecoder(False)
-        self._pending = b""  # an incomplete line
+        self._pending: list[bytes] = []  # the parts of an incomplete line, and its bytes so far
+        self._pending_bytes = 0
 
     def open(self, request: bytes, silence: float) -> ApiReply:
         """Send a request and return the head of its reply; with an error status the Reply has the body.
@@ -269,7 +287,7 @@ class LineStream(ApiServerConnection):
             raise Broken(
                 f"{self.access.server}: no answer: {describe_socket_error(error, silence)}", sent=True
             ) from error
-        self.ended, self._pending = False, b""
+        self.ended, self._pending, self._pending_bytes = False, [], 0
         self._chunks = http1.ChunkedBodyDecoder(
             (http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
         )
@@ -343,7 +361,15 @@ class LineStream(ApiServerConnection):
 
     def _lines(self, text: bytes) -> list[bytes]:
         try:
-            *lines, self._pending = (self._pending + self._chunks.feed(text)).split(b"\n")
+            *lines, rest = self._chunks.feed(text).split(b"\n")
+            if lines:
+                lines[0] = b"".join([*self._pending, lines[0]])
+                self._pending, self._pending_bytes = [], 0
+            if rest:
+                self._pending.append(rest)
+                self._pending_bytes += len(rest)
+            if self._pending_bytes > MOST_LINE:
+                raise ValueError(f"a line has more than {MOST_LINE} bytes")
         except (OSError, ValueError) as error:
             raise self._broken(describe_socket_error(error, self.silence)) from error
         self.ended = self._chunks.ended

@@ -21,6 +21,10 @@ def header_value(head: bytes, name: bytes) -> str | None:
     return head[start : end if end >= 0 else len(head)].strip().decode("latin-1")
 
 
+#: Most bytes of the lines before the body of a reply, and of those before a chunk and after the last one.
+MOST_HEAD = 1 << 20
+
+
 class ChunkedBodyDecoder:
     """Decodes the chunked transfer coding (RFC 9112, 7.1) of a body that arrives in pieces of any size."""
 
@@ -49,13 +53,15 @@ class ChunkedBodyDecoder:
                 continue
             end = data.find(b"\r\n", at)
             if end < 0:
-                self._held = data[at:]
+                self._hold(data[at:])
                 break
             size = int(data[at:end].split(b";")[0], 16)
+            if size < 0:
+                raise ValueError("a chunk of the reply has a negative size")
             if size == 0:
                 # Trailers end with an empty line; API servers send none.
                 if data.find(b"\r\n\r\n", end) < 0 and not data.startswith(b"\r\n", end + 2):
-                    self._held = data[at:]
+                    self._hold(data[at:])
                     break
                 self.ended = True
             at = end + 2
@@ -65,6 +71,11 @@ class ChunkedBodyDecoder:
             else:
                 self._left = size + 2
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _hold(self, data: bytes) -> None:
+        if len(data) > MOST_HEAD:
+            raise ValueError(f"a line of the reply has more than {MOST_HEAD} bytes")
+        self._held = data
 
 
 def parse_content_length(head: bytes) -> int | None:

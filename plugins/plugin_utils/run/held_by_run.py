@@ -13,7 +13,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import times
 
 from .run_directory import read_optional
 
@@ -56,7 +55,7 @@ def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
         what = f"lease {lease['lease_id']}: {formats.format_count(len(lease['hosts']), 'machine')} in {clouds}"
         until = lease["expires_at"] or ""
         if until and not until.endswith("Z"):
-            what += f" until {times.describe_end(until)}"
+            what += f" until {until} by the clock of the lab, whose time zone is unknown"
         add(what, until if until.endswith("Z") else None, "the lab takes them back")
     return list(holdings.values())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import MASK, SecretScanner
 
 from .setting_templates import Render
 from .settings_catalogue import Catalogue
@@ -124,4 +124,8 @@ def read_all_secrets(
 
 def mask_secret_values(text: str, values: Iterable[str | None]) -> str:
     """Return ``text`` with every one of these values, and what has the form of a secret, replaced by ``<secret>``."""
-    return SecretScanner({str(number): value for number, value in enumerate(values) if value}).masked(text)
+    known = sorted((value for value in values if value), key=len, reverse=True)
+    text = SecretScanner({str(number): value for number, value in enumerate(known)}).masked(text)
+    for value in known:  # also one that is too short for the scanner
+        text = text.replace(value, MASK)
+    return text

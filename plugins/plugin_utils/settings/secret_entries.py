@@ -43,9 +43,16 @@ def _is_secret(setting: str, key: object, value: object) -> bool:
 
 def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FORMS.masked) -> Any:
     """Return the value of a setting, which may be a dotted key, as files may have it."""
+
+    def masked(text: str) -> str:
+        safe = mask_text(text)
+        if safe == text:
+            return text  # with its type: one with literal braces is no template
+        return setting_templates.UnsafeText(safe) if isinstance(text, setting_templates.UnsafeText) else safe
+
     if _is_secret(setting, setting if "." in setting else "", value):
         return MASK
-    return secret_names.mask_entries(value, lambda key, entry: _is_secret(setting, key, entry), mask_text)
+    return secret_names.mask_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
 
 
 def mask_settings(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import connection, http1, tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     LineStream,
@@ -179,3 +180,71 @@ def test_a_clock_that_is_set_meanwhile_dates_no_byte_before_it_was_sent(
         monkeypatch.setattr("time.time", lambda step=step: true() + step)
         at, data = channel.receive()
         assert data == b"x" and began <= at <= time.monotonic()
+
+
+@pytest.mark.parametrize("block", [b"%x\r\n%b\r\n" % (1 << 16, b"a" * (1 << 16)), b"1\r\na\r\n" * 4096])
+def test_an_endless_line_breaks_the_stream_at_a_limit(tmp_path: Path, block: bytes) -> None:
+    """It is not copied again with each piece of it: that would take hours."""
+
+    def answer(asked: Asked) -> str:
+        server._held[-1].sendall(HEAD)
+        with contextlib.suppress(OSError):
+            while True:
+                server._held[-1].sendall(block)
+        return RESET
+
+    with ScriptedServer(answer) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "MOST_LINE", 4 << 20 if len(block) > 1 << 15 else 1 << 16)
+        stream, request = connect(server, tmp_path)
+        stream.open(request, 5.0)
+        with pytest.raises(Broken, match="a line has more than .* bytes"):
+            list(stream.lines())
+
+
+@pytest.mark.parametrize(
+    ("wire", "message"),
+    [
+        (HEAD + b"10000\r\n" + b"a" * 65536 + b"\r\n", "its reply has more than"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b"a" * 65536, "its reply has more than"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * 65536, "its reply has more than"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000, "its reply has more than"),
+        (HEAD + b"a" * 65536, "a line of the reply has more than"),
+        (HEAD + b"0\r\n" + b"a: b\r\n" * 10_000, "a line of the reply has more than"),
+        (HEAD + b"-9\r\nabcdefghijkl\r\n", "a chunk of the reply has a negative size"),
+    ],
+    ids=["chunks", "length", "until closed", "head", "size of a chunk", "trailer", "negative"],
+)
+def test_an_endless_reply_is_broken_at_a_limit(tmp_path: Path, wire: bytes, message: str) -> None:
+    def answer(asked: Asked) -> str:
+        server._held[-1].sendall(wire)
+        over.wait(60)
+        return RESET
+
+    over = threading.Event()
+    with ScriptedServer(answer) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "MOST_BYTES", 20_000)
+        patch.setattr(connection, "MOST_SECONDS", 30.0)
+        patch.setattr(http1, "MOST_HEAD", 20_000)
+        access = load_context_access(server.kubeconfig(tmp_path / "kubeconfig", {"token": "t"}))
+        held = connection.ApiServerConnection(access, 5.0)
+        with pytest.raises(Broken, match=message):
+            held.exchange(request_bytes(access, request_head(access, "GET", "/x")))
+        over.set()
+
+
+def test_a_reply_that_trickles_is_broken_after_a_time(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> str:
+        server._held[-1].sendall(HEAD)
+        with contextlib.suppress(OSError):
+            while not over.wait(0.02):
+                server._held[-1].sendall(b"1\r\na\r\n")
+        return RESET
+
+    over = threading.Event()
+    with ScriptedServer(answer) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "MOST_SECONDS", 0.1)
+        access = load_context_access(server.kubeconfig(tmp_path / "kubeconfig", {"token": "t"}))
+        held = connection.ApiServerConnection(access, 0.2)
+        with pytest.raises(Broken, match="its reply was not complete after 0.2 s"):
+            held.exchange(request_bytes(access, request_head(access, "GET", "/x")))
+        over.set()
