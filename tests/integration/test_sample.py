@@ -16,6 +16,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
@@ -231,6 +232,86 @@ def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it
     assert json.loads((folder / "verdict.json").read_text())["verdict"] == "pass"
     assert not list(folder.glob("lock-*.json")), "a lock would keep out the run whose load is sampled"
     assert not world.client.list(world.client.kind("coordination.k8s.io/v1", "Lease"), world.namespace)[0]
+
+
+def test_objects_that_the_selector_leaves_out_are_named(world: World) -> None:
+    process = follow(world, label_selector="kube-burner-job=old", duration=12)
+    world.client.create(
+        {**of_kube_burner(1), "metadata": {**of_kube_burner(1)["metadata"], "namespace": world.namespace}}
+    )
+    found = drive_workload.result(process)
+    assert found["counts"]["seen"] == 0
+    assert (
+        f"1 Job appeared that kube-burner-job=old leaves out, such as {world.namespace}/node-density-1" in found["msg"]
+    )
+    assert "kube-burner.io/job=node-density" in found["msg"]
+
+
+def test_a_load_may_create_its_kind_and_its_namespace_later(world: World) -> None:
+    simulation = {
+        "api_version": "later.example.com/v1",
+        "kind": "Later",
+        "stages": [
+            {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"},
+            {"name": "done", "jmespath": "length(status.phases) > `0`", "writer": "controller", "ends": "succeeded"},
+        ],
+    }
+    namespace = f"{world.namespace}-later"
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "laters.later.example.com"},
+        "spec": {
+            "group": "later.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "laters", "singular": "later", "kind": "Later"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                }
+            ],
+        },
+    }
+    given = {
+        "kubeconfig": world.kubeconfig,
+        "run_id": world.run_id,
+        "point_dir": str(world.point_dir),
+        "namespaces": [namespace, world.namespace],
+        "submitted_by": "others",
+        "stages": [simulation],
+        "label_selector": "mine",
+        "duration": 120,
+        "count": 2,
+    }
+    process = drive_workload.start("sample", given, world.folder)
+    wait_until(world, "follows", 1)
+    crd = world.client.kind_of(definition)
+    thing: dict[str, Any] = {"apiVersion": "later.example.com/v1", "kind": "Later"}
+    try:
+        world.client.create(definition)
+        world.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                world.client.create({**thing, "metadata": {"name": "other", "namespace": namespace}})
+                break
+            except (ApiError, InputError):
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
+        wait_until(world, "watching", 2)
+        time.sleep(8)
+        for number in range(2):
+            metadata = {"name": f"x{number}", "namespace": namespace, "labels": {"mine": "1"}}
+            world.client.create({**thing, "metadata": metadata, "status": {"phases": ["Done"]}})
+        found = drive_workload.result(process)
+    finally:
+        world.client.delete(crd, "laters.later.example.com")
+        world.client.delete(world.client.kind("v1", "Namespace"), namespace)
+    assert found["counts"]["succeeded"] == 2, found
+    assert {row["namespace"] for row in world.rows("observations", "workload")} == {namespace}
 
 
 @pytest.mark.long

@@ -54,7 +54,9 @@ class KindFollower(SignalBlockingThread):
         out: WatchMultiplexer,
         decode: Decoder,
         fields: str = "",
+        patient: bool = False,
     ) -> None:
+        """``patient``: what the server refuses at first may be permitted later, because the kind is new."""
         super().__init__(name=f"watch {kind.kind}", daemon=True)
         self.kind = kind
         self.cpu = 0.0  # processor time, seconds; set when the thread has ended
@@ -73,7 +75,7 @@ class KindFollower(SignalBlockingThread):
         self._last_at = time.monotonic()  # of the last line that was no error
         self._last_version = ""  # of the last line of the watch
         self._broken_since: float | None = None
-        self._established = False
+        self._established = patient
 
     def run(self) -> None:
         """List and watch until close()."""

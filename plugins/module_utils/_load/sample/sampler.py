@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
+    ApiError,
     DataError,
     InputError,
     OwnershipError,
@@ -41,6 +43,8 @@ SCHEMA = "observations/1"
 _PREDECESSOR = 10.0
 #: Timeout for all watches to be established, seconds.
 _ESTABLISH = 60.0
+#: Interval between two requests for a kind that the server does not have yet, seconds.
+_LATE_KINDS = 2.0
 #: Number of requests for the API server's clock, and seconds between two: no divisor of a second, so that they bound it
 #: by a fraction of one. Then seconds until the next of them, because clocks drift.
 _SERVER_TIMES, _SERVER_TIME_PAUSE, _SERVER_TIME_AGAIN = 10, 0.37, 30.0
@@ -51,7 +55,7 @@ class Sampler:
 
     def __init__(self, client: Client, spec: SamplingSpec, clock: MonotonicWallClock) -> None:
         self._client = client
-        self._absent = [kind for kind in spec.kinds if kind.optional and not self._has(kind)]
+        self._absent = [kind for kind in spec.kinds if kind.optional and self._served_now(kind) is None]
         self.spec = replace(spec, kinds=tuple(kind for kind in spec.kinds if kind not in self._absent))
         self.clock = clock
         self.tally = WorkloadTally(completed=[] if spec.completions else None, reports=spec.reports)
@@ -63,6 +67,8 @@ class Sampler:
         self._followers: list[kind_follower.KindFollower] = []
         self._probes: RevisionClockProbes | None = None
         self._waiting: set[int] = set()
+        self._late: list[int] = []  # numbers of the places whose kind the server does not have yet
+        self._next_kinds = 0.0  # when it is asked for them again, time.monotonic()
         self._listed: dict[int, set[str]] = {}
         self._end: dict[str, Any] = {}
         self._server_times = 0  # requests left before a longer pause
@@ -106,13 +112,6 @@ class Sampler:
         """Return whether objects of a kind are found by their owners; our workloads themselves have our labels."""
         return (kind.select == OWNERS or self.spec.selection is not None) and kind.kind not in self.spec.own
 
-    def _has(self, kind: KindStages) -> bool:
-        try:
-            self._kept(kind)
-        except InputError:
-            return False
-        return True
-
     def _kept(self, kind: KindStages) -> discovery.ServedKind:
         """Return a kind in the first of its versions that the server has. Raises InputError."""
         for version in kind.api_versions[:-1]:
@@ -125,10 +124,11 @@ class Sampler:
     def start(self) -> None:
         """Write the head of this session, find the kinds, start the canary and the watches.
 
-        Raises InputError for a kind that the server does not have, ApiError and AccessError.
+        Raises InputError for a kind that the server does not have, unless others submit the load and may create it
+        later, ApiError and AccessError.
         """
         spec = self.spec
-        kinds = {kind.kind: self._kept(kind) for kind in spec.kinds}
+        kinds = {} if spec.selection is not None else {kind.kind: self._kept(kind) for kind in spec.kinds}
         self._write(session_line(SCHEMA, spec.run, spec.point, self.clock, spec.client))
         definitions = {kind.kind: kind.definition for kind in spec.kinds}
         self._write({"type": "stages", "kinds": definitions, "simulated_writers": list(spec.simulated_writers)})
@@ -136,20 +136,52 @@ class Sampler:
             self._write({"type": "follows", **asdict(spec.selection), "canary_rate": spec.canary_rate})
         if spec.canary_rate > 0:
             self._probes = RevisionClockProbes(self._client, spec, self.clock, self._reader, self._write)
+        for number, (sampled, _namespace) in enumerate(self._places):
+            served = kinds.get(sampled.kind) or self._served_now(sampled)
+            if served is None:
+                self._late.append(number)
+            else:
+                self._waiting.add(number)
+                self._follow(number, served)
+        self._next_kinds = time.monotonic() + _LATE_KINDS
+        if self._probes is not None:
+            self._probes.start()
+
+    def _follow(self, number: int, served: discovery.ServedKind, patient: bool = False) -> None:
+        """Start to list and watch a kind in a namespace."""
+        spec = self.spec
+        sampled, namespace = self._places[number]
         chosen = spec.selection or ExternalWorkloadSelection(
             labels=run_labels.workload_label_selector(spec.run, spec.point, spec.client)
         )
-        for number, (sampled, namespace) in enumerate(self._places):
-            self._waiting.add(number)
-            labels, fields = ("", "") if self._by_owners(sampled) else (chosen.labels, chosen.fields)
-            decode = self.observers[number].decode
-            follower = kind_follower.KindFollower(
-                number, self._client, kinds[sampled.kind], namespace, labels, self._reader, decode, fields
-            )
-            self._followers.append(follower)
-            follower.start()
-        if self._probes is not None:
-            self._probes.start()
+        labels, fields = ("", "") if self._by_owners(sampled) else (chosen.labels, chosen.fields)
+        decode = self.observers[number].decode
+        follower = kind_follower.KindFollower(
+            number, self._client, served, namespace, labels, self._reader, decode, fields, patient
+        )
+        self._followers.append(follower)
+        follower.start()
+
+    def _served_now(self, sampled: KindStages) -> discovery.ServedKind | None:
+        """Return a kind of a load of others, None if the server does not have it yet: the load may create it."""
+        with contextlib.suppress(InputError):
+            return self._kept(sampled)
+        return None
+
+    def _follow_late_kinds(self) -> None:
+        """Follow the kinds that the server has got since it was last asked. All of their objects are of the load."""
+        self._next_kinds = time.monotonic() + _LATE_KINDS
+        late, self._late = self._late, []
+        for number in late:
+            sampled = self._places[number][0]
+            with contextlib.suppress(AccessError, ApiError):
+                served = self._served_now(sampled)
+                if served is not None:
+                    if self.adopted is not None and sampled.kind in self.spec.own:
+                        self.adopted.take_all()
+                    self._follow(number, served, patient=True)
+                    continue
+            self._late.append(number)
 
     def _record_server_time(self) -> None:
         """Record the second that the API server's clock shows, which bounds it (_results/timeline/clocks.py)."""
@@ -192,6 +224,8 @@ class Sampler:
 
         Raises the error that ended a follower.
         """
+        if self._late and time.monotonic() >= self._next_kinds:
+            self._follow_late_kinds()
         if time.monotonic() >= self._next_server_time:
             self._record_server_time()
         items = self._reader.take(timeout)
@@ -278,6 +312,8 @@ class Sampler:
         ]
         for kind in self.spec.kinds:
             sentences += kind.fault_notes()
+        for name in dict.fromkeys(self._places[number][0].kind for number in self._late):
+            sentences.append(f"the cluster has no {name} yet: its objects are seen from when it has")
         if self.owners is not None and self.owners.dropped:
             sentences.append(
                 f"{self.owners.dropped} events were dropped because the owners of their objects were not seen in time: "

@@ -106,6 +106,10 @@ class AdoptedWorkloads:
         elif record["type"] == EARLIER:
             self._earlier.add(record["uid"])
 
+    def take_all(self) -> None:
+        """Take all objects that are listed from now on: their kind did not exist before the load."""
+        self._resumed = True
+
     def index_of(self, first: bool, metadata: dict[str, Any]) -> int | None:
         """Return the index of an object of the workloads' kind, None for one that is no workload.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec, stage_definitions_for_workloads
 from ..plan import workload_plan
@@ -23,6 +23,7 @@ from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import ledger
 from .early_end import StalledLoad, require_answer
+from .left_out_objects import ObjectsLeftOut, find_existing_namespace
 from .load_spec import OTHERS, SampleSpec
 
 #: File in the directory of the point that ends the sampling of a load of others.
@@ -63,7 +64,7 @@ class LoadSampler:
         """Sample until the load is over; see sample()."""
         request = self.request
         client = Client.from_kubeconfig(request.kubeconfig, request.context)
-        spec, clock = self._prepare(client.access)
+        spec, clock = self._prepare(client)
         with (
             client,
             signals.interrupt_recorded(request.lock_lost) as stop,
@@ -101,7 +102,7 @@ class LoadSampler:
             require_answer(client.access, spec.canary_namespace, result["msg"])
         return {**result, **({"warnings": [client.access.insecure_warning()]} if client.access.insecure else {})}
 
-    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
+    def _prepare(self, client: Client) -> tuple[SamplingSpec, MonotonicWallClock]:
         """Return the sampler's parameters and the clock of the point, after all checks."""
         raise NotImplementedError
 
@@ -167,7 +168,8 @@ class PlannedLoadSampler(LoadSampler):
         self._own = sorted({template["kind"] for template in header["templates"]})
         stage_definitions_for_workloads(self._own, request.kinds)
 
-    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
+    def _prepare(self, client: Client) -> tuple[SamplingSpec, MonotonicWallClock]:
+        access = client.access
         namespace = self.request.namespace or access.namespace
         spec = self.request.sampling(self.request.kinds, self._own, namespace, namespace)
         self._stall = StalledLoad(access, spec)
@@ -241,11 +243,18 @@ class ForeignLoadSampler(LoadSampler):
     def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.end_file = request.point_dir / END_FILE
+        self._left_out: ObjectsLeftOut | None = None
 
-    def _prepare(self, access: ApiServerAccess) -> tuple[SamplingSpec, MonotonicWallClock]:
+    def _prepare(self, client: Client) -> tuple[SamplingSpec, MonotonicWallClock]:
         self.request.point_dir.mkdir(parents=True, exist_ok=True)
         self.end_file.unlink(missing_ok=True)
-        spec = self.request.sampling_of_others(access.namespace)
+        spec = self.request.sampling_of_others(client.access.namespace)
+        if spec.canary_rate > 0 and not self.request.canary_namespace:
+            spec = replace(
+                spec,
+                canary_namespace=find_existing_namespace(client, [*self.request.namespaces, client.access.namespace]),
+            )
+        self._left_out = ObjectsLeftOut(client, self.request)
         # The clock of the point is that of its first session, if there was one.
         first = next(files.read_lines(spec.path), {}) if spec.path.exists() else {}
         return spec, MonotonicWallClock.resume(first.get("anchor") or {})
@@ -262,10 +271,19 @@ class ForeignLoadSampler(LoadSampler):
             f"sample {request.point}: follows every {request.kinds[0].kind} {where}{matching}; "
             f"to end it: touch {self.end_file}"
         )
+        for note in sampler.notes():
+            self.progress.say(f"sample {request.point}: {note}")
         return super()._sample(sampler, stop)
+
+    def _say_what_is_left_out(self, sampler: Sampler) -> None:
+        """Say once which objects have appeared that the selectors leave out, while no workload was seen."""
+        sentence = self._left_out.look() if self._left_out is not None and not sampler.tally.seen else ""
+        if sentence:
+            self.progress.say(f"sample {self.request.point}: {sentence}")
 
     def _over(self, sampler: Sampler, quiet: float, late: bool) -> str:
         request, tally = self.request, sampler.tally
+        self._say_what_is_left_out(sampler)
         ends = request.kinds[0].ends
         done = len(tally.ended) if ends else len(tally.seen)
         if self.end_file.exists():
@@ -282,7 +300,8 @@ class ForeignLoadSampler(LoadSampler):
         return parts + [f"{counts[name]} {name}" for name in ("failed", "deleted") if counts[name]]
 
     def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
-        return {"counts": {}, "msg": f"{self._line(sampler)}: {reason}"}
+        left_out = self._left_out.sentence if self._left_out is not None and not sampler.tally.seen else ""
+        return {"counts": {}, "msg": ". ".join(filter(None, (f"{self._line(sampler)}: {reason}", left_out)))}
 
     def _needs_answer(self, sampler: Sampler) -> bool:
         return not sampler.tally.seen
