@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run, opensearch_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,
 )
@@ -19,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from run_directory import RUN, World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -96,8 +101,63 @@ def test_a_run_with_a_secret_sends_nothing(run: Path, address: str) -> None:
 def test_a_document_that_is_refused_is_told(address: str) -> None:
     index = OpenSearchIndex(OpenSearchServer(address, "refused"))
     index.prepare()
-    with pytest.raises(AccessError, match="refused document a of refused-kpis: mapper_parsing_exception"):
-        index.write([("kpis", "a", {"value": "not a number"})])
+    wrong = [("kpis", name, {"value": "not a number"}) for name in "abcde"]
+    with pytest.raises(
+        AccessError,
+        match="refused 5 documents and wrote 1; .*not whole.*is a of refused-kpis: mapper_",
+    ):
+        index.write([*wrong, ("kpis", "f", {"value": 1.0}), ("runs", "g", {"whole": True})])
+    with pytest.raises(urllib.error.HTTPError):  # so that the run stays marked
+        servers.get(f"{address}/refused-runs/_doc/g")
+
+
+#: What the first run of an index may contain, and a later one: settings of any length and shape.
+HOSTILE: list[dict[str, Any]] = [
+    {"presets": ["2026-11"], "settings": {"a": "2026-11-25", "b": {"c": 1}, "list": [1, {"x": None}]}},
+    {"presets": ["light"], "settings": {"a": "text", "b": "c", "b.c": 2, "": {"": "empty"}, " ": "blank"}},
+    {"presets": ["2026-51"], "versions": {"kube-apiserver": "2026-11-25", "foo": "1", "foo.bar": "2"}},
+    {
+        "versions": {"kube-apiserver": "v1.36", "foo": "1"},
+        "settings": {"long": "x" * 40_000, "wide": "\U0001f600" * 8_191},
+    },
+    {"settings": {"k" * 40_000: 1, ".": 1, "..": 2, "a..b": 3, "\\": 4, "nan": float("nan"), "big": 10**400}},
+    {"settings": {"deep": functools.reduce(lambda inner, _level: {"level": inner}, range(200), {"end": "x"})}},
+    {"settings": {"b": [], "a": {}, "date": "2026-01-01T00:00:00Z", "true": True, "number": "1e5"}},
+]
+
+
+def hostile_entries(number: int) -> list[tuple[str, str, dict[str, Any]]]:
+    given = HOSTILE[number]
+    record = {"project": "p", "presets": given.get("presets", []), "versions": given.get("versions", {})}
+    point = Point("000", Path("x"), {"uuid": f"u{number}"}, all_settings=given.get("settings", {}))
+    point.kpis = [{"name": "makespan", "value": 1.0, "unit": "s", "labels": given.get("settings", {})}]
+    run = Run(
+        Path("x"), {"id": f"t1121-aaaaa{number}", **record, "started": "2026-11-25T10:00:00.000Z"}, points=[point]
+    )
+    return opensearch_export.run_and_kpi_documents(run, {"verdict": "pass"}, "valid")
+
+
+@pytest.mark.parametrize("first", range(len(HOSTILE)))
+def test_any_settings_are_taken_in_any_order_of_runs(address: str, first: int) -> None:
+    index = OpenSearchIndex(OpenSearchServer(address, f"hostile{first}"))
+    index.prepare()
+    for number in (first, *(number for number in range(len(HOSTILE)) if number != first)):
+        assert index.write(hostile_entries(number)) == {"created": 2, "updated": 1}
+    index.prepare()  # the types are still those of the template
+    (hit,) = servers.get(f"{address}/hostile{first}-kpis/_search?q=labels.settings.number:1e5")["hits"]["hits"]
+    assert hit["_source"]["run"] == "t1121-aaaaa6"
+
+
+def test_an_index_of_another_template_is_told_before_documents_are_written(address: str) -> None:
+    put = urllib.request.Request(
+        f"{address}/foreign-kpis/_doc/a?refresh=true",
+        b'{"presets": "2026-11-25"}',
+        {"Content-Type": "application/json"},
+        method="PUT",
+    )
+    urllib.request.urlopen(put, timeout=60).close()
+    with pytest.raises(DataError, match="field presets of index foreign-kpis is a date instead of a text"):
+        OpenSearchIndex(OpenSearchServer(address, "foreign")).prepare()
 
 
 def test_a_server_that_is_not_there_is_told(run: Path) -> None:

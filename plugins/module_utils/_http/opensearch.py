@@ -5,18 +5,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from .http_client import HttpClient, HttpPolicy
 from .http_transport import HttpRefused, basic_authorization_header, check_address, without_secrets
 
+#: Prefixes of names of indexes. Other characters are refused by the server, or mean several indexes.
+_PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
+
+
+def check_index_prefix(prefix: str) -> None:
+    """Raise InputError for a prefix with which no index can be named."""
+    if not _PREFIX.fullmatch(prefix):
+        raise InputError(
+            f"'{prefix}' is no prefix of an OpenSearch index: it needs lower-case letters, digits, '.', '_' and '-', "
+            "at most 200 of them, and begins with a letter or a digit"
+        )
+
 
 @dataclass(frozen=True)
 class OpenSearchServer:
-    """Address and credentials. Raises InputError for an address that is not usable or not secure."""
+    """Address and credentials. Raises InputError for an address that is not usable or not secure, or a wrong prefix."""
 
     url: str
     prefix: str = "seatrial"
@@ -27,12 +40,18 @@ class OpenSearchServer:
 
     def __post_init__(self) -> None:
         check_address(f"OpenSearch {without_secrets(self.url)}", self.url, https_only=True)
+        check_index_prefix(self.prefix)
 
 
 class OpenSearchClient:
-    """Requests to one server. timeout: of each request, in seconds. Raises InputError for an unusable authority."""
+    """Requests to one server. Raises InputError for an unusable authority.
 
-    def __init__(self, server: OpenSearchServer, timeout: float = HttpPolicy.timeout) -> None:
+    timeout: of each request, in seconds. retry_time: seconds in which a request is repeated while the server is busy.
+    """
+
+    def __init__(
+        self, server: OpenSearchServer, timeout: float = HttpPolicy.timeout, retry_time: float = HttpPolicy.retry_time
+    ) -> None:
         self.server = server
         secret = basic_authorization_header(server.user, server.password) if server.user else ""
         self._name = f"OpenSearch {server.url}"
@@ -41,13 +60,15 @@ class OpenSearchClient:
             server.url,
             f"Bearer {server.token}" if server.token else secret,
             server.authority,
-            policy=HttpPolicy(timeout=timeout),
+            policy=HttpPolicy(timeout=timeout, retry_time=retry_time),
         )
 
     def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:
-        """Send one request and return the answer. Raises AccessError."""
+        """Send a request that may be repeated, and return the answer. Raises AccessError."""
         try:
-            answer = self._http.json(method, path, body or None, headers={"Content-Type": kind}, what=self._name)
+            answer = self._http.json(
+                method, path, body or None, headers={"Content-Type": kind}, what=self._name, repeat="always"
+            )
         except HttpRefused as error:
             raise AccessError(f"{self._name}{path}: {error.status} {error.reply.text[:2000]}") from error
         if not isinstance(answer, dict):

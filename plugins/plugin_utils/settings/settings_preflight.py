@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import opensearch, s3
 
 from . import cluster_settings, point_loads, project_role, schedule_keywords, verdict_settings
 from .resolve_settings import EffectiveSettings
@@ -39,6 +40,12 @@ from .settings_catalogue import Catalogue
 from .settings_layers import RequestedSettings, SettingsError
 
 Problem = tuple[str, str]
+#: Settings of the export, and what raises InputError for a value to which nothing can be exported.
+_EXPORT_CHECKS: dict[str, Callable[[str], object]] = {
+    "export_s3_url": s3.parse_s3_url,
+    "export_opensearch_url": opensearch.OpenSearchServer,
+    "export_opensearch_index_prefix": opensearch.check_index_prefix,
+}
 
 
 def read_checks(path: Path) -> list[dict[str, Any]]:
@@ -137,6 +144,7 @@ class PreflightInput:
         planned = self.phases if self.chosen == ["settings"] and run_dir is None else self.chosen
         self._refuse_missing_files(planned)
         self._refuse_wrong_namespaces()
+        self._refuse_wrong_export_targets()
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             verdict_settings.check_history_settings(self.found, self._set_by)
@@ -148,6 +156,17 @@ class PreflightInput:
         schedule_keywords.check_keywords(self.request.project, self.found, self.catalogue.roles)
         if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
+
+    def _refuse_wrong_export_targets(self) -> None:
+        """Refuse addresses and names of indexes to which a run could not be exported after its load."""
+        for name, check in _EXPORT_CHECKS.items():
+            value = str(self.found.settings.get(name) or "")
+            if name in self.found.late or not (value or name.endswith("_prefix")):  # an empty address: no export
+                continue
+            try:
+                check(value)
+            except InputError as error:
+                raise InputError(f"{name}: {error}{self._set_by(name)}") from error
 
     def _refuse_wrong_verdict(self) -> None:
         try:

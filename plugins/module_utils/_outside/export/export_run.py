@@ -175,6 +175,7 @@ def write_run_to_opensearch(
     index.prepare()
     counts = index.write(opensearch_export.run_and_kpi_documents(run, verdict, status))
     address = f"{server.url.rstrip('/')}/{server.prefix}-runs/_doc/{run.id}"
+    counts["updated"] -= 1  # the document of the run is written twice
     total = sum(counts.values())
     summary = f"{address}: {formats.format_count(total, 'document')}, {counts['created']} of them new"
     return _completed_export_result("opensearch", address, status, why, summary, True, counts)

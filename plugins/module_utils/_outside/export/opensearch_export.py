@@ -3,17 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """OpenSearch: an index template, and the figures of a run as documents with stable ids.
 
-A second export of the same run replaces its documents. The server's certificate is always verified.
+A second export of the same run replaces its documents. The document of the run comes first, with ``whole`` false, and
+again after all others, with ``whole`` true: an export that did not end is marked. The server's certificate is always
+verified.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
+    OpenSearchClient,
+    OpenSearchServer,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
     flatten_labels,
     recorded_labels,
@@ -22,25 +30,43 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 
 #: Size of a bulk request in bytes.
 BULK_BYTES = 4 * 2**20
+#: Seconds in which a request is repeated while the server is busy or restarts.
+RETRY_TIME = 300.0
+#: Pauses in seconds before documents are sent again that a busy server has refused.
+PAUSES = (1.0, 4.0, 15.0, 30.0)
+#: Types of the template, and those of an existing index that take the same documents.
+_COMPATIBLE = {
+    "date": ("date",),
+    "boolean": ("boolean",),
+    "double": ("double", "float", "long"),
+    "flat_object": ("flat_object", "object"),
+}
+#: Status of a document for which the server had no room.
+_BUSY = 429
 
 TEMPLATE: dict[str, Any] = {
     "priority": 200,
-    "version": 2,
+    "version": 3,
     "template": {
         "settings": {"index": {"number_of_shards": 1, "mapping.total_fields.limit": 4000}},
         "mappings": {
+            # A text such as the preset "2026-11" in the first document would make its field a date for ever.
+            "date_detection": False,
             "dynamic_templates": [
                 {"texts": {"match_mapping_type": "string", "mapping": {"type": "keyword", "ignore_above": 8191}}}
             ],
             "properties": {
                 "@timestamp": {"type": "date"},
+                "ended": {"type": "date"},
+                "whole": {"type": "boolean"},
                 "value": {"type": "double"},
                 "at_least": {"type": "double"},
                 "interval": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
                 "confidence": {"properties": {"low": {"type": "double"}, "high": {"type": "double"}}},
                 "simulated": {"type": "boolean"},
                 "help": {"type": "text", "index": False},
-                # Names of settings and labels vary: one flat field each avoids a mapping explosion.
+                # Their names vary and may have dots: one flat field each avoids a mapping explosion, and conflicts.
+                "versions": {"type": "flat_object"},
                 "settings": {"type": "flat_object"},
                 "labels": {"type": "flat_object"},
                 "kpi_labels": {"type": "flat_object"},
@@ -51,7 +77,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return (index kind, id, document): one for the run, and one for each KPI of each point."""
+    """Return (index kind, id, document): one for each KPI of each point; before and after them one for the run."""
     record = run.record
     cluster = run.clusters.get("sutest") or {}
     common = {
@@ -68,17 +94,25 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
         **({"selection": verdict["selection"]} if verdict.get("selection") else {}),
     }
     started = record.get("started")
-    whole = {**common, "@timestamp": started, "ended": record.get("ended"), "versions": record.get("versions") or {}}
-    whole["repeats"] = run.repeats
-    whole["checks"] = [
-        {key: check.get(key) for key in ("check", "result", "detail", "point")} for check in verdict.get("checks") or []
-    ]
-    entries = [("runs", run.id, whole)]
+    of_run = {
+        **common,
+        "@timestamp": started,
+        "ended": record.get("ended"),
+        "versions": {str(name): str(version) for name, version in (record.get("versions") or {}).items()},
+        "repeats": run.repeats,
+        "checks": [
+            {key: check.get(key) for key in ("check", "result", "detail", "point")}
+            for check in verdict.get("checks") or []
+        ],
+    }
+    entries = [("runs", run.id, {**of_run, "whole": False})]
     for point in run.points:
         own = str(point.record.get("uuid") or f"{run.id}-{point.number}")
         # of the whole point: what must be equal for its figures to be comparable
         labels = flatten_labels(recorded_labels(run, point)) if point.kpis else {}
-        settings = point.settings if point.all_settings is None else flatten_labels(point.all_settings)
+        settings = flatten_labels(point.all_settings or {})
+        if point.all_settings is None:  # names of the matrix are paths, with dots
+            settings = {name.replace("\\.", "."): value for name, value in flatten_labels(point.settings).items()}
         for kpi in point.kpis or []:
             document = {
                 **common,
@@ -91,7 +125,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
                 "labels": labels,
                 **{key: kpi.get(key) for key in ("name", "value", "at_least", "unit", "direction", "help")},
                 **{key: kpi.get(key) for key in ("n", "of", "simulated")},
-                "kpi_labels": kpi.get("labels") or {},
+                "kpi_labels": flatten_labels(kpi.get("labels") or {}),
                 "note": kpi.get("note"),
                 "interval": _interval_ends_document(kpi.get("interval")),
                 "confidence": _interval_ends_document([kpi["confidence"]["low"], kpi["confidence"]["high"]])
@@ -99,7 +133,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
                 else None,
             }
             entries.append(("kpis", f"{own}:{kpi['name']}", document))
-    return entries
+    return [*entries, ("runs", run.id, {**of_run, "whole": True})]
 
 
 def _interval_ends_document(of: Any) -> dict[str, Any] | None:
@@ -109,35 +143,101 @@ def _interval_ends_document(of: Any) -> dict[str, Any] | None:
 class OpenSearchIndex(OpenSearchClient):
     """The indices of the results on one server."""
 
+    def __init__(self, server: OpenSearchServer) -> None:
+        super().__init__(server, retry_time=RETRY_TIME)
+
     def prepare(self) -> None:
-        """Create or replace the index template."""
+        """Create or replace the index template. Raises DataError if an index has types that refuse our documents."""
         name = f"{self.server.prefix}-seatrial"
         body = {**TEMPLATE, "index_patterns": [f"{self.server.prefix}-runs*", f"{self.server.prefix}-kpis*"]}
         self.call("PUT", f"/_index_template/{name}", json.dumps(body).encode())
+        indexes = ",".join(f"{self.server.prefix}-{kind}" for kind in ("runs", "kpis"))
+        known = self.call("GET", f"/{indexes}/_mapping?ignore_unavailable=true&allow_no_indices=true")
+        wrong = [text for index, content in sorted(known.items()) for text in _wrong_types(index, content)]
+        if wrong:
+            raise DataError(
+                f"OpenSearch {self.server.url}: {'; '.join(wrong[:3])}. It was made without the template of this "
+                "version: set another export_opensearch_index_prefix, or copy its documents into a new index (_reindex)"
+            )
 
     def write(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> dict[str, int]:
-        """Write documents; return the numbers created and updated. Raises AccessError for a refused one."""
+        """Write documents, all but the last first; return the numbers created and updated.
+
+        The last document is written only if no other one was refused. Raises AccessError for refused ones.
+        """
         counts = {"created": 0, "updated": 0}
-        for body in _bulk_request_bodies(self.server.prefix, entries):
-            answer = self.call("POST", "/_bulk?refresh=wait_for", body, "application/x-ndjson")
-            for item in answer["items"]:
-                result = item["index"]
-                if result.get("error"):
-                    raise AccessError(
-                        f"OpenSearch {self.server.url} refused document {result['_id']} of {result['_index']}: "
-                        f"{result['error'].get('type')}: {result['error'].get('reason')}"
-                    )
-                counts["created" if result["result"] == "created" else "updated"] += 1
+        *others, last = entries
+        for part in (others, [last]):
+            refused: list[Mapping[str, Any]] = []
+            for body in _bulk_request_bodies(self.server.prefix, part):
+                refused += self._write_lines(body, counts)
+            if refused:
+                first = refused[0]
+                raise AccessError(
+                    f"OpenSearch {self.server.url} refused {formats.format_count(len(refused), 'document')} and wrote "
+                    f"{sum(counts.values())}; the export is not whole. The first one is {first.get('_id')} of "
+                    f"{first.get('_index')}: {first['error'].get('type')}: {first['error'].get('reason')}"
+                )
         return counts
 
+    def _write_lines(self, lines: Sequence[bytes], counts: dict[str, int]) -> list[Mapping[str, Any]]:
+        """Write documents, again those for which a busy server had no room; return the answers to refused ones."""
+        refused: list[Mapping[str, Any]] = []
+        for pause in (*PAUSES, None):
+            answer = self.call("POST", "/_bulk?refresh=wait_for", b"".join(lines), "application/x-ndjson")
+            items = answer.get("items")
+            if not isinstance(items, list) or len(items) != len(lines):
+                raise AccessError(
+                    f"OpenSearch {self.server.url}: the answer to {formats.format_count(len(lines), 'document')} does "
+                    "not say what became of each, so it is unknown whether they were written"
+                )
+            results = [item.get("index") or {} for item in items]
+            busy = []
+            for line, result in zip(lines, results, strict=True):
+                if not result.get("error"):
+                    counts["created" if result.get("result") == "created" else "updated"] += 1
+                elif result.get("status") == _BUSY and pause is not None:
+                    busy.append(line)
+                else:
+                    refused.append(result)
+            if not busy or pause is None:
+                break
+            time.sleep(pause)
+            lines = busy
+        return refused
 
-def _bulk_request_bodies(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterable[bytes]:
-    body = b""
+
+def _wrong_types(index: str, content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields of an index that have another type than in the template."""
+    mappings = TEMPLATE["template"]["mappings"]
+    known = (content.get("mappings") or {}).get("properties") or {}
+    for name, field in known.items():
+        found = field.get("type", "object")
+        wanted = mappings["properties"].get(name, {}).get("type", "")
+        if found == "date" and wanted != "date":
+            yield f"field {name} of index {index} is a date instead of a text"
+        elif wanted in _COMPATIBLE and found not in _COMPATIBLE[wanted]:
+            yield f"field {name} of index {index} is of type {found} instead of {wanted}"
+
+
+def _bulk_request_bodies(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterator[list[bytes]]:
+    """Yield the lines of bulk requests: an action and a document each."""
+    lines: list[bytes] = []
     for kind, identity, document in entries:
         action = {"index": {"_index": f"{prefix}-{kind}", "_id": identity}}
-        body += json.dumps(action).encode() + b"\n" + json.dumps(document).encode() + b"\n"
-        if len(body) >= BULK_BYTES:
-            yield body
-            body = b""
-    if body:
-        yield body
+        texts = (json.dumps(part, allow_nan=False).encode() for part in (action, _without_infinity(document)))
+        lines.append(b"".join(text + b"\n" for text in texts))
+        if sum(map(len, lines)) >= BULK_BYTES:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _without_infinity(value: Any) -> Any:
+    """Return a document with None for numbers that are not finite, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(name): _without_infinity(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_infinity(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -273,7 +273,12 @@ def read_runs_from_opensearch(server: OpenSearchServer, project: str, notes: lis
     client = OpenSearchClient(server, TIMEOUT)
     batch: list[Document] = []
     query = {"term": {"project": project}}
-    for run in _query_opensearch_documents(client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats"]):
+    for run in _query_opensearch_documents(
+        client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats", "whole"]
+    ):
+        if run.get("whole") is False:
+            notes.append(f"{server.url}, run {run.get('run')}: its export did not end")
+            continue
         batch.append(run)
         if len(batch) == BATCH:
             yield from _indexed_runs(client, batch, notes)

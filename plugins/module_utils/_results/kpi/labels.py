@@ -20,8 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 
 FlatLabels = dict[str, Any]  # text, numbers, truth values
 
-#: Longer texts are replaced by their checksum: a search server does not index them.
-LONGEST = 8191
+#: Bytes of a text; longer ones are replaced by their checksum: a search server does not index them. Bytes of a name.
+LONGEST, LONGEST_NAME = 8191, 1024
 #: Beginning of the names of settings among the labels of one level.
 SETTINGS = "settings."
 _COLLECTION = "perfscale.seatrial"
@@ -136,16 +136,20 @@ def _flattened_label_pairs(labels: Mapping[str, Any], prefix: str) -> Iterator[t
         if isinstance(value, Mapping) and value:
             yield from _flattened_label_pairs(value, f"{key}.")
         else:
-            yield key, _label_value_as_scalar(value)
+            yield _shortened(key, LONGEST_NAME), _label_value_as_scalar(value)
 
 
 def _label_value_as_scalar(value: Any) -> str | float | bool:
     if isinstance(value, (bool, int, float)):
         return value
     text = value if isinstance(value, str) and not _looks_like_json(value) else json.dumps(value, sort_keys=True)
-    if len(text) <= LONGEST:
-        return text
-    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return _shortened(text, LONGEST, keep=0)
+
+
+def _shortened(text: str, longest: int, keep: int = 128) -> str:
+    """Return a text, or its first characters and its checksum if it has too many bytes."""
+    data = text.encode("utf-8", "surrogatepass")
+    return text if len(data) <= longest else f"{text[:keep]}sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _looks_like_json(text: str) -> bool:

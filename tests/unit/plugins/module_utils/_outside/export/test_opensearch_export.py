@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An export to OpenSearch is whole, or says that it is not: busy servers, strange answers, wrong names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import opensearch_export
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
+    OpenSearchIndex,
+)
+from scripted_server import ScriptedServer
+
+CREATED: dict[str, Any] = {"index": {"result": "created", "status": 201}}
+BUSY: dict[str, Any] = {
+    "index": {"status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}
+}
+ENTRIES: list[tuple[str, str, dict[str, Any]]] = [
+    ("runs", "r", {"whole": False}),
+    ("kpis", "a", {"value": float("inf")}),
+    ("kpis", "b", {"value": 2.0}),
+    ("runs", "r", {"whole": True}),
+]
+
+WRONG_PREFIXES = ["My Runs", "UPPER", "a/b", "a,b", "a*", "_x", "", "-a", "\u00e4", "a?b", "a#b", "..", "a" * 201]
+
+
+@pytest.mark.parametrize("prefix", WRONG_PREFIXES)
+def test_a_prefix_with_which_no_index_can_be_named_is_refused(prefix: str) -> None:
+    with pytest.raises(InputError, match="is no prefix of an OpenSearch index"):
+        OpenSearchServer("https://opensearch.example.com:9200", prefix)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses of exports, which take no time here."""
+    spent: list[float] = []
+    monkeypatch.setattr("time.sleep", spent.append)
+    return spent
+
+
+def answers_in_order(*answers: Any) -> ScriptedServer:
+    """A server that gives these answers, then creates every document."""
+    left = list(answers)
+
+    def answer(asked: Any) -> Any:
+        if left:
+            return left.pop(0)
+        return 200, {"items": [CREATED] * (asked.body.count(b"\n") // 2)}
+
+    return ScriptedServer(answer)
+
+
+def write(server: ScriptedServer) -> dict[str, int]:
+    return OpenSearchIndex(OpenSearchServer(f"http://127.0.0.1:{server.port}")).write(ENTRIES)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(status: int) -> None:
+    busy = f"HTTP/1.1 {status} X\r\nContent-Length: 2\r\nRetry-After: 1\r\n\r\n{{}}".encode()
+    with answers_in_order(busy) as server:
+        assert write(server) == {"created": 4, "updated": 0}
+    assert len(server.asked) == 3
+
+
+def test_documents_for_which_there_was_no_room_are_sent_again_alone(pauses: list[float]) -> None:
+    with answers_in_order((200, {"items": [CREATED, BUSY, CREATED]})) as server:
+        assert write(server) == {"created": 4, "updated": 0}
+    assert len(pauses) == 1
+    second = [json.loads(line) for line in server.asked[1].body.splitlines()]
+    assert [line["index"]["_id"] for line in second[::2]] == ["a"]
+    assert second[1]["value"] is None  # JSON has no infinity
+    last = [json.loads(line) for line in server.asked[-1].body.splitlines()]
+    assert last[1] == {"whole": True}
+
+
+def test_refused_documents_are_counted_and_the_run_stays_marked(pauses: list[float]) -> None:
+    refused = {"index": {"_id": "a", "_index": "x", "status": 400, "error": {"type": "t", "reason": "why"}}}
+    with (
+        answers_in_order((200, {"items": [CREATED, refused, refused]})) as server,
+        pytest.raises(AccessError, match="refused 2 documents and wrote 1; the export is not whole.*a of x: t: why"),
+    ):
+        write(server)
+    assert len(server.asked) == 1 and not pauses
+
+
+def test_a_server_that_stays_busy_refuses_after_some_attempts(pauses: list[float]) -> None:
+    full = {"index": {**BUSY["index"], "_id": "a", "_index": "x"}}
+    with (
+        answers_in_order(*[(200, {"items": [full] * 3})] * 9) as server,
+        pytest.raises(AccessError, match="refused 3 documents and wrote 0"),
+    ):
+        write(server)
+    assert pauses == list(opensearch_export.PAUSES)
+
+
+@pytest.mark.parametrize("answer", [{}, {"items": None}, {"items": [CREATED]}, {"errors": False}])
+def test_an_answer_that_does_not_say_what_became_of_documents_is_told(answer: Any, pauses: list[float]) -> None:
+    with (
+        answers_in_order((200, answer)) as server,
+        pytest.raises(AccessError, match="3 documents does not say what became of each"),
+    ):
+        write(server)
