@@ -17,7 +17,11 @@ from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, role_call, terminal_output
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    project_role,
+    setting_values,
+    settings_catalogue,
+)
 
 DOCUMENTATION = r"""
 name: seatrial_unfinished
@@ -35,6 +39,8 @@ description:
   - Refuses C(--start-at-task) for a playbook of runs, because it skips the tasks that open the run.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
+  - In a job of AWX, gives text answers of a survey the text that was answered, and removes empty ones. Ansible reads
+    them as numbers, booleans or null.
   - Sets E(KUBECONFIG) to a kubeconfig of the credential in E(K8S_AUTH_HOST) and E(K8S_AUTH_API_KEY), as jobs of AWX get
     it, unless it is set. The file is removed when the process exits.
 """
@@ -57,7 +63,7 @@ class CallbackModule(CallbackBase):
         self._calls = role_call.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
-        """Refuse to skip what opens a run; make the extra variable run_dir absolute, before a task uses it."""
+        """Refuse to skip what opens a run; make extra variables what the user gave, before a task uses them."""
         if context.CLIARGS.get("start_at_task") and "run_phases" in play.get_vars():
             # Ansible only warns of an exception in a callback.
             raise SystemExit(
@@ -65,6 +71,9 @@ class CallbackModule(CallbackBase):
                 "back. Choose phases with --tags, and name an earlier run with -e run_dir=<directory>."
             )
         extra = play.get_variable_manager().extra_vars
+        if "awx_job_id" in extra:
+            known = settings_catalogue.load_catalogue(project_role.ROOT)
+            awx.restore_text_answers(extra, context.CLIARGS.get("extra_vars") or (), known)
         given = extra.get("run_dir")
         if isinstance(given, str) and "{{" not in given:
             extra["run_dir"] = setting_values.absolute_path(given)

@@ -68,6 +68,34 @@ def test_a_survey_gives_lists_and_texts(tmp_path: Path) -> None:
     assert not run_dirs(tmp_path / "runs"), "to look at settings makes no run"
 
 
+def answered(folder: Path, **answers: str) -> str:
+    """A file with text answers as AWX writes them."""
+    path = folder / "answers"
+    path.write_text("".join(f"!unsafe '{name}': !unsafe '{text}'\n" for name, text in answers.items()))
+    return f"-e @{path}"
+
+
+def test_text_answers_stay_texts_and_an_empty_one_is_none(tmp_path: Path) -> None:
+    extra = {"run_artifacts_dir": str(tmp_path / "runs"), "rehearsal_cache_dir": str(tmp_path / "programs")}
+    texts = answered(tmp_path, fine_tuning_cpu="", fine_tuning_priority_class="007", fine_tuning_service_account="yes")
+    quiet = {"ANSIBLE_STDOUT_CALLBACK": "perfscale.seatrial.quiet"}
+    done = job(tmp_path / "job", f"settings {texts}", extra, quiet)
+    assert (done.status, done.rc) == ("successful", 0), said(done)
+    assert re.search(r"fine_tuning_priority_class +007 +-e", said(done)), said(done)
+    assert re.search(r"fine_tuning_service_account +yes +-e", said(done)) and "fine_tuning_cpu" not in said(done)
+
+
+def test_a_job_that_gives_back_without_the_number_of_a_run_fails_and_asks_for_it(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    extra = {**templates(), "run_artifacts_dir": str(runs), "cluster_keep": False}
+    forgotten = job(tmp_path / "job", "cleanup,release", extra, number=27)
+    assert forgotten.status == "failed" and "run_name '27' is the number of this job itself" in said(forgotten)
+    del extra["run_name"]
+    empty = job(tmp_path / "empty", f"cleanup,release {answered(tmp_path, run_name='')}", extra, number=28)
+    assert empty.status == "failed" and "no run is named: answer run_name with the number" in said(empty), said(empty)
+
+
 def test_the_credential_types_inject_what_is_read() -> None:
     text = (ROOT / "roles/awx_objects/vars/main.yml").read_text(encoding="utf-8").replace("!unsafe", "")
     types = yaml.safe_load(text)["__awx_objects_credential_types"]

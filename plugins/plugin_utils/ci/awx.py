@@ -7,6 +7,8 @@ A survey asks for presets of a project, and for those of its settings that may b
 default. AWX sends defaults as extra variables, even "" for an unanswered text, and these override every preset. The
 description of a question states the default instead.
 
+Ansible changes the type of answers that are texts, which is undone.
+
 A job gets the credential type "OpenShift or Kubernetes API Bearer Token" as K8S_AUTH_HOST, K8S_AUTH_API_KEY, and
 K8S_AUTH_VERIFY_SSL or K8S_AUTH_SSL_CA_CERT. The credential type "Amazon Web Services" needs nothing here: boto3 and the
 installers read its variables themselves.
@@ -118,6 +120,50 @@ def _question_description(setting: Setting) -> str:
 
 def _format_default_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
+
+
+#: Types of settings that Ansible converts from any text; only a text must stay as it was answered.
+_CONVERTED = ("int", "float", "bool", "dict")
+
+
+def restore_text_answers(extra: MutableMapping[str, Any], options: Iterable[str], catalogue: Catalogue) -> None:
+    """Give the answers of a survey in ``extra`` the texts that were answered, and remove those that are empty.
+
+    AWX writes a text as ``!unsafe '007'``, which Ansible loads as the number 7, 'yes' as true, and '' as null. An empty
+    answer is none. options: the values of -e, of which ``@file`` has such answers.
+    """
+    for option in options:
+        if not option.startswith("@"):
+            continue
+        for name, answer in _unsafe_texts(Path(option[1:])).items():
+            setting = catalogue.settings.get(name)
+            if answer == "":
+                if extra.get(name, "") in (None, ""):
+                    extra.pop(name, None)
+            elif extra.get(name) != answer and (setting is None or setting.type not in _CONVERTED):
+                extra[name] = answer
+
+
+def _unsafe_texts(path: Path) -> dict[str, Any]:
+    """Return the top-level values of a YAML file that are quoted texts with the tag !unsafe, or lists of them."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader) if "!unsafe" in text else None
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}  # Ansible has read it; an encrypted file is no survey
+
+    def is_unsafe(node: Any) -> bool:
+        return isinstance(node, yaml.ScalarNode) and node.tag == "!unsafe" and node.style in ("'", '"', "|", ">")
+
+    found: dict[str, Any] = {}
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if is_unsafe(value):
+            found[str(key.value)] = value.value
+        elif isinstance(value, yaml.SequenceNode) and value.value and all(map(is_unsafe, value.value)):
+            found[str(key.value)] = [node.value for node in value.value]
+    return found
 
 
 HOST, TOKEN = "K8S_AUTH_HOST", "K8S_AUTH_API_KEY"

@@ -166,10 +166,21 @@ def time_split_line(parts: Mapping[str, float]) -> str:
     return f"{parts['total']:.1f} s = " + " + ".join([*named, f"Ansible itself {parts['ansible']:.1f}"])
 
 
+#: What awx.yml appends to the name of a project's template for the one that gives back.
+GIVE_BACK_TEMPLATE = " give back"
+
+
 def summary_lines(
-    record: Mapping[str, Any], directory: Path, verdict: Mapping[str, Any], failures: Iterable[str] = ()
+    record: Mapping[str, Any],
+    directory: Path,
+    verdict: Mapping[str, Any],
+    failures: Iterable[str] = (),
+    back: str = "",
 ) -> list[str]:
-    """Return the lines of the summary: answers first, then warnings and failures."""
+    """Return the lines of the summary: answers first, then warnings and failures.
+
+    back: how to give back, if not with the command of the run.
+    """
     failures = list(failures)
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
@@ -202,8 +213,19 @@ def summary_lines(
     text += [f"  held      {holding['what']}, {_when_holding_ends(holding)}" for holding in record["held"]]
     if record["held"]:
         text += _cluster_access_lines(record["clusters"])
-        text.append(f"  give back {record['give_back']}")
+        text.append(f"  give back {back or record['give_back']}")
     return text
+
+
+def give_back_in_awx(variables: Mapping[str, Any], directory: Path) -> str:
+    """Return what to launch in AWX to give back; empty outside. The command of a job is of use only in its container.
+
+    variables: those of a task, with the ones that AWX gives to each job.
+    """
+    if "awx_job_id" not in variables:
+        return ""
+    template = str(variables.get("awx_job_template_name") or "").removesuffix(GIVE_BACK_TEMPLATE)
+    return f"launch the template '{template}{GIVE_BACK_TEMPLATE}' with run_dir {directory}"
 
 
 def _format_phases_by_status(phases: Mapping[str, Mapping[str, Any]]) -> str:

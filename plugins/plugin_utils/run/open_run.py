@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    cluster_settings,
     point_loads,
     preset_definitions,
     read_secret_settings,
@@ -139,6 +140,15 @@ class SettingsSession:
         if not parent.is_dir():
             raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
         why = f"There is no run {directory} in {parent}: it was never opened, so it holds nothing."
+        job, workflow = (self.context.variables.get(name) for name in (cluster_settings.AWX_JOB, "awx_workflow_job_id"))
+        if job is not None and name != str(workflow):
+            # In a workflow, both nodes have its number, and the run may never have been opened.
+            what = "is the number of this job itself" if name == str(job) else "is the number of no run"
+            raise InputError(
+                f"run_name '{name}' {what}: {parent} has no run {directory}. Answer run_name with the number of the"
+                " workflow job, or of the job if it was launched alone, whose run is to be given back, or run_dir with"
+                " its run directory"
+            )
         if settings.get("run_repeat_failure"):
             raise InputError(f"{why} The job that was to open it shows why.")
         self.say(why)

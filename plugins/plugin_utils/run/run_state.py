@@ -26,7 +26,7 @@ def record_state(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping
     if state in POINT_STATES:
         return _record_point_state(run_dir, arguments, task_vars)
     if state in ("settled", "closed"):
-        return _record_session_end(run_dir, arguments, bool(task_vars.get("run_beside")))
+        return _record_session_end(run_dir, arguments, task_vars)
     result = _session_failures_and_cause(arguments, task_vars) if state == "failed" else {}
     if task_vars.get("run_beside"):  # the record belongs to the session that works on the run
         return {"changed": False, **result, "phases": run_record.read_record(run_dir)["phases"]}
@@ -88,11 +88,11 @@ def _next_point(run_dir: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"changed": True, **decision}
 
 
-def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
     """Write the end of the session; if it is closed, also print the summary and fail if the session failed."""
     failures = list(arguments["failures"])
     result: dict[str, Any]
-    if beside:  # the record belongs to the session that works on the run
+    if task_vars.get("run_beside"):  # the record belongs to the session that works on the run
         Display().display(f"  report    {run_dir / 'report' / 'index.html'}, of the results so far")
         result = {"changed": False, "failures": failures, "held": [], "split": {}}
         return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
@@ -103,7 +103,8 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], beside: boo
     if arguments["state"] == "settled":
         stats = {"data": close_run.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
-    for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures):
+    back = close_run.give_back_in_awx(task_vars, run_dir)
+    for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures, back):
         Display().display(line)
     if closed.failed:
         result.update(failed=True, msg=close_run.last_words(closed.failures, run_dir))

@@ -180,10 +180,10 @@ class PreflightInput:
             return
         if self._given() & set(NAMED_OTHERWISE):
             return
-        raise InputError(
-            f"--tags {','.join(phases)} works on what an earlier run left, and no run is named: give its directory, "
-            "-e run_dir=<directory>"
-        )
+        how = "give its directory, -e run_dir=<directory>"
+        if cluster_settings.AWX_JOB in self.variables:
+            how = "answer run_name with the number of its job or workflow job, or run_dir with its run directory"
+        raise InputError(f"--tags {','.join(phases)} works on what an earlier run left, and no run is named: {how}")
 
     def _refuse_without_cluster(self, run_dir: Path | None) -> None:
         asked = [phase for phase in ON_CLUSTER if phase in self.chosen]

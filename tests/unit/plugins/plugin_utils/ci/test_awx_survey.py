@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import awx_survey_rules
@@ -14,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
+CATALOGUE = settings_catalogue.load_catalogue(project_role.ROOT)
 PROJECTS = ["fine_tuning", "scheduler", "users", "workload_scale"]
 
 
@@ -69,3 +71,48 @@ def test_a_boolean_is_a_choice_of_texts() -> None:
 def test_what_a_survey_cannot_ask_for_is_refused(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         survey("fine_tuning", [name])
+
+
+#: What Ansible makes of a text that AWX writes with !unsafe -> the text that was answered.
+LOADED = {"007": 7, "yes": True, "no": False, "0x10": 16, "1e3": 1000.0, "~": None, "null": None, "2026-11-26": "x"}
+
+
+@pytest.mark.parametrize("answer", LOADED)
+@pytest.mark.parametrize("name", ["fine_tuning_cpu", "run_name", "a_setting_of_another_collection"])
+def test_a_text_answer_keeps_its_text(tmp_path: Path, name: str, answer: str) -> None:
+    (tmp_path / "extravars").write_text(f"!unsafe '{name}': !unsafe '{answer}'\nother: 3\n", encoding="utf-8")
+    extra = {name: LOADED[answer], "other": 3}
+    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars", "other=3"], CATALOGUE)
+    assert extra == {name: answer, "other": 3}
+
+
+def test_an_empty_answer_is_none_and_others_keep_their_type(tmp_path: Path) -> None:
+    (tmp_path / "extravars").write_text(
+        "!unsafe 'fine_tuning_cpu': !unsafe ''\n!unsafe 'run_name': !unsafe \"\"\nfine_tuning_count: 3\n"
+        "!unsafe 'fine_tuning_preload': !unsafe 'true'\n!unsafe 'preset':\n- !unsafe '007'\n- !unsafe 'light'\n"
+        "fine_tuning_memory: '5'\n",
+        encoding="utf-8",
+    )
+    extra = {
+        "fine_tuning_cpu": None,
+        "run_name": None,
+        "fine_tuning_count": 3,
+        "fine_tuning_preload": True,
+        "preset": [7, "light"],
+        "fine_tuning_memory": "5",
+    }
+    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars"], CATALOGUE)
+    assert extra == {
+        "fine_tuning_count": 3,
+        "fine_tuning_preload": True,
+        "preset": ["007", "light"],
+        "fine_tuning_memory": "5",
+    }
+
+
+@pytest.mark.parametrize("content", ["", "- a\n", "x: [!unsafe '1'", "$ANSIBLE_VAULT;1.1;AES256\n3635\n"])
+def test_a_file_that_is_no_survey_changes_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / "extravars").write_text(content, encoding="utf-8")
+    extra = {"x": 1}
+    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars", f"@{tmp_path}/none", "@"], CATALOGUE)
+    assert extra == {"x": 1}

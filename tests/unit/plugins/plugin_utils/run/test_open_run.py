@@ -450,6 +450,22 @@ def test_the_name_of_a_run_may_be_a_number_or_a_template(tmp_path: Path) -> None
     assert Path(opened["run_dir"]).name == "fine_tuning-7"
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("27", "'27' is the number of this job itself"),
+        ("99999", "'99999' is the number of no run"),
+        ("7", "'7' is the number of no run"),
+    ],
+)
+def test_a_job_of_awx_that_gives_back_alone_must_find_its_run(tmp_path: Path, name: str, words: str) -> None:
+    given = {"awx_job_id": 27, "run_name": name, "run_artifacts_dir": str(tmp_path)}
+    with pytest.raises(InputError, match=f"run_name {words}.*Answer run_name with the number of the workflow job"):
+        session(tmp_path, ["cleanup", "release"], given, **given).begin()
+    workflow = {**given, "awx_workflow_job_id": int(name)}
+    assert session(tmp_path, ["cleanup", "release"], workflow, **workflow).begin()["only_settings"]
+
+
 def test_a_run_that_was_never_opened_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     one = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"})
