@@ -39,7 +39,7 @@ options:
         type: str
         default: ''
       role:
-        description: Not used. Permits machines as M(perfscale.seatrial.openshift_config) returns them.
+        description: Not used. Permits machines as M(perfscale.seatrial.openshift_install) returns them.
         type: str
       ip:
         description: Not used, like O(machines[].role).

@@ -18,28 +18,66 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._openshift
   - perfscale.seatrial._openshift.bundle
+  - perfscale.seatrial._run.expires
+  - perfscale.seatrial._run.owner
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
   check_mode:
-    support: none
-    details: The installer has no dry run.
+    support: partial
+    details: O(state=configured) renders and checks, and writes nothing. The other states are skipped.
   diff_mode:
-    support: none
-    details: It creates or destroys a whole cluster.
+    support: partial
+    details: Of the files that O(state=configured) writes; pull secret and SSH key are hidden.
   idempotent:
     support: full
 options:
   state:
     description:
+      - V(configured) renders C(install-config.yaml), and C(agent-config.yaml) for bare metal, from settings of role
+        C(cluster), checks every field against the documented ones, and writes them to O(install_dir). Copies without
+        secrets are written to O(step_dir).
       - V(prepared), on a cloud, writes all files that precede the first request to the cloud, and returns the metadata
         with which the cluster can be destroyed. V(begun) starts the creation, V(created) waits for its end.
       - V(image), on bare metal, creates the image that machines boot from. V(bootstrapped) and V(installed) wait.
       - V(gathered) collects logs of a failed installation in O(bundle). V(destroyed) destroys the cluster on a cloud
         by its metadata. V(absent) ends running programs and removes O(install_dir).
     type: str
-    choices: [prepared, begun, created, image, bootstrapped, installed, gathered, destroyed, absent]
+    choices: [configured, prepared, begun, created, image, bootstrapped, installed, gathered, destroyed, absent]
     required: true
+  provider:
+    description: Provider of the cluster. It, O(settings) and O(pull_secret) are required with O(state=configured).
+    type: str
+    choices: [openshift_ipi, openshift_agent]
+  settings:
+    description: Settings of role C(cluster), by name.
+    type: dict
+  machines:
+    description: The machines of a cluster on bare metal.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the machine.
+        type: str
+        required: true
+      role:
+        description: Role in the cluster.
+        type: str
+        choices: [master, worker]
+        required: true
+      vars:
+        description: Its inventory variables.
+        type: dict
+        required: true
+  pull_secret:
+    description: The pull secret, as JSON.
+    type: str
+  ssh_key:
+    description: Public key that may log in to the nodes.
+    type: str
+    default: ''
   program:
     description: Path of openshift-install. If it and O(mirror) are empty, the one in PATH is used.
     type: str
@@ -95,6 +133,18 @@ options:
 """
 
 EXAMPLES = r"""
+- name: Write the installer's configuration
+  perfscale.seatrial.openshift_install:
+    state: configured
+    provider: openshift_ipi
+    name: t1121-k3f9xa
+    settings:
+      cluster_base_domain: perf.example.com
+      cluster_ipi_region: us-east-2
+    pull_secret: "{{ my_pull_secret }}"
+    install_dir: ~/.local/state/seatrial/clusters/t1121-k3f9xa
+  no_log: true
+
 - name: Write the files with which the cluster can be destroyed
   perfscale.seatrial.openshift_install:
     state: prepared
@@ -103,6 +153,17 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+machines:
+  description:
+    - The machines of a cluster on bare metal, with C(name), C(role), C(ip) and their BMC (C(address), C(user),
+      C(system)).
+  returned: state is configured
+  type: list
+  elements: dict
+rendezvous:
+  description: Address of the rendezvous host, which installs the others.
+  returned: state is configured
+  type: str
 metadata:
   description: Metadata with which the installer destroys the cluster.
   returned: state is prepared
@@ -133,17 +194,31 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
+    bare_metal_hosts,
     install_steps,
     openshift_options,
 )
+
+MACHINE = {
+    "name": {"type": "str", "required": True},
+    "role": {"type": "str", "choices": list(bare_metal_hosts.ROLES), "required": True},
+    "vars": {"type": "dict", "required": True},
+}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": list(install_steps.STEPS), "required": True},
+            "state": {"type": "str", "choices": ["configured", *install_steps.STEPS], "required": True},
             **openshift_options.CLUSTER,
+            "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"]},
+            "settings": {"type": "dict"},
+            "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
+            **ansible_module.OWNER,
+            **ansible_module.EXPIRES,
+            "pull_secret": {"type": "str", "no_log": True},
+            "ssh_key": {"type": "str", "default": "", "no_log": False},
             "program": {"type": "str", "default": ""},
             "mirror": {"type": "str", "default": ""},
             "version": {"type": "str", "default": ""},
@@ -161,16 +236,22 @@ def main() -> None:
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
-        required_if=[("state", "gathered", ["bundle"])],
+        required_if=[
+            ("state", "gathered", ["bundle"]),
+            ("state", "configured", ["provider", "settings", "pull_secret"]),
+        ],
+        supports_check_mode=True,
     )
-    params = module.params
+    params = {**module.params, "install_dir": Path(module.params["install_dir"])}
 
     def work(step: Step) -> dict[str, Any]:
+        if params["state"] == "configured":
+            return install_steps.configure_installer(params, step, module.check_mode)
+        if module.check_mode:
+            return {"changed": False, "skipped": True}
         say = step.reporter(params["progress_file"], "openshift-install")
         with step.timed("cluster", f"openshift-install {params['state']}"):
-            return install_steps.run_install_step(
-                params["state"], {**params, "install_dir": Path(params["install_dir"])}, say, step.path
-            )
+            return install_steps.run_install_step(params["state"], params, say, step.path)
 
     ansible_module.run(module, work)
 

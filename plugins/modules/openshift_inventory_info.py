@@ -10,8 +10,8 @@ module: openshift_inventory_info
 short_description: Read the machines of a cluster from an inventory
 version_added: 0.1.0
 description:
-  - Returns the machines for M(perfscale.seatrial.openshift_config), from the inventory of the play or from another one,
-    such as the one that role C(quads_lease) has just written.
+  - Returns the machines for M(perfscale.seatrial.openshift_install), from the inventory of the play or from another
+    one, such as the one that role C(quads_lease) has just written.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:

@@ -1,22 +1,88 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of module openshift_install."""
+"""The steps of module openshift_install: the configuration, and what the installer does with it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
-from . import cli_tools, cluster_metadata_store, installer_log
+from .. import providers
+from . import bare_metal_hosts, cli_tools, cluster_metadata_store, install_config, installer_log
 from .installer_commands import LOG, OpenshiftInstaller
 
 Given = Mapping[str, Any]
 #: Steps that do not run the installer.
 WITHOUT_PROGRAM = ("absent",)
+
+
+def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the documents by file name, and the module's results. Raises InputError."""
+    try:
+        auths = json.loads(params["pull_secret"])["auths"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'") from error
+    if not isinstance(auths, dict):
+        raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'")
+    settings = {**params["settings"], "cluster_provider": params["provider"]}
+    results: dict[str, Any] = {"machines": [], "rendezvous": ""}
+    documents: dict[str, dict[str, Any]] = {}
+    if not providers.PROVIDERS[params["provider"]].bare_metal:
+        tags = install_config.cloud_resource_tags(settings, params["expires"], params["owner"])
+        config = install_config.cloud_install_config(settings, params["name"], tags)
+    else:
+        machines = [
+            bare_metal_hosts.read_host_from_inventory(machine["name"], machine["role"], machine["vars"], settings)
+            for machine in params["machines"]
+        ]
+        config = install_config.bare_metal_install_config(
+            settings, params["name"], *bare_metal_hosts.check_set(machines)
+        )
+        agent = bare_metal_hosts.agent_config(machines, settings, params["name"])
+        documents["agent-config.yaml"] = agent
+        addresses = bare_metal_hosts.assign_addresses(machines, settings)
+        results["rendezvous"] = agent["rendezvousIP"]
+        results["machines"] = [
+            {
+                "name": machine.name,
+                "role": machine.role,
+                "ip": addresses[machine.name],
+                "address": machine.bmc_address,
+                "user": machine.bmc_user,
+                "system": machine.bmc_system,
+            }
+            for machine in machines
+        ]
+        unreachable = [
+            machine["name"] for machine in results["machines"] if not machine["address"] or not machine["user"]
+        ]
+        if unreachable:
+            raise InputError(f"{unreachable[0]}: bmc_address or bmc_user is missing in the inventory")
+    documents["install-config.yaml"] = install_config.add_secrets(config, params["pull_secret"], params["ssh_key"])
+    return documents, results
+
+
+def configure_installer(params: Given, step: Step, check_mode: bool) -> dict[str, Any]:
+    """Write the installer's configuration, and copies without secrets to ``step``; return the module's result."""
+    documents, results = render_installer_documents(params)
+    installer = OpenshiftInstaller("openshift-install", params["install_dir"], {})
+    before = installer.configure(documents, check_mode)
+    after = {name: files.to_plain_types(document) for name, document in documents.items()}
+    diff = {
+        "before": {name: install_config.hide_secrets(document) for name, document in before.items()},
+        "after": {name: install_config.hide_secrets(document) for name, document in after.items()},
+    }
+    for name, document in diff["after"].items():
+        step.manifest(name.removesuffix(".yaml"), [document])
+    step.log(f"{', '.join(documents)} for {params['name']}")
+    return {"changed": before != after, **results, "diff": diff}
 
 
 def run_install_step(state: str, params: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:

@@ -66,7 +66,7 @@ ASYNC = """
 - hosts: localhost
   gather_facts: false
   tasks:
-    - perfscale.seatrial.openshift_config: {name: a}
+    - perfscale.seatrial.olm_operator_info: {name: a}
       async: 30
       poll: 1
       register: done

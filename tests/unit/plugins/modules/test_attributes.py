@@ -88,6 +88,7 @@ def result_of(name: str, arguments: dict[str, Any], check: bool = False) -> dict
 
 def test_the_configuration_of_an_installer_is_written_once_and_its_diff_shows_no_secret(tmp_path: Path) -> None:
     arguments = {
+        "state": "configured",
         "provider": "openshift_ipi",
         "name": "t1121-k3f9xa",
         "settings": {
@@ -99,12 +100,12 @@ def test_the_configuration_of_an_installer_is_written_once_and_its_diff_shows_no
         "pull_secret": json.dumps({"auths": {"registry.example.com": {"auth": "Y2FuYXJ5"}}}),
         "install_dir": str(tmp_path / "cluster"),
     }
-    predicted = result_of("openshift_config", arguments, check=True)
+    predicted = result_of("openshift_install", arguments, check=True)
     assert predicted["changed"] and predicted["diff"]["before"] == {} and not list(tmp_path.iterdir())
-    written = result_of("openshift_config", arguments)
+    written = result_of("openshift_install", arguments)
     assert written["diff"] == predicted["diff"] and "Y2FuYXJ5" not in json.dumps(written)
-    assert not result_of("openshift_config", arguments)["changed"]
+    assert not result_of("openshift_install", arguments)["changed"]
     arguments["settings"] = {**arguments["settings"], "cluster_ipi_compute_count": 3}
-    diff = result_of("openshift_config", arguments)["diff"]
+    diff = result_of("openshift_install", arguments)["diff"]
     before, after = diff["before"]["install-config.yaml"], diff["after"]["install-config.yaml"]
     assert [one["compute"][0]["replicas"] for one in (before, after)] == [2, 3]
