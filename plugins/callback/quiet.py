@@ -35,6 +35,7 @@ from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 
@@ -111,7 +112,7 @@ class CallbackModule(Default):
     def _say(self, lines: list[str], color: str | None = None) -> None:
         """Show lines only on the screen: the default callback has written them to the log."""
         for line in lines:
-            self._screen.display(line, color=color, screen_only=True)
+            self._screen.display(visible_text(line), color=color, screen_only=True)
 
     def _origin(self, result: CallbackTaskResult) -> str:
         """Return the file and line of the value that caused an error, unless that is the task itself."""

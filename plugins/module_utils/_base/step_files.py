@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
+from .plain_text import visible_text
 
 #: Copy of Ansible's output in the run directory; plugin_utils/run/terminal_output.py writes it.
 ANSIBLE_LOG = "ansible.log"
@@ -41,7 +42,7 @@ class Step:
         """Append a line to ``log``."""
         if self.path is not None:
             with suppress(OSError), open(self.path / "log", "a", encoding="utf-8") as stream:
-                stream.write(f"{format_utc_timestamp()} {text}\n")
+                stream.write(f"{format_utc_timestamp()} {visible_text(text)}\n")
 
     def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
         """Return a function that logs a line and appends it to the file that the action plugin follows."""
@@ -51,7 +52,7 @@ class Step:
             if progress_file:
                 # After Ctrl-C the directory of the file is deleted while a module may still release resources.
                 with suppress(OSError), open(progress_file, "a", encoding="utf-8") as stream:
-                    stream.write(f"{who}: {text}\n")
+                    stream.write(visible_text(f"{who}: {text}\n"))
 
         return say
 
@@ -133,7 +134,7 @@ class ProgressLog:
         # One write, so that lines of several processes never mix.
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(handle, line.encode() + b"\n")
+            os.write(handle, visible_text(line).encode() + b"\n")
         finally:
             os.close(handle)
 

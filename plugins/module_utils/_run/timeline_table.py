@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import csv_cell, csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 
 MOMENTS = ("intended", "sent", "answered")
@@ -170,7 +171,7 @@ def write_csv(table: TimelineTable, path: Path) -> None:
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             out = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-            out.writerow([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"])
+            out.writerow(csv_row([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"]))
             texts = _format_leading_cells(table, epoch)
             # One format per row instead of one per time; rows have few patterns of missing values.
             formats: dict[bytes, str] = {}
@@ -185,7 +186,9 @@ def write_csv(table: TimelineTable, path: Path) -> None:
                     stream.write(f"{before}{formats[missing] % known},\n")
                     continue
                 moments = ["" if isnan(value) else f"{value:.6f}" for value in values]
-                out.writerow([*_leading_csv_cells(table, row, epoch), *moments, "; ".join(contradictions or ())])
+                out.writerow(
+                    [*_leading_csv_cells(table, row, epoch), *moments, csv_cell("; ".join(contradictions or ()))]
+                )
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -207,9 +210,9 @@ def _row_times_after_start(columns: list[Any], start: float) -> Iterator[tuple[b
 def _leading_csv_cells(table: TimelineTable, row: int, epoch: str) -> list[Any]:
     return [
         table.index[row],
-        table.name[row],
-        table.kind[row],
-        table.template[row],
+        csv_cell(table.name[row]),
+        csv_cell(table.kind[row]),
+        csv_cell(table.template[row]),
         table.outcome[row],
         "true" if table.censored[row] else "false",
         table.attempts[row],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
     ANSIBLE_LOG,
     format_utc_timestamp,
@@ -79,7 +80,7 @@ def close_session(
     record = run_record.update_record(directory, edit)
     everything = all_failures(record, session_failures)
     if everything:
-        files.replace_text(directory / "FAILURES", "\n".join(everything) + "\n")
+        files.replace_text(directory / "FAILURES", visible_text("\n".join(everything)) + "\n")
     else:
         (directory / "FAILURES").unlink(missing_ok=True)
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")

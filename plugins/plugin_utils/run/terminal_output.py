@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 from ansible.utils import display as displays
 from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
 
 #: Maximum number of buffered messages; the oldest are dropped.
@@ -54,7 +55,7 @@ class RunLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message. A full disk must not end the run."""
         try:
-            text = self.format(record) + "\n"
+            text = visible_text(self.format(record)) + "\n"
             if self._stream is None:
                 self._waiting.append(text)
             else:

@@ -11,11 +11,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 STARTED, ENDED, ANSWERED = "started", "ended", "answered"
-FAILURES, LONGEST = 5, 300
+FAILURES = 5
 #: Exit status of a verdict in CI -> conclusion of a check run.
 CONCLUSIONS = {0: "success", 1: "failure", 2: "neutral", 3: "failure"}
 #: Lines of summary.md that name places on the machine of the run.
@@ -35,7 +36,7 @@ class RunMessage:
 def run_started_message(run: Run, links: Mapping[str, str]) -> RunMessage:
     """Return the message of a run that has begun."""
     title = f"running: {_project_and_presets_title(run)}"
-    return RunMessage(title, _join_text_blocks([f"# {_escape_markdown_line(title)}", _links_section(run, links)]))
+    return RunMessage(title, _join_text_blocks([f"# {markdown_line(title)}", _links_section(run, links)]))
 
 
 def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
@@ -54,7 +55,7 @@ def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
         conclusion = "failure"
     held = [_format_held_resource(thing) for thing in run.record.get("held") or []]
     blocks = [
-        _read_run_summary(run) or f"# {_escape_markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
+        _read_run_summary(run) or f"# {markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
         _failures_section(failures),
         _held_resources_section(held),
     ]
@@ -86,7 +87,7 @@ def _failures_section(failures: Sequence[str]) -> str:
         [f"- {formats.format_count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
     )
     return "\n".join(
-        ["## First failures", "", *(f"- {_escape_markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
+        ["## First failures", "", *(f"- {markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
     )
 
 
@@ -99,22 +100,13 @@ def _held_resources_section(held: Sequence[str]) -> str:
     if not held:
         return ""
     text = "The file GIVE_BACK in the run directory contains the command that gives it back."
-    return "\n".join(["## Still held", "", *(f"- {_escape_markdown_line(thing)}" for thing in held), "", text])
+    return "\n".join(["## Still held", "", *(f"- {markdown_line(thing)}" for thing in held), "", text])
 
 
 def _links_section(run: Run, links: Mapping[str, str]) -> str:
     lines = [f"- run: {run.id}"] if not (run.top / "summary.md").exists() else []
-    return "\n".join([*lines, *(f"- {_escape_markdown_line(name)}: {url}" for name, url in links.items() if url)])
+    return "\n".join([*lines, *(f"- {markdown_line(name)}: {url}" for name, url in links.items() if url)])
 
 
 def _join_text_blocks(blocks: Sequence[str]) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _escape_markdown_line(text: object) -> str:
-    """Return text on one line in which nothing is Markdown, HTML or a mention."""
-    flat = " ".join(str(text).split())
-    cut = flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
-    for special in "\\`*_[]<>|#":
-        cut = cut.replace(special, f"\\{special}")
-    return cut.replace("@", "@\u200b")

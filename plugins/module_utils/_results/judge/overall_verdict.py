@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
@@ -41,7 +41,6 @@ FIGURES, REASONS = 5, 5
 NAMED = 2
 #: Maximum length of a sentence of a summary: a comment is read at a glance.
 LONGEST = 300
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def compute_overall_verdict(results: Iterable[str], readings: Iterable[str] = ()) -> str:
@@ -154,17 +153,17 @@ def history_sentence(verdict: Mapping[str, Any]) -> str:
 def render_summary_markdown(run: Run, verdict: Mapping[str, Any]) -> str:
     """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none."""
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
-    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {_escape_markdown(name)}"]
+    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {markdown_line(name)}"]
     why = explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
     bullets = [_reasons_as_bullet_list(why)] if why else []
-    answer = [_escape_markdown(sentence) for sentence in verdict.get("answer") or []]
+    answer = [markdown_line(sentence) for sentence in verdict.get("answer") or []]
     rows = list(_kpi_table_lines(verdict))
     table = ["\n".join(rows)] if rows else []
     worse = verdict.get("verdict") == REGRESSION
     blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
-    blocks += [f"Warning: {_escape_markdown(warning)}" for warning in verdict.get("warnings") or []]
+    blocks += [f"Warning: {markdown_line(warning)}" for warning in verdict.get("warnings") or []]
     if verdict.get("history"):
-        blocks.append(_escape_markdown(history_sentence(verdict)))
+        blocks.append(markdown_line(history_sentence(verdict)))
     return "\n\n".join([*blocks, _run_links_as_list(run)]) + "\n"
 
 
@@ -172,7 +171,7 @@ def _reasons_as_bullet_list(why: list[str]) -> str:
     more = (
         [f"{formats.format_count(len(why) - REASONS, 'further reason')} in verdict.json"] if len(why) > REASONS else []
     )
-    return "\n".join(f"- {_escape_markdown(reason)}" for reason in [*why[:REASONS], *more])
+    return "\n".join(f"- {markdown_line(reason)}" for reason in [*why[:REASONS], *more])
 
 
 def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
@@ -192,7 +191,7 @@ def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
             change_text(kpi),
             _format_kpi_reading(kpi),
         ]
-        yield "| " + " | ".join(_escape_markdown(cell) for cell in cells) + " |"
+        yield "| " + " | ".join(markdown_line(cell) for cell in cells) + " |"
 
 
 def judged_value_text(kpi: Mapping[str, Any]) -> str:
@@ -230,10 +229,4 @@ def _run_links_as_list(run: Run) -> str:
     links = [f"run: {run.id}", f"directory: {run.top}"]
     links += ["report: report/index.html"] if (run.top / "report" / "index.html").exists() else []
     links += [f"{export['target']}: {export['address']}" for export in run.record.get("exported") or []]
-    return "\n".join(f"- {_escape_markdown(link)}" for link in links)
-
-
-def _escape_markdown(text: object) -> str:
-    """Return text on one line, without meaning as Markdown or HTML."""
-    flat = " ".join(str(text).split())
-    return _SPECIAL.sub(r"\\\1", flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…")
+    return "\n".join(f"- {markdown_line(link)}" for link in links)

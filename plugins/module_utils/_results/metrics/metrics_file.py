@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import csv_row
 
 FILE = "metrics.jsonl"
 #: Folder of a point with one CSV file per query.
@@ -119,9 +120,9 @@ def write_csv(path: Path, metric: CapturedMetric) -> str:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream, lineterminator="\n")
-        out.writerow(["epoch", "since_start_s", *labels, metric.name])
+        out.writerow(csv_row(["epoch", "since_start_s", *labels, metric.name]))
         for each in metric.series:
-            named = [each.labels.get(name, "") for name in labels]
+            named = csv_row(each.labels.get(name, "") for name in labels)
             for moment, value in zip(each.moments, each.values, strict=True):
                 out.writerow([f"{moment:.3f}", f"{moment - metric.begin:.3f}", *named, "" if value is None else value])
     os.replace(temporary, path)

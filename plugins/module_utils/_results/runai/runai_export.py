@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -154,7 +155,7 @@ def times_csv_rows(table: TimelineTable, of: Sequence[tuple[int, WorkloadTimes]]
 
 def _format_csv(rows: Iterable[list[Any]]) -> str:
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows(rows)
+    csv.writer(out, lineterminator="\n").writerows(csv_row(row) for row in rows)
     return out.getvalue()
 
 
