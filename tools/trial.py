@@ -10,6 +10,7 @@ import difflib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def play(*arguments: str) -> int:
     It is a process of its own, since a run's record counts the time from the process's start. Ctrl-C reaches it by
     itself; what is sent to us alone is passed on.
     """
-    say(f"running: .venv/bin/ansible-playbook {' '.join(arguments)}")
+    say(f"running: .venv/bin/ansible-playbook {shlex.join(arguments)}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     process = subprocess.Popen(
         [str(VENV / "bin" / "ansible-playbook"), *arguments],
