@@ -32,9 +32,10 @@ VALIDATE = "SEATRIAL_VALIDATE"
 def to_plain_types(value: Any) -> Any:
     """Return ``value`` rebuilt from plain dict, list, str, int, float, bool and None.
 
-    Ansible tags strings, and yaml.safe_dump fails on a tagged string in the middle of a file.
+    Ansible tags strings, and yaml.safe_dump fails on a tagged string in the middle of a file. A number that is not
+    finite becomes None: JSON does not have it, and other programs refuse a file with ``Infinity`` or ``NaN``.
     """
-    return json.loads(json.dumps(value, default=str))
+    return json.loads(json.dumps(value, default=str), parse_constant=lambda _name: None)
 
 
 def check_schema(name: str, value: Any) -> None:

@@ -52,7 +52,7 @@ def render_run_xml(run: Run, verdict: Mapping[str, Any]) -> str:
     properties = {"run": run.id, "verdict": verdict.get("verdict") or "unknown"}
     properties |= {key: verdict[key] for key in ("code", "selection") if key in verdict}
     figures = "\n".join(f"{point.number} {_kpi_value_text(kpi)}" for point in run.points for kpi in point.kpis or [])
-    started = str(run.record.get("started") or "").removesuffix("Z")
+    started = str(run.record.get("started") or "")  # with its Z: without a time zone, readers take it as local
     return render_suite_xml(suite_name(run), run_test_cases(run, verdict), seconds, started, properties, figures)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,10 @@ def _compute_kpi(
         figure = FUNCTIONS[function](data, **source)
         if data.extras.simulated_gpus and not figure.simulated and (function in OF_GPUS or source.get("per") == "gpu"):
             figure = replace(figure, simulated=True, note=figure.note or "the GPUs of the nodes are simulated")
+    if figure.value is not None and not isfinite(figure.value):  # of a file from elsewhere
+        figure = replace(
+            figure, value=None, interval=None, confidence=None, replicates=None, note="it is not a finite number"
+        )
     name = _replace_placeholders(entry["name"], words)
     spoken = {word: formats.stage_display_name(text) if word == "stage" else text for word, text in words.items()}
     kpi: dict[str, Any] = {

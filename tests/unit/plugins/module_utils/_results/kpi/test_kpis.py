@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
@@ -434,3 +438,28 @@ def test_figures_of_gpus_that_nodes_only_claim_to_have_are_simulated(tmp_path, d
     assert [name for name, one in found.items() if one["simulated"]] == (
         ["gpu_hours_requested", "gpu_hours_used"] if product.startswith("simulated") else []
     )
+
+
+def test_figures_of_a_foreign_file_that_are_not_finite_are_left_out_and_said(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=2), {})])
+    write_timeline(str(top))
+    row = {"index": 0, "pod": "p-0", "simulated": True, "error": None}
+    figures = ['"train_samples_per_second": Infinity, "train_loss": NaN', '"train_loss": 1.5']
+    lines = [json.dumps(row)[:-1] + ', "figures": {' + text + "}}" for text in figures]
+    (top / "points/000/training.jsonl").write_text("\n".join(lines) + "\n")
+    fine_tuning = str(Path(definitions).parents[3] / "fine_tuning/files/kpis.yml")
+    result = compute_kpis.write_kpis(str(top), [definitions, fine_tuning])
+    text = (top / "points/000/kpis.json").read_text()
+    assert "Infinity" not in text and "NaN" not in text
+    (said,) = [warning for warning in result["warnings"] if "finite" in warning]
+    assert said == (
+        "point 000: training.jsonl has figures that are not finite numbers and are left out: "
+        "train_loss (1), train_samples_per_second (1)"
+    )
+
+
+def test_a_kpi_that_is_not_finite_has_no_value(good):
+    data = PointData(good[2], PointExtras(users={"reaction": {"p95": math.inf}}))
+    definition = {**ONE, "source": {"jmespath": "users.reaction.p95"}}
+    (kpi,) = computed(data, [definition])
+    assert (kpi["value"], kpi["note"]) == (None, "it is not a finite number")
