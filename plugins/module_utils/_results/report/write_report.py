@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
+from ..judge import headline
 from ..kpi import point_data
 from ..kpi.point_data import PointData
 from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
@@ -272,12 +273,14 @@ def _draw_plot_or_error(job: Job) -> tuple[PlotFile | None, str]:
 def _draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path, notes: list[str]) -> list[PlotFile]:
     labels = [point["label"] for point in content["points"]]
     numbers = [point["number"] for point in content["points"]]
+    # Those of the verdict are of the attempts that count; here each attempt has its figures.
+    figures = headline.headline_figures(run.points) or content["headline"]
 
     def points() -> list[PlotFile]:
         varied = matrix_plots.matrix_grid([point.settings for point in run.points], numbers)
         if varied is not None:
-            return matrix_plots.draw_heatmaps(content["headline"], varied, folder)
-        return matrix_plots.draw_bars(content["headline"], labels, numbers, folder)
+            return matrix_plots.draw_heatmaps(figures, varied, folder)
+        return matrix_plots.draw_bars(figures, labels, numbers, folder)
 
     drawn = _unless_broken("plots across points", points, notes)
     return drawn + _unless_broken("effects of settings", lambda: matrix_plots.draw_effects(run.points, folder), notes)
@@ -298,9 +301,9 @@ def _history_plots_with_sentences(
 ) -> list[dict[str, Any]]:
     """Return the pictures that explain the verdict, each with its sentences."""
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
-    headline = next((entry["name"] for entry in content["headline"]), "")
+    first = next((entry["name"] for entry in content["headline"]), "")
     pictures: list[dict[str, Any]] = []
-    for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), headline)):
+    for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), first)):
         try:
             plot = judged_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         except ImportError:

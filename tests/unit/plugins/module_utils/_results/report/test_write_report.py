@@ -347,6 +347,22 @@ def test_a_figure_judged_by_history_is_drawn_with_the_reason_below(small, tmp_pa
     ]
 
 
+def test_a_point_that_was_measured_again_keeps_the_figures_of_its_first_attempt(tmp_path, definitions):
+    worlds = [(World(count=3, training=False, run_for=run_for), {"gpus": run_for}) for run_for in (2.0, 4.0)]
+    top = write_run(tmp_path / "run", worlds)
+    shutil.copytree(top / "points/001", top / "points/001-2")
+    record = files.read_yaml(top / "points/001/point.yml")
+    again = {**record, "attempt": 2, "uuid": f"{record['uuid']}-2"}
+    files.write_yaml(top / "points/001-2/point.yml", again, "point/2")
+    everything(top, definitions)
+    plots = sorted((top / "report/plots").glob("points_*.csv"))
+    assert plots
+    for plot in plots:
+        rows = [line.split(",") for line in plot.read_text().splitlines()[1:]]
+        assert [row[0] for row in rows] == ["000", "001", "001-2"]
+        assert all(row[2] for row in rows), plot.name
+
+
 def test_without_a_verdict_the_report_says_that(made, tmp_path):
     top = tmp_path / "run"
     shutil.copytree(made[0], top)
