@@ -115,4 +115,9 @@ options:
     description: Seed of the tests of change points.
     type: int
     default: 1
+  acknowledged:
+    description: Known regressions. Each has C(kpi), C(since), a run or a version, C(until), a day, and C(ticket).
+    type: list
+    elements: dict
+    default: []
 """

@@ -56,12 +56,12 @@ def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Pat
 
 
 def _check_history(settings: Mapping[str, Any], given_names: set[str], definitions: list[dict[str, Any]]) -> None:
-    history_settings.settings_from_params(
+    chosen = history_settings.settings_from_params(
         {name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given_names}
     )
     judged = settings[JUDGED] if JUDGED in given_names else ()
     least = settings["results_least"] if "results_least" in given_names else None
-    history_settings.check_kpis(judged, least, definitions)
+    history_settings.check_kpis(judged, least, definitions, chosen.acknowledged)
 
 
 def _origins_of_limits(request: RequestedSettings, effective: EffectiveSettings) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,16 @@ JUDGEMENT: dict[str, Any] = {
     "exit_status": {"enum": sorted({status for _code, status in VERDICTS.values()})},
 }
 #: Readings of a KPI against history, and against a limit.
-READINGS = ("pass", "regression", "improvement", "inconclusive", NO_HISTORY, "not measured", "not judged")
+READINGS = (
+    "pass",
+    "regression",
+    "improvement",
+    "inconclusive",
+    NO_HISTORY,
+    "not measured",
+    "not judged",
+    "acknowledged",
+)
 LIMIT_READINGS = ("within", "outside", "across", "not measured")
 #: A group of runs: how many have the KPI, and their value.
 GROUP = object_schema({"n": COUNT, "value": VALUE})

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from . import matching, read_past_runs
 from .matching import ComparablePoint, LabelRules, LeftOut
-from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value
+from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value, versions_of
 
 #: The source that stands for the index of the settings export_opensearch_*.
 OPENSEARCH = "opensearch"
@@ -163,6 +163,7 @@ class RunHistory:
             judged,
             repeated,
             matching.difference_text(old_points, labels, self.rules),
+            versions_of(labels),
         )
 
 

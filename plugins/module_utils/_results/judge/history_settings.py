@@ -26,7 +26,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 
 from ..kpi.labels import flatten_labels
-from . import limits, matching
+from . import acknowledgements, limits, matching
+from .acknowledgements import Acknowledgement
 from .collect_history import OPENSEARCH, S3, USED, HistoryRequest
 from .matching import LabelRules
 
@@ -57,6 +58,7 @@ class HistorySettings:
     correction: str = CORRECTIONS[0]
     minimum_segment: int = 3
     seed: int = 1
+    acknowledged: tuple[Acknowledgement, ...] = ()
 
     def least_of(self, kpi: str) -> float:
         """Return the smallest difference of a KPI that matters, as a share: by its name, else by the first pattern."""
@@ -96,6 +98,7 @@ OPTIONS: dict[str, Any] = {
     "correction": {"choices": list(CORRECTIONS), "default": HistorySettings.correction},
     "minimum_segment": {"type": "int", "default": HistorySettings.minimum_segment},
     "seed": {"type": "int", "default": HistorySettings.seed},
+    "acknowledged": {"type": "list", "elements": "dict", "default": []},
 }
 
 
@@ -140,7 +143,8 @@ def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
         }
     else:
         shares = _parse_baseline_share(least, "results_least")
-    return HistorySettings(**{**params, "least": shares})
+    known = acknowledgements.parse_acknowledgements(params.get("acknowledged"))
+    return HistorySettings(**{**params, "least": shares, "acknowledged": known})
 
 
 def _parse_baseline_share(value: Any, where: str) -> float:
@@ -155,14 +159,23 @@ def _parse_baseline_share(value: Any, where: str) -> float:
     return share
 
 
-def check_kpis(judged: Iterable[str], least: Any, definitions: Iterable[Mapping[str, Any]]) -> None:
-    """Raise InputError for a KPI in results_judged or results_least that no definition yields."""
+def check_kpis(
+    judged: Iterable[str],
+    least: Any,
+    definitions: Iterable[Mapping[str, Any]],
+    acknowledged: Iterable[Acknowledgement] = (),
+) -> None:
+    """Raise InputError for a KPI in results_judged, _least or _acknowledged that no definition yields."""
     names = list(
         dict.fromkeys(name for definition in definitions for name in limits.kpi_names_of_definition(definition))
     )
     keywords = [HEADLINE, ALL]
     of_least = least if isinstance(least, Mapping) else ()
-    for setting, patterns in (("results_judged", judged), ("results_least", of_least)):
+    for setting, patterns in (
+        ("results_judged", judged),
+        ("results_least", of_least),
+        (acknowledgements.SETTING, [known.kpi for known in acknowledged]),
+    ):
         for pattern in map(str, patterns):
             if pattern in keywords and setting == "results_judged":
                 continue

@@ -17,10 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from ..kpi.point_data import PointData
 from ..statistics.readings import (
+    ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,
     NO_HISTORY,
     NOT_MEASURED,
+    PASS,
     REGRESSION,
 )
 from . import collect_history, judge_history, limits, matching, overall_verdict
@@ -29,7 +31,7 @@ from .history_settings import HEADLINE, HistorySettings
 from .judge_run import is_judged
 from .matching import UNUSABLE, LabelRules
 from .overall_verdict import INVALID
-from .past_runs import KpiSeries, RunValue, kpis_by_name, run_value
+from .past_runs import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
 
 #: Without history, one run on each side says nothing about the variation between runs.
 TWO_SINGLE_RUNS = (
@@ -190,7 +192,11 @@ def _verdict_reasons(result: str, groups: Sequence[RunGroup], history: RunHistor
     if not history.used and all(len(group.sides) == 1 for group in groups):
         return [TWO_SINGLE_RUNS]
     deciding = UNDECIDED if result == INCONCLUSIVE else (result,)
-    return [f"{_full_name(kpi, kpis)}: {kpi['why']}" for kpi in kpis if kpi["reading"] in deciding]
+    known, others = (
+        [f"{_full_name(kpi, kpis)}: {kpi['why']}" for kpi in kpis if kpi["reading"] in wanted]
+        for wanted in ((ACKNOWLEDGED,), deciding)
+    )
+    return [*known, *others] if result == PASS else [*others, *known]
 
 
 def _full_name(kpi: Kpi, kpis: Sequence[Kpi]) -> str:
@@ -245,7 +251,9 @@ def _judged_kpi_series(
             if after:
                 baseline = f"{first.letter} and its history" if old else first.letter
                 values = ((*old, *before), (*new, *after))
-                series = KpiSeries(point.number, name, unit, kpi["direction"], *values, baseline=baseline)
+                side = other.sides[0]
+                ran = versions_of(flatten_labels(recorded_labels(side.run, side.run.points[0])))
+                series = KpiSeries(point.number, name, unit, kpi["direction"], *values, baseline=baseline, labels=ran)
                 yield {**limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
 
 

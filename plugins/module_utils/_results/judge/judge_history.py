@@ -9,7 +9,7 @@ It is the only judge: of a run against its history, of repeated points, and of g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..statistics import comparison_scale, readings, suite_noise, time_dependence
 from ..statistics.group_comparison import further_runs
 from ..statistics.readings import (
+    ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,
     LEAST_HISTORY,
@@ -29,7 +30,7 @@ from ..statistics.readings import (
     WITHIN,
     FigureReading,
 )
-from . import compare_with_history
+from . import acknowledgements, compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
 from .past_runs import KpiSeries
@@ -141,10 +142,38 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
-    return [
+    found = [
         _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
         for series, finding, counts in zip(suite, findings, judged, strict=True)
     ]
+    return [
+        _acknowledged(reading, of_kpi, settings) if counts else reading
+        for reading, of_kpi, counts in zip(found, segments, judged, strict=True)
+    ]
+
+
+def _acknowledged(reading: HistoryReading, segments: KpiRunSegments, settings: HistorySettings) -> HistoryReading:
+    """Return a regression as a known one, unless the last run is worse than those since the acknowledgement.
+
+    The last run decides, whatever the group of the new runs shows: a further step inside it looks like noise.
+    """
+    series = reading.series
+    known = acknowledgements.find_acknowledgement(series, settings.acknowledged, acknowledgements.today_utc())
+    if known is None:
+        return reading
+    since = known.known_runs(series)
+    if any(run.known is not None for run in since):
+        again = replace(series, old=since, new=series.new[-1:], repeated=False)
+        beside = KpiRunSegments((*segments.earlier, segments.baseline), since, again.new, ())
+        (step,) = compare_with_history.compare_kpis_with_baselines(
+            [again], [beside], time_dependence.INDEPENDENT, settings, [True]
+        )
+        if readings.read_suite([step.evidence], settings.level)[0].result == REGRESSION:
+            why = f"worse than the {known.text()}: {difference_text(again, step)}"
+            return replace(reading, result=REGRESSION, why=why)
+    if reading.result != REGRESSION:
+        return reading
+    return replace(reading, result=ACKNOWLEDGED, why=f"{known.text()}: {reading.why}")
 
 
 def _is_judged(series: KpiSeries) -> bool:

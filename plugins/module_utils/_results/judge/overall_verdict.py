@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.readings import (
+    ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,
     NOT_JUDGED,
@@ -57,13 +58,14 @@ def verdict_with_exit_status(results: Iterable[str], readings: Iterable[str] = (
 
 
 def reasons(verdict: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures; none for a pass.
+    """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures.
 
-    A failed phase that does not decide the verdict comes last.
+    Of a pass they are those on acknowledged regressions. A failed phase that does not decide the verdict comes last.
     """
     result = verdict.get("verdict", PASS)
+    known = [_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if kpi["reading"] == ACKNOWLEDGED]
     if result == PASS:
-        return []
+        return known
     checks = verdict.get("checks") or []
     deciding = [check for check in checks if OF_CHECK.get(check["result"], PASS) == result]
     phases = [
@@ -72,14 +74,17 @@ def reasons(verdict: Mapping[str, Any]) -> list[str]:
         if check["check"] == PHASES and check["result"] != PASS and OF_CHECK[check["result"]] != result
     ]
     kpis = [_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if _verdict_of_kpi(kpi) == result]
-    return [*map(_check_reason, deciding), *kpis, *map(_check_reason, phases)]
+    return [*map(_check_reason, deciding), *kpis, *map(_check_reason, phases), *known]
 
 
 def explanation(verdict: Mapping[str, Any]) -> list[str]:
     """Return the reasons of a verdict; for a pass, how its figures compare with the history, if there is one."""
     if verdict.get("verdict", PASS) != PASS or not verdict.get("baseline"):
         return reasons(verdict)
-    return [_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if kpi["reading"] == PASS]
+    return [
+        *reasons(verdict),
+        *(_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if kpi["reading"] == PASS),
+    ]
 
 
 def _check_reason(check: Mapping[str, Any]) -> str:

@@ -111,7 +111,8 @@ class KpiSeries:
 
     direction: lower, higher or none. new: this run, or all of its attempts, and past runs of the same configuration.
     judged: whether it may decide the verdict. repeated: whether attempts were added until it was decided. baseline:
-    what distinguishes the old runs, such as "4.19.3"; empty if they differ in nothing that is compared.
+    what distinguishes the old runs, such as "4.19.3"; empty if they differ in nothing that is compared. labels: values
+    of the labels of this run, such as "4.19.4".
     """
 
     point: str
@@ -123,6 +124,12 @@ class KpiSeries:
     judged: bool = True
     repeated: bool = False
     baseline: str = ""
+    labels: frozenset[str] = frozenset()
+
+
+def versions_of(labels: FlatLabels) -> frozenset[str]:
+    """Return what ran, as far as it has a value: versions, images, names of nodes' parts."""
+    return frozenset(str(value) for name, value in labels.items() if name.startswith("ran."))
 
 
 def run_value(label: str, kpis: Sequence[PastValue]) -> RunValue:

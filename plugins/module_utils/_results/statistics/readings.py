@@ -21,7 +21,7 @@ from math import inf, isnan, nan
 
 PASS, REGRESSION, IMPROVEMENT = "pass", "regression", "improvement"
 INCONCLUSIVE, NO_HISTORY, NOT_MEASURED = "inconclusive", "not enough history", "not measured"
-NOT_JUDGED = "not judged"
+NOT_JUDGED, ACKNOWLEDGED = "not judged", "acknowledged"
 WITHIN, OUTSIDE, ACROSS = "within", "outside", "across"
 #: Past runs without which a figure is not judged by history.
 LEAST_HISTORY = 2

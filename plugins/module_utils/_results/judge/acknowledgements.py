@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Known regressions: a setting that lets a run pass with a regression that somebody works on, and with no other.
+
+An acknowledgement names the first run, or the version, that has the regression. The runs since then show how large it
+is: a run that is worse than they are is a regression again. On the day after its last one it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+
+from . import limits
+from .past_runs import KpiSeries, RunValue
+
+SETTING = "results_acknowledged"
+_KEYS = ("kpi", "since", "until", "ticket")
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """A known regression. kpi: name or pattern. since: the first run, or version, that has it. until: the last day."""
+
+    kpi: str
+    since: str
+    until: date
+    ticket: str
+
+    def applies(self, series: KpiSeries, today: date) -> bool:
+        """Return whether it is of this KPI, its first run or version is compared, and it has not ended."""
+        if today > self.until or not limits.do_patterns_overlap(self.kpi, series.name):
+            return False
+        return self.since in series.labels or any(map(self._is_first, series.new))
+
+    def known_runs(self, series: KpiSeries) -> tuple[RunValue, ...]:
+        """Return the runs before the last one that have the regression, oldest first."""
+        earlier = series.new[:-1]
+        if self.since in series.labels:
+            return earlier
+        first = next((place for place, run in enumerate(series.new) if self._is_first(run)), len(series.new))
+        return earlier[first:]
+
+    def text(self) -> str:
+        """Return the sentence that leads the reason: "known regression (TICKET-1), acknowledged until 2026-12-31"."""
+        return f"known regression ({self.ticket}), acknowledged until {self.until}"
+
+    def _is_first(self, run: RunValue) -> bool:
+        return self.since in (run.run, run.run.partition("/")[0])
+
+
+def today_utc() -> date:
+    """Return the day that acknowledgements are compared with."""
+    return datetime.now(UTC).date()
+
+
+def parse_acknowledgements(setting: Any) -> tuple[Acknowledgement, ...]:
+    """Return the acknowledgements of setting results_acknowledged. Raises InputError for any other form."""
+    entries = setting or []
+    if not isinstance(entries, list | tuple):
+        raise InputError(f"{SETTING} is {setting!r}, and it must be a list of known regressions", setting=SETTING)
+    return tuple(_parse_entry(entry, f"{SETTING}[{place}]") for place, entry in enumerate(entries))
+
+
+def _parse_entry(entry: Any, where: str) -> Acknowledgement:
+    if isinstance(entry, Acknowledgement):
+        return entry
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is {entry!r}, and it must have the keys {', '.join(_KEYS)}", setting=SETTING)
+    for key in entry:
+        if key not in _KEYS:
+            near = suggest_similar_name(key, _KEYS)
+            raise InputError(f"{where}: unknown key '{key}'{near}; it has {', '.join(_KEYS)}", setting=SETTING)
+    texts = {key: str(entry.get(key) or "").strip() for key in _KEYS}
+    for key, text in texts.items():
+        if not text:
+            raise InputError(f"{where}: '{key}' is missing; it has {', '.join(_KEYS)}", setting=SETTING)
+    try:
+        until = date.fromisoformat(texts["until"][:10]) if len(texts["until"]) >= len("2026-12-31") else None
+    except ValueError:
+        until = None
+    if until is None:
+        raise InputError(f"{where}: until '{texts['until']}' is no day, such as 2026-12-31", setting=SETTING)
+    return Acknowledgement(texts["kpi"], texts["since"], until, texts["ticket"])
+
+
+def find_acknowledgement(
+    series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date
+) -> Acknowledgement | None:
+    """Return the first acknowledgement that applies to a KPI, None without one."""
+    return next((one for one in acknowledged if one.applies(series, today)), None)
