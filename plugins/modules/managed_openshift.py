@@ -112,7 +112,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     install_config,
-    openshift_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import (
     ManagedClusterTools,
@@ -144,12 +143,12 @@ def main() -> None:
             "settings": {"type": "dict", "default": {}},
             **ansible_module.OWNER,
             **ansible_module.EXPIRES,
-            **openshift_options.CLUSTER,
+            **ansible_module.NEW_CLUSTER,
             "rosa": {"type": "str", "default": ""},
             "ocm": {"type": "str", "default": ""},
             "token": {"type": "str", "default": "", "no_log": True},
             "environment": {"type": "dict", "default": {}, "no_log": True},
-            **openshift_options.BUNDLE,
+            **ansible_module.BUNDLE,
             "interval": {"type": "float", "default": 30},
             "timeout": {"type": "float", "default": 5400},
             **ansible_module.STEP,

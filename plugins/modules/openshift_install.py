@@ -196,7 +196,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     bare_metal_hosts,
     install_steps,
-    openshift_options,
 )
 
 MACHINE = {
@@ -211,7 +210,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["configured", *install_steps.STEPS], "required": True},
-            **openshift_options.CLUSTER,
+            **ansible_module.NEW_CLUSTER,
             "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"]},
             "settings": {"type": "dict"},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": MACHINE},
@@ -230,7 +229,7 @@ def main() -> None:
             "store": {"type": "str", "default": ""},
             "entry": {"type": "dict", "default": {}},
             "metadata": {"type": "dict", "default": {}},
-            **openshift_options.BUNDLE,
+            **ansible_module.BUNDLE,
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},
             **ansible_module.STEP,

@@ -66,6 +66,13 @@ COLLECT_S3: dict[str, Any] = {
     **CA_FILE,
 }
 
+#: Of modules that create an OpenShift cluster (fragments _openshift and _openshift.bundle).
+NEW_CLUSTER: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "install_dir": {"type": "path", "required": True},
+}
+BUNDLE: dict[str, Any] = {"bundle": {"type": "path"}}
+
 
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
     """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import install_config_fields
+from . import install_config
 from .install_config import check_address_in_network, parse_network_cidr, require_settings
 
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -74,7 +74,7 @@ def read_host_from_inventory(
     interface = _choose_interface(name, str(choice or ""), macs)
     hints = variables.get("cluster_agent_root_device") or by_model.get("root_device")
     hints = dict(hints or settings.get("cluster_agent_root_device") or {})
-    install_config_fields.check_field_types(hints, install_config_fields.ROOT_DEVICE, f"{name}: root device")
+    install_config.check_field_types(hints, install_config.ROOT_DEVICE, f"{name}: root device")
     return BareMetalHost(
         name=name,
         role=role,
@@ -186,7 +186,7 @@ def agent_config(machines: Sequence[BareMetalHost], settings: Mapping[str, Any],
     }
     if settings.get("cluster_agent_ntp"):
         config["additionalNTPSources"] = [str(server) for server in settings["cluster_agent_ntp"]]
-    install_config_fields.check_field_types(config, install_config_fields.AGENT_CONFIG, "agent-config.yaml")
+    install_config.check_field_types(config, install_config.AGENT_CONFIG, "agent-config.yaml")
     return config
 
 

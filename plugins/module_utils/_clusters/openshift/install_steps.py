@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 from .. import providers
-from . import bare_metal_hosts, cli_tools, cluster_metadata_store, install_config, installer_log
+from . import bare_metal_hosts, cli_tools, cluster_metadata_store, install_config, installer_commands
 from .installer_commands import LOG, OpenshiftInstaller
 
 Given = Mapping[str, Any]
@@ -96,7 +96,7 @@ def run_install_step(state: str, params: Given, say: Callable[[str], None], step
         source = installer.assets / LOG
         if step and source.exists():
             text = source.read_text(encoding="utf-8", errors="replace")
-            files.replace_text(step / "installer.log", installer_log.mask_passwords(text))
+            files.replace_text(step / "installer.log", installer_commands.mask_passwords(text))
 
 
 def _find_installer_program(params: Given, say: Callable[[str], None]) -> str:

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
-    install_config,
-    install_config_fields,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import install_config
 
 IPI: dict[str, Any] = {"cluster_base_domain": "perf.example.com", "cluster_ipi_region": "us-east-2"}
 AGENT: dict[str, Any] = {"cluster_base_domain": "perf.example.com", "cluster_agent_machine_network": "198.18.0.0/24"}
@@ -90,7 +87,7 @@ def test_what_can_not_be_is_refused(settings: dict, name: str, message: str) -> 
 def test_a_field_is_refused_by_its_place(change: dict, message: str) -> None:
     config = {**install_config.cloud_install_config(IPI, "perf", {}), "pullSecret": SECRET, **change}
     with pytest.raises(InputError, match=message):
-        install_config_fields.check_field_types(config, install_config_fields.INSTALL_CONFIG, "install-config.yaml")
+        install_config.check_field_types(config, install_config.INSTALL_CONFIG, "install-config.yaml")
 
 
 def test_tags_say_whose_it_is_and_until_when_and_what_is_given_comes_first() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_commands
 
 TEXT = r"""
 time="2026-11-21T12:00:00Z" level=debug msg="still waiting"
@@ -18,26 +18,30 @@ time="2026-11-21T12:30:03Z" level=fatal msg="failed to initialize the cluster"
 
 
 def test_the_first_cause_is_the_first_error_that_says_what_failed() -> None:
-    assert installer_log.first_cause(TEXT) == 'Cluster operator etcd Degraded is True with "NoQuorum": two of three'
+    assert (
+        installer_commands.first_cause(TEXT) == 'Cluster operator etcd Degraded is True with "NoQuorum": two of three'
+    )
 
 
 def test_where_no_error_is_telling_the_first_counts_and_without_any_the_last_line() -> None:
     only = 'level=error msg="Bootstrap failed to complete: timed out"\nlevel=fatal msg="failed waiting for it"\n'
-    assert installer_log.first_cause(only) == "Bootstrap failed to complete: timed out"
-    assert installer_log.first_cause("one\nexec format error\n") == "exec format error"
-    assert installer_log.first_cause("") == "the installer logged nothing"
+    assert installer_commands.first_cause(only) == "Bootstrap failed to complete: timed out"
+    assert installer_commands.first_cause("one\nexec format error\n") == "exec format error"
+    assert installer_commands.first_cause("") == "the installer logged nothing"
 
 
 def test_passwords_are_not_passed_on() -> None:
     line = r'level=info msg="Login to the console with user: \"kubeadmin\", and password: \"aBc-dEf-gHi\""'
-    assert "aBc-dEf-gHi" not in installer_log.mask_passwords(line) and "kubeadmin" in installer_log.mask_passwords(line)
-    assert "aBc-dEf-gHi" not in installer_log.messages_of_levels(line, ["info"])[0]
-    assert "Zm9v" not in installer_log.mask_passwords('{"auths": {"registry.example.com": {"auth": "Zm9v"}}}')
+    assert "aBc-dEf-gHi" not in installer_commands.mask_passwords(
+        line
+    ) and "kubeadmin" in installer_commands.mask_passwords(line)
+    assert "aBc-dEf-gHi" not in installer_commands.messages_of_levels(line, ["info"])[0]
+    assert "Zm9v" not in installer_commands.mask_passwords('{"auths": {"registry.example.com": {"auth": "Zm9v"}}}')
 
 
 def test_a_growing_log_is_told_line_by_line_and_a_torn_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    tail = installer_log.InstallerLogTail(path)
+    tail = installer_commands.InstallerLogTail(path)
     assert tail.new() == []
     path.write_text('level=info msg="one"\nlevel=debug msg="no"\nlevel=info msg="tw', encoding="utf-8")
     assert tail.new() == ["one"]
