@@ -67,8 +67,9 @@ def begin() -> None:
     (RUNS / name).mkdir(parents=True, exist_ok=True)
     unmarked = {key: value for key, value in os.environ.items() if key != MARK}
     with open(RUNS / f"{name}.log", "ab") as log:
-        subprocess.Popen(
-            [sys.executable, __file__, name],
+        # What ends a tree of processes, such as a CI system, must not find it below this one: its parent ends at once.
+        parent = subprocess.Popen(
+            [sys.executable, __file__, "--detached", name],
             env=unmarked,
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -76,6 +77,7 @@ def begin() -> None:
             stderr=log,
             start_new_session=True,
         )
+    parent.wait()
     os.environ[MARK] = name
 
 
@@ -175,6 +177,10 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--ended"]:
         print("\n".join(sweep()))
         return
+    if arguments[0] == "--detached":
+        if os.fork():
+            return
+        del arguments[0]
     await_end(arguments[0])
     end(arguments[0])
 

@@ -41,6 +41,8 @@ def test_what_a_run_started_ends_with_it_however_it_ends(number: signal.Signals)
     child = int(run.stdout.readline())
     folder = leftovers.folder_of(run.pid)
     assert folder.is_dir()
+    below = [pid for pid in processes.list_pids() if processes.parent_pid_of(pid) == run.pid]
+    assert below == [child], "what ends this tree of processes must leave the watcher, which ends the rest"
     run.send_signal(number)
     run.wait(120)
     wait_until_gone(child)
