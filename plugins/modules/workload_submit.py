@@ -92,6 +92,10 @@ counts:
       description: Workloads that were not sent because an object that they need was refused.
       returned: success
       type: int
+    lost:
+      description: Workloads that were sent, and for which the API server gave no final answer.
+      returned: success
+      type: int
     unsent:
       description: Workloads that were never sent.
       returned: success
@@ -129,8 +133,8 @@ counts:
       returned: if O(release.stage) is set
       type: int
   sample:
-    {planned: 1000, created: 1000, already_mine: 0, refused: 0, blocked: 0, unsent: 0, retries: 0, succeeded: 998,
-     failed: 2, deleted: 0, unfinished: 0}
+    {planned: 1000, created: 1000, already_mine: 0, refused: 0, blocked: 0, lost: 0, unsent: 0, retries: 0,
+     succeeded: 998, failed: 2, deleted: 0, unfinished: 0}
 refusals:
   description: Refusals and their reasons, the most frequent first.
   returned: success

@@ -188,7 +188,18 @@ def _result_summary_text(request: LoadSpec, result: Mapping[str, Any]) -> str:
     parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {result['rate']:.1f}/s"]
     if request.wait:
         parts.append(f"{counts['succeeded']} succeeded")
-    for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "unfinished", "unknown", "retries"):
+    for name in (
+        "stopped",
+        "failed",
+        "deleted",
+        "refused",
+        "blocked",
+        "lost",
+        "unsent",
+        "unfinished",
+        "unknown",
+        "retries",
+    ):
         if counts.get(name):
             parts.append(f"{counts[name]} {name}")
     late = result["lateness"]

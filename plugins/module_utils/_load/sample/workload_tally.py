@@ -20,6 +20,8 @@ MAX_LENGTH, MAX_REASONS = 120, 2
 _AGAIN = 1.0
 #: The part of the scheduler's message about preemption.
 _AFTERTHOUGHT = re.compile(r"[.,]? {0,2}(?:no new claims to deallocate, {0,2})?preemption: .*", re.DOTALL)
+#: How a controller begins the message of a pod that the API server refuses; what follows is the reason.
+_REFUSED_POD = re.compile(r"^(?:Error creating: )?pods \"[^\"]{1,300}\" is forbidden: ")
 #: What differs between similar messages: numbers, and names in quotation marks.
 _OWN = re.compile(r"\"[^\"]*\"|'[^']*'|\d+")
 
@@ -72,7 +74,11 @@ def group_messages(reasons: Iterable[str], most: int = MAX_REASONS) -> list[tupl
 
 def shorten_pending_reason(text: str) -> str:
     """Return a reason without the part on preemption, shortened to LONGEST characters."""
-    text = " ".join(_AFTERTHOUGHT.sub("", text).split()).rstrip(".").replace(" nodes are available", " nodes available")
+    text = (
+        " ".join(_AFTERTHOUGHT.sub("", _REFUSED_POD.sub("", text)).split())
+        .rstrip(".")
+        .replace(" nodes are available", " nodes available")
+    )
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1].rstrip()}…"
 
 

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
 from ..plan.templates import RenderedTemplate
@@ -74,6 +75,7 @@ class ObjectSendDispatcher:
         self.error: Exception | None = None
         self.submitted = 0  # workloads that a sender has started
         self.outcomes: dict[str, int] = {}  # final outcome -> number of workloads
+        self.lost = 0  # number of workloads that were sent, and whose outcome is unknown
         self.blocked = 0  # workloads that were not sent because a related object was refused
         self.held_back = 0  # workloads that were due while all senders were busy
         self.lateness: list[float] = []
@@ -223,7 +225,13 @@ class ObjectSendDispatcher:
         for document in rendered.documents:
             outcome = past.get((document.kind, document.name(planned.index))) if past else None
             if outcome is None:
-                outcome, sent = sender.create(document, planned.index, due)
+                try:
+                    outcome, sent = sender.create(document, planned.index, due)
+                except (LoadHaltedError, AccessError):
+                    if document is rendered.workload and sender.attempt is not None and sender.attempt.attempts:
+                        with self._count:
+                            self.lost += 1
+                    raise
                 if first and due is not None:
                     self.lateness.append(sent - due)
                 first = False

@@ -221,7 +221,8 @@ class LoadState:
             "already_mine": self.count(ledger.ALREADY_MINE),
             "refused": refused,
             "blocked": blocked,
-            "unsent": self.request.count - there - refused - blocked,
+            "lost": self._dispatcher.lost,
+            "unsent": self.request.count - there - refused - blocked - self._dispatcher.lost,
             "retries": self._dispatcher.retries,
             "succeeded": counts["succeeded"],
             "failed": counts["failed"],
@@ -280,7 +281,7 @@ class LoadState:
             parts[0] += f" at {result['rate']:.1f}/s"
         if self.request.wait:
             parts.append(f"{counts['succeeded']} succeeded")
-        for name in ("stopped", "failed", "deleted", "refused", "blocked", "unsent", "retries"):
+        for name in ("stopped", "failed", "deleted", "refused", "blocked", "lost", "unsent", "retries"):
             if counts.get(name):
                 parts.append(f"{counts[name]} {name}")
         late = result["lateness"]

@@ -151,6 +151,7 @@ class ObjectSender:
         self.settings = settings
         self.halt = halt
         self.connection = ApiServerConnection(settings.access, settings.request_timeout)
+        self.attempt: CreateAttempt | None = None  # the last one
         self.repeated: Counter[int] = Counter()  # HTTP status (0: no reply) -> attempts that had to be repeated
         self._number = number
         self._wall = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
@@ -171,7 +172,7 @@ class ObjectSender:
         (time.monotonic()). Raises Halted, and AccessError if the server did not reply for ``retry_time``.
         """
         body = document.body(index)
-        attempt = CreateAttempt(document, index, due, document.name(index))
+        attempt = self.attempt = CreateAttempt(document, index, due, document.name(index))
         began = time.monotonic()
         while True:
             outcome = self._send(attempt, body, time.monotonic() - began > self.settings.retry_time)

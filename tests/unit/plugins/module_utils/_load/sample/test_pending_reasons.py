@@ -89,3 +89,9 @@ def test_equal_messages_are_searched_for_names_and_numbers_once(monkeypatch: pyt
     monkeypatch.setattr(workload_tally, "_OWN", Pattern())
     assert workload_tally.group_messages(["needs 1"] * 1000 + ["needs 2"]) == [(1001, "needs 1")]
     assert searched == ["needs 1", "needs 2"]
+
+
+def test_the_reason_of_a_refused_pod_is_not_cut_before_its_limit() -> None:
+    reason = "maximum cpu usage per Container is 1, but limit is 2"
+    message = f'Error creating: pods "t1125-abcdef-001-12-xk2p9" is forbidden: {reason}'
+    assert workload_tally.shorten_pending_reason(message) == reason

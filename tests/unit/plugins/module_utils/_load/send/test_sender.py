@@ -416,3 +416,16 @@ def test_a_program_that_gives_no_credentials_for_a_while_is_run_again_and_the_lo
     assert shown == ["Bearer t1"] * 3 + ["Bearer t4"]
     assert one.told() == [(1, 401, "retry"), (2, 401, "retry"), (3, 401, "retry"), (4, 201, "created")]
     assert "'exec' returned no credentials" in one.rows[0]["message"]
+
+
+def test_what_was_sent_and_not_answered_is_lost_and_the_rest_unsent(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: BUSY) as server:
+        one = Trial(server, tmp_path)
+        load_ = dispatch(one, ["ConfigMap"], 50)
+        load_.start()
+        deadline = time.monotonic() + 60
+        while len({row["index"] for row in list(one.rows)}) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        load_.stop(2.0)
+    assert load_.lost == len({row["index"] for row in one.rows}) == 3
+    assert load_.outcomes == {}
