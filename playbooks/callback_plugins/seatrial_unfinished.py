@@ -37,6 +37,7 @@ description:
   - Writes C(FAILURE) into the numbered directory of a role call that failed.
   - If the reader of the output is gone, as in C(| head), the run goes on to its end without output.
   - Refuses C(--start-at-task) for a playbook of runs, because it skips the tasks that open the run.
+  - Adds C(002) to the umask, so that a run directory is never writable by other users.
   - Makes a relative C(-e run_dir=) absolute. Nothing that a task sets overrides an extra variable, and modules and
     lookups run in other folders than the one where the user stands.
   - In a job of AWX, gives text answers of a survey the text that was answered, and removes empty ones. Ansible reads
@@ -56,6 +57,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
+        os.umask(os.umask(0o077) | 0o002)  # of this process and all that it starts: others never write into a run
         terminal_output.ignore_closed_output(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
         self._watch.install()

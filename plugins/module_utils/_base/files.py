@@ -73,13 +73,25 @@ def _best_error(validator: Any, value: Any) -> Any:
     return None if validator.is_valid(value) else best_match(validator.iter_errors(value))
 
 
-def replace_text(path: str | os.PathLike[str], text: str, mode: int = 0o644) -> None:
+def mode_by_umask(mode: int) -> int:
+    """Return a mode without the bits that the umask of this process takes away, which it keeps."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("Umask:"):
+            return mode & ~int(line.split()[1], 8)
+    return mode & 0o755
+
+
+def replace_text(path: str | os.PathLike[str], text: str, mode: int | None = None) -> None:
     """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed.
+
+    mode: by default as the umask says; nobody but user and group can write.
 
     On a full disk the space that the run has reserved is used.
     """
     target = Path(path)
-    disk_reserve.write_with_reserve(target, lambda: _replace_text(target, text, mode))
+    disk_reserve.write_with_reserve(
+        target, lambda: _replace_text(target, text, mode_by_umask(0o664) if mode is None else mode)
+    )
 
 
 def _replace_text(target: Path, text: str, mode: int) -> None:

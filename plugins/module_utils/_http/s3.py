@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import mimetypes
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -306,10 +307,27 @@ def download_objects_to_folder(location: S3Location, folder: Path) -> int:
             under = f"{under}/" if under else ""
         if not wanted:
             raise AccessError(f"{location.address}: there are no objects below this prefix")
-        for name in wanted:
-            target = (folder / name).resolve()
-            if not target.is_relative_to(folder.resolve()):
-                raise DataError(f"{location.address}/{name}: the name leads outside of the target directory")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            connection.download_file(location.bucket, f"{under}{name}", str(target))
+        targets = {name: _target_of_key(location, folder, name, wanted) for name in sorted(wanted)}
+        for name, target in targets.items():
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                connection.download_file(location.bucket, f"{under}{name}", str(target))
+            except OSError as error:
+                raise DataError(f"{location.address}/{name}: can't be written here: {error.strerror}") from error
     return len(wanted)
+
+
+def _target_of_key(location: S3Location, folder: Path, name: str, names: Collection[str]) -> Path:
+    """Return the file for an object. Raises DataError for a key that can't be a file below ``folder``."""
+    target = Path(os.path.normpath(folder / name))
+    if not target.is_relative_to(folder) or "\0" in name:
+        raise DataError(f"{location.address}/{name}: the name leads outside of the target directory")
+    if os.path.normpath(name) != name:
+        raise DataError(f"{location.address}/{name}: this key can't be the name of a file")
+    parents = [str(parent) for parent in Path(name).parents]
+    if both := next((parent for parent in parents if parent in names), None):
+        raise DataError(
+            f"{location.address}: {both} and {name} can't both be files here: remove one of the two objects, or name a "
+            "prefix without them"
+        )
+    return target

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import tarfile
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_clie
 
 from . import schema_migration
 from .run_reader import FOREIGN, has_foreign_files
+from .unpack_archive import ARCHIVES, MOST_BYTES, unpack_archive
 
-ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: The files to copy; all others are written again or are useless without a cluster.
 TOP = (
     "request.yml",
@@ -50,8 +48,6 @@ POINT = (
     "training.jsonl",
     "metrics.jsonl",
 )
-#: Limit of the unpacked size of an archive, against archive bombs.
-MOST_BYTES = 64 * 2**30
 
 
 @dataclass(frozen=True)
@@ -83,14 +79,24 @@ def fetch_run_directory(
         half = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
         try:
             _copy_result_input_files(path, half)
-            done = schema_migration.migrate_run_files(half)
+            try:
+                _refuse_unreadable_record(half / "run.yml")
+                done = schema_migration.migrate_run_files(half)
+            except DataError as error:  # names the file of the user, not our copy
+                raise DataError(str(error).replace(str(half), source.rstrip("/"))) from error
             _mark_clusters_released(half)
-            half.chmod(0o755)
+            half.chmod(files.mode_by_umask(0o775))
             os.rename(half, target)
         except BaseException:
             shutil.rmtree(half, ignore_errors=True)
             raise
     return FetchedRun(target, source, done)
+
+
+def _refuse_unreadable_record(path: Path) -> None:
+    """Raise DataError for a run.yml that is no YAML document: the results need its project."""
+    if path.is_file() and not isinstance(files.read_yaml(path) or {}, dict):
+        raise DataError(f"{path}: not a YAML dictionary")
 
 
 def _mark_clusters_released(folder: Path) -> None:
@@ -111,6 +117,8 @@ def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     path = Path(source).expanduser()
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
+    for file in [*path.glob("*"), *path.glob("points/*/*")] if there else []:
+        refuse_link(file)
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
@@ -160,7 +168,8 @@ def find_run_directory(folder: Path, source: str) -> Path:
     for _depth in range(4):
         if is_run(inner):
             return inner
-        runs = [path for path in sorted(inner.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+        folders = [path for path in sorted(inner.iterdir()) if path.is_dir() and not path.is_symlink()]
+        runs = [path for path in folders if not path.name.startswith(".")]
         several = [run.name for run in runs if is_run(run)]
         if len(several) > 1:
             names = formats.format_list(several)
@@ -171,30 +180,6 @@ def find_run_directory(folder: Path, source: str) -> Path:
     raise InputError(
         f"source {source}: not a run directory: it contains neither run.yml, points/ nor {' and '.join(FOREIGN)}"
     )
-
-
-def unpack_archive(archive: Path, folder: Path) -> Path:
-    """Unpack an archive; members outside of ``folder``, links and devices are refused. Raises DataError."""
-    folder.mkdir()
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as packed:
-                _check_size(archive, (member.file_size for member in packed.infolist()))
-                packed.extractall(folder)  # drops drives, roots and .. of names
-        else:
-            with tarfile.open(archive) as tar:
-                members = [member for member in tar.getmembers() if not member.issym() and not member.islnk()]
-                _check_size(archive, (member.size for member in members))
-                tar.extractall(folder, members, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise DataError(f"{archive.name}: cannot be unpacked as {' '.join(ARCHIVES)}: {error}") from error
-    return folder
-
-
-def _check_size(archive: Path, sizes: Iterable[int]) -> None:
-    total = sum(sizes)
-    if total > MOST_BYTES:
-        raise DataError(f"{archive.name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
 
 
 def _download_archive(url: str, scratch: Path, authority: str) -> Path:
@@ -215,17 +200,38 @@ def _unused_directory_path(parent: Path, name: str) -> Path:
 
 
 def _copy_result_input_files(source: Path, target: Path) -> None:
-    """Copy the input files of the results."""
-    for name in TOP:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
-    (target / "points").mkdir()
-    if has_foreign_files(source) and not (source / "points").is_dir():
-        (target / "points" / "001").mkdir()
-        for name in FOREIGN:
-            shutil.copyfile(source / name, target / "points" / "001" / name)
-    for point in sorted((source / "points").glob("[0-9]*")) if (source / "points").is_dir() else []:
-        (target / "points" / point.name).mkdir()
-        for name in (*POINT, *FOREIGN):
-            if (point / name).is_file():
-                shutil.copyfile(point / name, target / "points" / point.name / name)
+    """Copy the input files of the results. Raises InputError for a link, which could lead to any file."""
+    for file in _result_input_files(source):
+        copy = target / file.relative_to(source)
+        if file.parent == source and file.name in FOREIGN:
+            copy = target / "points" / "001" / file.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as given, open(copy, "wb") as written:
+            shutil.copyfileobj(given, written)
+    (target / "points").mkdir(exist_ok=True)
+    for point in (source / "points").glob("[0-9]*"):  # one without files, too
+        if point.is_dir():
+            (target / "points" / point.name).mkdir(exist_ok=True)
+
+
+def _result_input_files(source: Path) -> list[Path]:
+    """Return the input files of the results in a run directory. Raises InputError for a link."""
+    files_of_run = [source / name for name in TOP]
+    points = source / "points"
+    refuse_link(points)
+    if has_foreign_files(source) and not points.is_dir():
+        files_of_run += [source / name for name in FOREIGN]
+    for point in sorted(points.glob("[0-9]*")) if points.is_dir() else []:
+        refuse_link(point)
+        files_of_run += [point / name for name in (*POINT, *FOREIGN)]
+    for file in files_of_run:
+        refuse_link(file)
+    return [file for file in files_of_run if file.is_file()]
+
+
+def refuse_link(path: Path) -> None:
+    """Raise InputError for a symbolic link in a run directory."""
+    if path.is_symlink():
+        raise InputError(
+            f"{path} is a symbolic link to {os.readlink(path)}, which is not followed: put the file there, or remove it"
+        )

@@ -268,7 +268,7 @@ def _create_attempt_folder(
     half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
     write(half / "settings.yml")
     files.write_yaml(half / "point.yml", _new_attempt_record(of, attempt, values, status, why), "point/2")
-    half.chmod(0o755)
+    half.chmod(files.mode_by_umask(0o775))
     try:
         os.rename(half, parent / name)
     except OSError as error:

@@ -59,7 +59,7 @@ def create_run_directory(parent: Path, name: str, fill: Callable[[Path], None]) 
     try:
         disk_reserve.reserve_space(half)
         fill(half)
-        half.chmod(0o755)
+        half.chmod(files.mode_by_umask(0o775))
         target = parent / name
         os.rename(half, target)
     except OSError as error:

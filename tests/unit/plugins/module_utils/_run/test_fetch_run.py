@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import zipfile
 
 import pytest
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
 from run_directory import World, write_run
@@ -42,7 +44,7 @@ def test_every_kind_of_source_gives_the_same_files(run, tmp_path, kind, inside):
     found = fetch_run.fetch_run_directory(str(given), tmp_path / "artifacts")
     assert found.path.name == f"{NAME}-replot"
     copied, original = contents(found.path), contents(run)
-    clusters = [yaml.safe_load(files.pop("cluster.yml"))["clusters"] for files in (copied, original)]
+    clusters = [yaml.safe_load(each.pop("cluster.yml"))["clusters"] for each in (copied, original)]
     assert copied == original
     assert clusters[0] == {host: {**record, "state": "released"} for host, record in clusters[1].items()}
 
@@ -98,3 +100,52 @@ def test_an_archive_reaches_nowhere_else(run, tmp_path):
     with pytest.raises(DataError):
         fetch_run.fetch_run_directory(str(tmp_path / "evil.tar"), tmp_path / "artifacts")
     assert not (tmp_path / "evil.yml").exists()
+
+
+@pytest.mark.parametrize("name", ["request.yml", "FAILURES", "points/{}/ledger.jsonl", "points/{}", "points"])
+def test_a_link_in_a_run_directory_is_refused(run, tmp_path, name):
+    source = tmp_path / NAME
+    shutil.copytree(run, source)
+    name = name.format(next((run / "points").iterdir()).name)
+    path = source / name
+    if path.is_dir():
+        path.rename(tmp_path / "aside")
+    else:
+        path.unlink(missing_ok=True)
+    path.symlink_to("/etc/passwd" if "." in name or name == "FAILURES" else tmp_path / "aside")
+    with pytest.raises(InputError, match=rf"{name} is a symbolic link to .*, which is not followed"):
+        fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
+    assert list((tmp_path / "artifacts").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("umask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644), (0o002, 0o775, 0o664)]
+)
+def test_modes_of_a_copy_follow_the_umask(run, tmp_path, umask, folder, file):
+    before = os.umask(umask)
+    try:
+        found = fetch_run.fetch_run_directory(str(run), tmp_path / "artifacts").path
+        files.write_json(found / "x.json", {})
+    finally:
+        os.umask(before)
+    paths = [found, *found.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {folder}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {file}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("schema: run/9\nid: x\n", "run/9"), ("id: [\n", "not readable as YAML"), ("- id\n", "not a YAML dictionary")],
+)
+def test_an_error_names_the_file_of_the_user(run, tmp_path, content, words, packed):
+    source = tmp_path / NAME
+    shutil.copytree(run, source)
+    (source / "run.yml").write_text(content)
+    if packed:
+        with tarfile.open(tmp_path / "x.tar", "w") as tar:
+            tar.add(source, arcname=NAME)
+        source = tmp_path / "x.tar"
+    with pytest.raises(DataError, match=words) as raised:
+        fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
+    assert f"{source}/run.yml" in str(raised.value) and "/artifacts/" not in str(raised.value)

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A damaged archive is refused with a sentence, or gives what it was made of; nothing in it is left out silently."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+KINDS = [".tar.gz", ".tar.bz2", ".tar.xz", ".zip"]
+CONTENT = {"run.yml": b"id: t1121-abcdef\n" * 9, "points/001/plan.jsonl": b'{"index": 1}\n' * 30, "empty": b""}
+
+
+def pack(folder: Path, kind: str) -> bytes:
+    source, archive = folder / "source", folder / f"run{kind}"
+    for name, content in CONTENT.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(content)
+    if kind == ".zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for path in sorted(source.rglob("*")):
+                packed.write(path, path.relative_to(source))
+    else:
+        with tarfile.open(archive, f"w:{kind.removeprefix('.tar.')}") as tar:  # type: ignore[call-overload]
+            tar.add(source, arcname=".")
+    return archive.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def archives() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return {kind: pack(Path(folder) / kind, kind) for kind in KINDS if (Path(folder) / kind).mkdir() is None}
+
+
+def unpacked(content: bytes, name: str = "run.bin") -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as top:
+        archive = Path(top) / name
+        archive.write_bytes(content)
+        folder = unpack_archive(archive, Path(top) / "out")
+        assert sorted(path.name for path in Path(top).iterdir()) == ["out", name]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=250, deadline=None)
+@given(place=some.floats(0, 1, exclude_max=True))
+def test_any_flipped_bit_is_noticed_or_changes_nothing(archives: dict[str, bytes], kind: str, place: float) -> None:
+    damaged = bytearray(archives[kind])
+    bit = int(place * len(damaged) * 8)
+    damaged[bit // 8] ^= 1 << bit % 8
+    try:
+        assert unpacked(bytes(damaged)) == CONTENT
+    except DataError as error:
+        assert str(error).startswith("run.bin: ") and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ".tar"])
+@settings(max_examples=40, deadline=None)
+@given(share=some.floats(0, 1, exclude_max=True))
+def test_a_truncated_archive_is_refused(archives: dict[str, bytes], kind: str, share: float) -> None:
+    if kind == ".tar":
+        with tempfile.TemporaryDirectory() as top:
+            pack(Path(top), ".tar.gz")
+            with tarfile.open(Path(top) / "x.tar", "w") as tar:
+                tar.add(Path(top) / "source", arcname=".")
+            whole = (Path(top) / "x.tar").read_bytes().rstrip(b"\0")
+    else:
+        whole = archives[kind]
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        unpacked(whole[: int(share * len(whole))])
+
+
+def test_an_archive_that_zipfile_can_not_read_is_refused_in_one_sentence(archives: dict[str, bytes]) -> None:
+    whole = archives[".zip"]
+    at = whole.index(b"PK\x01\x02")
+    for offset, value in ((8, 0x01), (10, 0x63), (6, 0xFF)):  # encrypted, an unknown method, an unknown version
+        broken = bytearray(whole)
+        place = whole.index(b"PK\x01\x02", at + 1) + offset  # of a file: the first member may be a folder
+        broken[place] |= value
+        with pytest.raises(DataError, match="cannot be unpacked"):
+            unpacked(bytes(broken))
+
+
+def test_links_in_an_archive_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "request.yml").symlink_to("/etc/passwd")
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        tar.add(tmp_path / "request.yml", arcname="request.yml")
+    with pytest.raises(DataError, match="links and devices are not unpacked, and it has request.yml"):
+        unpacked((tmp_path / "x.tar").read_bytes())
+    entry = zipfile.ZipInfo("points/001/ledger.jsonl")
+    entry.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+        packed.writestr(entry, "/etc/passwd")
+    with pytest.raises(DataError, match="it has points/001/ledger.jsonl"):
+        unpacked((tmp_path / "x.zip").read_bytes())
