@@ -36,11 +36,13 @@ def split(
     clocks: Sequence[WrongClock],
     lost: Sequence[int] = (),
     again: Mapping[int, WrongClock] | None = None,
+    one_machine: bool = False,
 ) -> Path:
     """Write the point in ``folder`` to ``target`` as that many clients would have recorded it.
 
     Client i sent and saw the workloads i, i + n, …, and wrote every n-th of the canaries. The files of ``lost`` clients
-    are missing. again: the clocks of clients whose later sessions were on another machine.
+    are missing. again: the clocks of clients whose later sessions were on another machine. one_machine: all
+    clients ran on one machine, and their clocks have no drift.
     """
     target.mkdir(parents=True)
     (target / "plan.jsonl").write_bytes((folder / "plan.jsonl").read_bytes())
@@ -54,13 +56,18 @@ def split(
                     stream.write(f"{json.dumps(row)}\n")
             for client, clock in enumerate(clocks):
                 if client not in lost:
-                    for row in _of_client(rows, client, size, clock, (again or {}).get(client, clock)):
+                    for row in _of_client(rows, client, size, clock, (again or {}).get(client, clock), one_machine):
                         stream.write(f"{json.dumps(row, separators=(',', ':'))}\n")
     return target
 
 
 def _of_client(
-    rows: Sequence[dict[str, Any]], client: int, clients: int, clock: WrongClock, again: WrongClock
+    rows: Sequence[dict[str, Any]],
+    client: int,
+    clients: int,
+    clock: WrongClock,
+    again: WrongClock,
+    one_machine: bool,
 ) -> Iterator[dict[str, Any]]:
     canaries, sessions, first = 0, 0, clock
     for row in rows:
@@ -76,6 +83,7 @@ def _of_client(
         shown = {key: clock.shows(value) if key in _MOMENTS else value for key, value in row.items()}
         if row["type"] == "session":
             boot = f"{row['anchor']['boot']}-again" if clock is not first else row["anchor"]["boot"]
+            boot += "" if one_machine else f"-{client}"
             anchor = {**row["anchor"], "wall": clock.shows(row["anchor"]["wall"]), "boot": boot}
             shown = {**shown, "client": client, "anchor": anchor}
         yield shown

@@ -8,13 +8,15 @@
 - ServerClock: our clock as a function of the API server's, which states whole seconds.
 - ClientClocks owns the clocks of all clients of a point. A single client has the clock of the timeline. Of several, it
   is that of the client whose own writes span the most revisions; offsets bound it for the moments of the others.
+  Clients on one machine have its clock: their offsets are known, and the writes of all make one revision clock.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from itertools import accumulate
 from math import inf
@@ -25,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     ClientClock,
     PointInputs,
     SentWorkload,
+    clock_shift,
 )
 
 #: Assumed maximum difference of the rates of two clocks, then those that are tried if the points contradict it.
@@ -91,6 +94,13 @@ class RevisionClock:
             _fast_number_array("d", numpy.minimum.accumulate(moment[::-1])[::-1]),
         )
         self._own = len(own)
+        self._shift = 0.0
+
+    def moved(self, shift: float) -> RevisionClock:
+        """Return the same on a clock that shows ``shift`` seconds more."""
+        clock = copy(self)
+        clock._shift = self._shift + shift
+        return clock
 
     def __len__(self) -> int:
         return self._own
@@ -103,12 +113,12 @@ class RevisionClock:
     def after(self, at: int) -> float:
         """Return the lower bound of the commit of resourceVersion ``at``, in seconds; -inf if unknown."""
         place = bisect_right(self._lower, at)
-        return self._sent[place - 1] if place else -inf
+        return self._sent[place - 1] + self._shift if place else -inf
 
     def before(self, at: int) -> float:
         """Return the upper bound of the commit of resourceVersion ``at``, in seconds; inf if unknown."""
         place = bisect_left(self._upper, at)
-        return self._answered[place] if place < len(self._answered) else inf
+        return self._answered[place] + self._shift if place < len(self._answered) else inf
 
 
 def _sort_versions_with_moments(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -172,6 +182,21 @@ class ClockOffset:
         """Return the middle of both bounds; ``at`` itself where one of them is unknown."""
         low, high = self.earliest(at), self.latest(at)
         return (low + high) / 2 if -inf < low and high < inf else at
+
+
+class KnownOffset:
+    """The other clock shows ``shift`` seconds more: both are of one machine."""
+
+    drift, contradictory, widened = 0.0, False, False
+
+    def __init__(self, shift: float) -> None:
+        self._shift = shift
+
+    def earliest(self, at: float) -> float:
+        """Return what the other clock showed at ``at``."""
+        return at + self._shift
+
+    latest = middle = earliest
 
 
 class _LowerBound:
@@ -239,14 +264,15 @@ class ClientClocks:
         self._inputs = inputs
         kept = {key: clock for key, clock in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
         self.several = ONE not in kept
-        self._clocks = {
-            key: RevisionClock(
-                probes_with_resource_version(clock.writes), probes_with_resource_version(clock.revision_probes)
-            )
-            for key, clock in kept.items()
-        }
+        self._machines = _clocks_of_machines(kept)
+        self._clocks = {key: clock for machine in self._machines for key, clock in _joint_clocks(machine).items()}
         self.reference = max(kept, key=lambda key: (self._clocks[key].span, -_client_number(kept[key])))
-        self._offsets = {key: self._offset(clock) for key, clock in kept.items() if key != self.reference}
+        self._offsets = {
+            key: offset
+            for machine in self._machines
+            for key, offset in self._offsets_of_machine(machine).items()
+            if key != self.reference
+        }
         self.notes = [
             _clock_problem_note(kept[key], offset)
             for key, offset in self._offsets.items()
@@ -322,14 +348,21 @@ class ClientClocks:
             entries.append({**entry, "drift": offset.drift if offset is not None else 0.0})
         return entries
 
-    def _offset(self, clock: ClientClock) -> ClockOffset:
-        """Compare a clock with the reference, by every write and probe of its client."""
+    def _offsets_of_machine(self, machine: Mapping[str, ClientClock]) -> dict[str, ClockOffset | KnownOffset]:
+        """Return the offset of the reference from each clock of a machine."""
+        if self.reference in machine:
+            to = machine[self.reference]
+            return {key: KnownOffset(_shift(clock, to)) for key, clock in machine.items()}
+        return {key: self._offset(clock, machine.values()) for key, clock in machine.items()}
+
+    def _offset(self, clock: ClientClock, machine: Iterable[ClientClock]) -> ClockOffset:
+        """Compare a clock with the reference, by every write and probe of the clients of its machine."""
         reference = self._clocks[self.reference]
         floors, ceilings = [], []
-        for at, sent, answered in probes_with_resource_version(clock.writes):
+        for at, sent, answered in _on_clock(machine, "writes", clock):
             floors.append((answered, reference.after(at)))
             ceilings.append((sent, reference.before(at)))
-        for at, sent, answered in probes_with_resource_version(clock.revision_probes):
+        for at, sent, answered in _on_clock(machine, "revision_probes", clock):
             # The revision was current in between: it was committed before, the next one after.
             floors.append((answered, reference.after(at)))
             ceilings.append((sent, reference.before(at + 1)))
@@ -346,11 +379,40 @@ class ClientClocks:
         return float(min([own, *before]))
 
 
+def _clocks_of_machines(clocks: Mapping[str, ClientClock]) -> list[dict[str, ClientClock]]:
+    """Return the clocks by machine; a clock of which the boot of its machine is unknown is alone."""
+    machines: dict[str, dict[str, ClientClock]] = {}
+    for key, clock in clocks.items():
+        boot = (clock.anchor or {}).get("boot")
+        machines.setdefault(f"boot {boot}" if boot else f"clock {key}", {})[key] = clock
+    return list(machines.values())
+
+
+def _joint_clocks(machine: Mapping[str, ClientClock]) -> dict[str, RevisionClock]:
+    """Return one revision clock of all clients of a machine, on the clock of each."""
+    base = next(iter(machine.values()))
+    joint = RevisionClock(*(_on_clock(machine.values(), name, base) for name in ("writes", "revision_probes")))
+    return {key: joint.moved(_shift(base, clock)) for key, clock in machine.items()}
+
+
+def _on_clock(clocks: Iterable[ClientClock], name: str, to: ClientClock) -> Iterator[tuple[int, float, float]]:
+    """Yield the writes or the probes of the clients of one machine, on the clock of one of them."""
+    for clock in clocks:
+        shift = _shift(clock, to)
+        for at, sent, answered in probes_with_resource_version(getattr(clock, name)):
+            yield at, sent + shift, answered + shift
+
+
+def _shift(clock: ClientClock, to: ClientClock) -> float:
+    """Return what another clock of the same machine shows more: both count the seconds since its boot."""
+    return clock_shift(clock.anchor, to.anchor) if clock.anchor and clock is not to else 0.0
+
+
 def _client_number(clock: ClientClock) -> int:
     return clock.client or 0
 
 
-def _clock_problem_note(clock: ClientClock, offset: ClockOffset) -> str:
+def _clock_problem_note(clock: ClientClock, offset: ClockOffset | KnownOffset) -> str:
     if offset.contradictory:
         return f"the clock of client {clock.client} contradicts the others: it has jumped, and its times are wrong"
     if offset.widened:

@@ -92,6 +92,22 @@ def test_a_row_is_as_wide_as_on_its_own_clock_and_as_the_offset_is_uncertain(tmp
     assert outside(world, many, reference_of(folder, clocks)) == []
 
 
+def test_clients_on_one_machine_share_its_clock(tmp_path):
+    clocks = [WrongClock(), WrongClock(3.5), WrongClock(-7.25)]
+    world = World(count=30, canary=60, rate=10, run_for=2.0)
+    one, apart, _folder = both(tmp_path / "apart", world, clocks)
+    _one, joint, folder = both(tmp_path / "joint", world, clocks, one_machine=True)
+    assert outside(world, joint, reference_of(folder, clocks)) == []
+
+    def median(table):
+        spans = zip(table.earliest["running"], table.latest["running"], strict=True)
+        return sorted(latest - earliest for earliest, latest in spans)[15]
+
+    assert median(joint) < 0.8 * median(apart)
+    assert median(joint) == pytest.approx(median(one), rel=0.1)  # as if one client had written all canaries
+    assert [entry["offset"][1] - entry["offset"][0] for entry in joint.header["clocks"]] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("drift", [0.05, -0.05, 0.3])
 def test_a_clock_that_runs_wrong_is_noticed_and_gets_wider_bounds(tmp_path, drift):
     clocks = [WrongClock(), WrongClock(100, drift)]
