@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -71,7 +72,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
         head,
         f"{result['version'] or 'Kubernetes'} at {result['api_url']}, {result['memory_mib']} MiB of memory",
         _what_is_real(result["components"]),
-        f"export KUBECONFIG={result['kubeconfig']}",
+        f"export KUBECONFIG={shlex.quote(result['kubeconfig'])}",
     ]
     if result.get("kubectl"):
         lines.append(f"alias kubectl={result['kubectl']}")
