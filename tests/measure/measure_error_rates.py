@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
@@ -23,6 +24,7 @@ _FOLDERS = (str(ROOT / "collections"), str(ROOT / "tests" / "support"), str(ROOT
 sys.path[:0] = [folder for folder in _FOLDERS if folder not in sys.path]
 os.environ["OMP_NUM_THREADS"] = "1"  # one process a core is faster than threads in numpy
 
+import history_rows
 import numpy
 from benchmark_table import put
 from error_rate_rows import HEAD, OTAVA_SUITES, PARTS, Otava, Row, rows
@@ -31,6 +33,8 @@ PAGE = ROOT / "docs" / "statistics.md"
 BEGIN, END = "<!-- error rates: written by make measure -->", "<!-- error rates: end -->"
 OTAVA_VERSION = "0.8.0"
 OTAVA_FOLDER = ROOT / ".cache" / f"otava-{OTAVA_VERSION}"
+#: Suites of a row of the tables of histories.
+HISTORY_SUITES = 200
 #: Seconds until installing otava is given up.
 INSTALL_LIMIT = 1200.0
 
@@ -61,6 +65,18 @@ def table(found: list[Row]) -> str:
     return "\n".join([machine(), "", HEAD, *(row.text() for row in found)])
 
 
+def history_tables(count: int, python: str) -> list[tuple[str, Iterator[str]]]:
+    """Return the tables of histories, of public series and of nights: heads and rows. count: suites of a row."""
+    few = ("normal, 5 %", "long tails (log-t, 2.2)", "one run in ten is 50 % slower", "slow machine in 15 % of runs")
+    return [
+        (history_rows.HEAD, history_rows.histories(count, python)),
+        (history_rows.HEAD, history_rows.histories(count, python, 1, few)),
+        (history_rows.HEAD, history_rows.histories(count, python, 3, few)),
+        (history_rows.PUBLIC_HEAD, history_rows.public(count, python)),
+        (history_rows.NIGHTS_HEAD, history_rows.nights(max(1, count // 10))),
+    ]
+
+
 def main(arguments: list[str]) -> int:
     """Print the table, and write it into the page if it is whole."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,6 +93,11 @@ def main(arguments: list[str]) -> int:
         for part in pool.map(rows, given.part, repeat(given.suites), repeat(otava)):
             found += part
             print("\n".join(row.text() for row in part), flush=True)
+    if given.part == list(PARTS):
+        for head, lines in history_tables(given.suites or HISTORY_SUITES, otava.python):
+            print(f"\n{head}\n{'|---' * (head.count('|') - 1)}|", flush=True)
+            for line in lines:
+                print(line, flush=True)
     if given.suites is None and given.otava and given.part == list(PARTS):
         put(PAGE, BEGIN, END, table(found))
     else:

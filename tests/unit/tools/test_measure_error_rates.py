@@ -74,6 +74,7 @@ def test_a_whole_measurement_is_written_between_the_marks(monkeypatch, tmp_path)
     monkeypatch.setattr(measure_error_rates, "PAGE", page)
     monkeypatch.setattr(measure_error_rates, "otava_python", lambda: "")
     monkeypatch.setattr(measure_error_rates, "rows", shortened)
+    monkeypatch.setattr(measure_error_rates, "history_tables", lambda *_: [])
     assert measure_error_rates.main(["--otava"]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"above\n{begin}\n\nMeasured on ") and text.endswith(f"{end}\nbelow\n")
