@@ -92,7 +92,7 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
         "checks": findings.checks,
         "missing": findings.missing,
         "estimates": [vars(estimate) for estimate in estimates],
-        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
+        "rbac": rbac.rbac_manifests(needed, rbac.name_for_subject(spec.subject), spec.subject),
     }
 
 
@@ -114,7 +114,7 @@ def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
         "checks": findings.checks,
         "missing": findings.missing,
         "estimates": [vars(estimate) for estimate in estimates],
-        "rbac": rbac.rbac_manifests(needed, "seatrial-run", spec.subject),
+        "rbac": rbac.rbac_manifests(needed, rbac.name_for_subject(spec.subject), spec.subject),
     }
 
 

@@ -108,6 +108,11 @@ def _is_right_granted(client: Client, right: RbacPermission) -> bool:
     return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
 
 
+def name_for_subject(subject: str) -> str:
+    """Return the name of the roles and bindings of one user: those of two users must not replace each other."""
+    return f"seatrial-run:{subject.replace('/', '-').replace('%', '-')}" if subject else "seatrial-run"
+
+
 def rbac_manifests(rights: Sequence[RbacPermission], name: str, subject: str = "") -> list[dict[str, Any]]:
     """Return minimal RBAC: a ClusterRole and a Role per namespace, with bindings to the user ``subject``."""
     manifests: list[dict[str, Any]] = []

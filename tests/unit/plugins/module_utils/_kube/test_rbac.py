@@ -11,6 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import (
     format_rights,
     missing_rights,
+    name_for_subject,
     rbac_manifests,
     required_rights,
 )
@@ -84,3 +85,9 @@ def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
         found = missing_rights(client, required_rights(ENTRIES, ["test"], {"mine": True}))
     assert format_rights(found) == ["delete jobs.batch in namespace mine (phase test)"]
+
+
+def test_two_users_have_roles_of_their_own() -> None:
+    names = [name_for_subject(subject) for subject in ("", "ada", "jo@example.com", "system:serviceaccount:a:b")]
+    assert len(set(names)) == len(names) and names[2] == "seatrial-run:jo@example.com"
+    assert name_for_subject("a/b%c") == "seatrial-run:a-b-c"  # neither may be in the name of a role
