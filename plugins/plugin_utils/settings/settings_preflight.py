@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
@@ -233,9 +234,18 @@ class PreflightInput:
     def _refuse_missing_files(self, phases: Sequence[str]) -> None:
         for name, where in self._files(phases):
             path = Path(where)
-            if path.exists():
-                continue
-            raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
+            if not path.exists():
+                raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
+            if name.endswith("_workload_template"):
+                self._refuse_broken_template(name, path)
+
+    def _refuse_broken_template(self, name: str, path: Path) -> None:
+        try:
+            jinja2.Environment().parse(path.read_text(encoding="utf-8"))
+        except jinja2.TemplateSyntaxError as error:
+            raise InputError(f"{name}: {path}, line {error.lineno}: {error.message}{self._set_by(name)}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}: {path} can't be read: {error}{self._set_by(name)}") from error
 
     def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield (setting, path) of the files that these phases read, at any point of the matrix."""

@@ -83,9 +83,9 @@ def stage_definitions_for_workloads(own: Sequence[str], kinds: Sequence[KindStag
     for kind in own:
         if kind not in known:
             raise InputError(
-                f"stages has no definition of {kind}{suggest_similar_name(kind, known)}, which is needed to"
-                " detect the end of "
-                f"a workload: add one, or set wait to false"
+                f"stages has no definition of {kind}{suggest_similar_name(kind, known)}, which is needed to detect the"
+                " end of a workload: add one to the stages of the load (setting workload_stages; workload_scale_stages"
+                " of workload_scale), or set wait to false"
             )
         if not known[kind].ends:
             raise InputError(f"stage definition of {kind}: none of its stages has 'ends', so waiting would never end")
