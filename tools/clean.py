@@ -28,6 +28,13 @@ def state_folder() -> Path:
     return Path(base) / "seatrial" / "rehearsal"
 
 
+def go_caches() -> list[Path]:
+    """Go's build cache and module cache, which a set-up fills with about 4 GB."""
+    build = os.environ.get("GOCACHE") or Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "go-build"
+    path = os.environ.get("GOPATH", "").partition(os.pathsep)[0] or home() / "go"
+    return [Path(build), Path(os.environ.get("GOMODCACHE") or Path(path) / "pkg" / "mod")]
+
+
 def own_runs() -> set[str]:
     """Ids of the runs in this clone's artifacts."""
     found = [re.search(r"^id: (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in run_files()]
@@ -145,7 +152,9 @@ def main(arguments: list[str]) -> int:
     if ARTIFACTS.is_dir() and any(ARTIFACTS.iterdir()) and "--artifacts" not in arguments:
         say("artifacts/ is kept (make clean ARTIFACTS=1 removes the results too)")
     if seatrial_cache().is_dir():
-        say(f"{seatrial_cache()} is kept: other clones use its programs")
+        say(f"{seatrial_cache()} is kept: other clones use its programs; remove the folder if there are none")
+    if folders := [str(folder) for folder in go_caches() if folder.is_dir()]:
+        say(f"{' and '.join(folders)} are kept: all Go programs share them; go clean -cache -modcache removes them")
     return 0
 
 
