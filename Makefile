@@ -6,6 +6,11 @@ SUITES ?=
 .DEFAULT_GOAL := help
 .PHONY: help setup trial presets ci test test-long versions lint bench measure docs clean
 
+# Ansible refuses a locale that is not UTF-8.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+export LC_ALL := C.UTF-8
+endif
+
 # The Python that makes the virtual environment; afterwards everything runs in it.
 PY := tools/find-python
 VENV_PYTHON := .venv/bin/python

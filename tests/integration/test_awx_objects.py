@@ -97,6 +97,34 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     assert gone.code == 0 and stand_in.names() == {}, gone.output
 
 
+def test_absent_removes_what_projects_had_that_are_not_listed_any_more_and_says_what_it_leaves(
+    awx: tuple[AwxStandIn, ScriptedServer], tmp_path: Path
+) -> None:
+    made = call(awx, tmp_path, awx_objects_projects=["fine_tuning", "scheduler"])
+    assert made.code == 0, made.output
+    stand_in = awx[0]
+    project = stand_in.named("projects", "seatrial")["id"]
+    playbook = {"project": project, "playbook": "playbooks/fine_tuning.yml"}
+    stand_in.create("job_templates", {"name": "seatrial of ann", **playbook})
+    stand_in.create("job_templates", {"name": "another", **playbook})
+    used = stand_in.named("credential_types", "seatrial cluster")["id"]
+    stand_in.create("credentials", {"name": "lab", "credential_type": used})
+
+    gone = call(awx, tmp_path, awx_objects_state="absent")  # with the default list, and without scheduler
+    assert gone.code == 0, gone.output
+    assert stand_in.names() == {
+        "job_templates": ["another", "seatrial of ann"],
+        "credential_types": ["seatrial cluster"],
+        "credentials": ["lab"],
+    }
+    said = gone.flat()
+    assert "Removed: " in said and "seatrial scheduler give back" in said and "seatrial scheduler workflow" in said
+    assert "Left, because a credential uses it: seatrial cluster." in said
+    assert "Left, because awx.yml did not create it: seatrial of ann." in said
+    again = call(awx, tmp_path, awx_objects_state="absent")
+    assert again.code == 0 and "Nothing changed: there is nothing of seatrial" in again.flat(), again.output
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

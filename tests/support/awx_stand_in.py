@@ -128,9 +128,13 @@ class AwxStandIn:
         matching = [
             self._shown(kind, one)
             for kind, one in found
-            if all(str(one.get(key)) == value for key, value in query.items())
+            if all(self._matches(one, key, value) for key, value in query.items())
         ]
         return 200, {"count": len(matching), "next": None, "previous": None, "results": matching}
+
+    def _matches(self, one: dict[str, Any], key: str, value: str) -> bool:
+        name, _, how = key.partition("__")
+        return str(one.get(name)).startswith(value) if how == "startswith" else str(one.get(key)) == value
 
     def _post(self, endpoint: str, body: dict[str, Any]) -> Answer:
         if why := self._refused(endpoint, {**DEFAULTS.get(endpoint, {}), **body}):

@@ -88,7 +88,10 @@ def suggest_similar_name(name: str, known: Iterable[str]) -> str:
 
     Matching follows difflib.get_close_matches (Ratcliff and Obershelp, 1988).
     """
-    matches = difflib.get_close_matches(str(name), [str(candidate) for candidate in known], n=1, cutoff=0.6)
+    candidates = [str(candidate) for candidate in known]
+    matches = difflib.get_close_matches(str(name), candidates, n=1, cutoff=0.6)
+    if not matches:  # all in capitals, a name has no letter in common with what is meant
+        matches = [candidate for candidate in candidates if candidate.lower() == str(name).lower()][:1]
     return f" (did you mean '{matches[0]}'?)" if matches else ""
 
 

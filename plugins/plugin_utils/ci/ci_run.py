@@ -70,6 +70,11 @@ def verdict_and_exit_status(outcome: PlaybookOutcome) -> tuple[str, int, str]:
         return ANSWERED, 0, outcome.answer.splitlines()[0]
     if outcome.run_dir is None:
         text = outcome.error or f"ansible-playbook ended with status {outcome.code} before it opened a run"
+        if outcome.code == 0 and not outcome.error:
+            text = (
+                "the playbook succeeded, and it opened no run, whose verdict this exit status would be: only"
+                " playbooks of projects, bisect.yml, ci.yml and compare.yml do. Run others with ansible-playbook"
+            )
         return overall_verdict.ERROR, ERROR, text
     path = outcome.run_dir / VERDICT
     try:

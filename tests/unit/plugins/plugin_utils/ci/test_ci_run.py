@@ -242,3 +242,9 @@ def test_nothing_is_written_without_a_session_file(tmp_path: Path, monkeypatch: 
     assert files.read_json(place) == {"run_dir": "x"}
     run_directory.write_outcome_file(InputError("preset x is unknown"))
     assert files.read_json(place) == {"error": "preset x is unknown"}
+
+
+def test_a_playbook_that_succeeds_without_a_run_is_told_that_it_has_no_verdict() -> None:
+    verdict, status, reason = ci_run.verdict_and_exit_status(PlaybookOutcome(0, 0.0))
+    assert (verdict, status) == ("error", 3)
+    assert "the playbook succeeded, and it opened no run" in reason and "ended with status" not in reason

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import awx_survey_rules
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     settings_catalogue,
@@ -110,3 +110,9 @@ def test_a_tag_that_is_no_phase_is_refused() -> None:
         settings_context.chosen_phases(PHASES, ["tset"], [])
     with pytest.raises(InputError, match="--skip-tags cleanpu"):
         settings_context.chosen_phases(PHASES, ["all"], ["cleanpu"])
+
+
+def test_a_name_in_capitals_is_recognised() -> None:
+    assert suggest_similar_name("LIGHT", ["gpu", "light"]) == " (did you mean 'light'?)"
+    assert suggest_similar_name("WORKLOAD_RATE", CATALOGUE.settings) == " (did you mean 'workload_rate'?)"
+    assert suggest_similar_name("XYZ", ["gpu", "light"]) == ""

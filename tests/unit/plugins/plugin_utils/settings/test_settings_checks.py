@@ -52,3 +52,32 @@ def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, t
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     assert settings_preflight.first_refused(settings_preflight.read_checks(tmp_path / "none.yml"), {}, render) is None
+
+
+SCHEDULER = settings_preflight.ROOT / "roles" / "scheduler" / "meta" / "checks.yml"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scheduler_mode": "job", "rehearsal_components": []}, "until component gangs starts them"),
+        ({"rehearsal_components": ["gangs"]}, "scheduler_mode needs the component of its name"),
+        ({"scheduler_pods": 1, "rehearsal_components": ["kueue"]}, ""),
+        ({"scheduler_jobs": [{"name": "a", "pods": 3}], "scheduler_pods": 1}, "until component gangs starts them"),
+        ({"rehearsal_components": [], "cluster_provider": "existing"}, ""),
+        ({"rehearsal_components": [], "rehearsal_name": "mine"}, ""),
+    ],
+)
+def test_components_without_which_gangs_would_wait_are_known_before_a_run(given: dict[str, Any], words: str) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    values = {
+        "cluster_provider": "rehearsal",
+        "rehearsal_name": "default",
+        "rehearsal_components": ["kueue"],
+        "scheduler_mode": "kueue",
+        "scheduler_pods": 4,
+        "scheduler_jobs": [{"name": "a"}],
+        **given,
+    }
+    found = settings_preflight.first_refused(settings_preflight.read_checks(SCHEDULER), values, render)
+    assert (found is None) if not words else found is not None and words in found[1]
