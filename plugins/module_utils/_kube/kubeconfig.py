@@ -197,11 +197,13 @@ def _read_user_credentials(
     access: ApiServerAccess, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
 ) -> ServerCredentials:
     """Return the first credentials, and set the access's reader; a readable token file has precedence over a token."""
+    program = None
+    if user.get("exec"):  # checked also where it is not run
+        told = _cluster_for_program(cluster, where, access.source)
+        program = login.exec_plugin_reader(user["exec"], told, where, access.source)
     if _runs_program(user):
-        if user.get("exec"):
-            access.reader = login.exec_plugin_reader(
-                user["exec"], _cluster_for_program(cluster, where, access.source), where, access.source
-            )
+        if program is not None:
+            access.reader = program
         elif user.get("auth-provider"):
             access.reader = partial(_credentials_from_kubernetes_package, where, chosen, access.source)
         return access.reader() if access.reader is not None else ServerCredentials()
