@@ -66,4 +66,4 @@ def test_what_was_written_is_read_with_all_its_aliases(value):
     import yaml
 
     shared = {"a": value, "b": [value, value]}  # written with an anchor and aliases
-    assert yaml_reader.parse_yaml(yaml.safe_dump(shared, allow_unicode=True), "x") == shared
+    assert yaml_reader.parse_yaml(yaml.safe_dump(shared), "x") == shared

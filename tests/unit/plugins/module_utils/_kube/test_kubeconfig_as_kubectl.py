@@ -29,6 +29,7 @@ STRICTER = (
     "no user '",
     "it has client-key but no client-certificate",
     "is not a valid name of a namespace",
+    "its user has a password but no username",
 )
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 
