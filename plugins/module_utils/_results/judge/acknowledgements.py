@@ -10,7 +10,7 @@ is: a run that is worse than they are is a regression again. On the day after it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -34,9 +34,13 @@ class Acknowledgement:
 
     def applies(self, series: KpiSeries, today: date) -> bool:
         """Return whether it is of this KPI, its first run or version is compared, and it has not ended."""
-        if today > self.until or not limits.do_patterns_overlap(self.kpi, series.name):
-            return False
-        return self.since in series.labels or any(map(self._is_first, series.new))
+        return self._covers(series, today) and (self.since in series.labels or any(map(self._is_first, series.new)))
+
+    def first_in_history(self, series: KpiSeries, today: date) -> int | None:
+        """Return the place of its first run among the old runs, None if it is not there or does not apply."""
+        if not self._covers(series, today):
+            return None
+        return next((place for place, run in enumerate(series.old) if self._is_first(run)), None)
 
     def known_runs(self, series: KpiSeries) -> tuple[RunValue, ...]:
         """Return the runs before the last one that have the regression, oldest first."""
@@ -49,6 +53,9 @@ class Acknowledgement:
     def text(self) -> str:
         """Return the sentence that leads the reason: "known regression (TICKET-1), acknowledged until 2026-12-31"."""
         return f"known regression ({self.ticket}), acknowledged until {self.until}"
+
+    def _covers(self, series: KpiSeries, today: date) -> bool:
+        return today <= self.until and limits.do_patterns_overlap(self.kpi, series.name)
 
     def _is_first(self, run: RunValue) -> bool:
         return self.since in (run.run, run.run.partition("/")[0])
@@ -94,3 +101,15 @@ def find_acknowledgement(
 ) -> Acknowledgement | None:
     """Return the first acknowledgement that applies to a KPI, None without one."""
     return next((one for one in acknowledged if one.applies(series, today)), None)
+
+
+def regroup_since_acknowledged(series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date) -> KpiSeries:
+    """Return the series with the past runs that have a known regression among the new ones.
+
+    So each later night is still compared with the runs before the regression, and covered by its acknowledgement.
+    """
+    for known in acknowledged:
+        first = None if series.repeated else known.first_in_history(series, today)
+        if first is not None:
+            return replace(series, old=series.old[:first], new=(*series.old[first:], *series.new))
+    return series

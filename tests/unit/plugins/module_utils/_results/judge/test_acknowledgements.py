@@ -53,6 +53,20 @@ def test_a_further_step_is_a_regression(nights: int) -> None:
     assert found.why.startswith("worse than the known regression (PERF-7)")
 
 
+@pytest.mark.parametrize("nights", [2, 3, 6])
+@pytest.mark.parametrize(("last", "result"), [(130.0, "acknowledged"), (200.0, "regression")])
+def test_later_nights_are_covered_from_the_first_one_on(nights: int, last: float, result: str) -> None:
+    """In nightly use the first run with the regression is a past run of the next night."""
+    known = series(OLD, [*noisy(4, 130, nights - 1), last])
+    nightly = replace(known, old=(*known.old, *known.new[:-1]), new=known.new[-1:])
+    chosen = history_settings.settings_from_params({"acknowledged": [ENTRY]})
+    (found,) = judge_history([nightly], chosen)
+    assert found.result == result
+    assert "known regression (PERF-7)" in found.why
+    ended = history_settings.settings_from_params({"acknowledged": [{**ENTRY, "until": "2020-01-31"}]})
+    assert "PERF-7" not in judge_history([nightly], ended)[0].why
+
+
 def test_it_ends_by_itself() -> None:
     new = noisy(2, 130, 3)
     assert judged(new, until="2020-01-31").result == "regression"
