@@ -30,6 +30,8 @@ _ITERATIONS = 30
 #: Runs whose densities are multiplied before the logarithm is taken: their product is below 1e300.
 _AT_ONCE = 10
 _NORMAL_WIDTH = 1.4826
+#: Smallest scale, as a share of the largest value.
+_RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class ShiftPosterior:
         centre, scale = location_and_scale(runs.old, shape.df)
         others = [location_and_scale(group, shape.df)[1] for group in runs.earlier]
         scale = max(scale, runs.floor) or max([*others, runs.floor])
+        # Places of a grid must differ as floating-point numbers.
+        scale = max(scale, _RESOLUTION * float(max(abs(runs.old).max(), abs(runs.new).max())))
         self.old_location, self.scale = centre, scale
         self.new_location, spread = location_and_scale(runs.new, shape.df)
         if m == 2:
@@ -152,8 +156,8 @@ class ShiftPosterior:
         share = (places - self._new_places[left]) / (self._new_places[left + 1] - self._new_places[left])
         share = share.clip(0.0, 1.0)
         below = self._below[:, left] * (1.0 - share) + self._below[:, left + 1] * share
-        low = float((weighed * below).sum())
-        high = float((weighed * (self._new[:, None] - below)).sum())
+        low = max(0.0, float((weighed * below).sum()))
+        high = max(0.0, float((weighed * (self._new[:, None] - below)).sum()))  # below zero only by rounding
         return low / (low + high), high / (low + high)
 
     def quantile(self, probability: float, weighed: Array) -> float:

@@ -19,7 +19,7 @@ NAME = "fine_tuning_model_token"
 def look_up(monkeypatch: pytest.MonkeyPatch, required: bool = False, **variables: Any) -> list[str]:
     one = secret.LookupModule(templar=SimpleNamespace(template=lambda text: text))
     monkeypatch.setattr(one, "set_options", lambda **_options: None)
-    monkeypatch.setattr(one, "get_option", lambda _name: required)
+    monkeypatch.setattr(one, "get_option", lambda name: required and name == "required")
     return one.run([NAME], variables)
 
 

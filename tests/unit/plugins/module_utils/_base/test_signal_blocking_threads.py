@@ -141,12 +141,13 @@ def test_a_program_that_a_thread_asks_for_credentials_can_be_ended(tmp_path: Pat
     program.write_text(
         "#!/bin/sh\n"
         "mask=$(sed -n 's/^SigBlk:[[:space:]]*//p' /proc/self/status)\n"
-        """echo '{"status": {"token": "'$mask'"}}'\n"""
+        f"version={login.VERSIONS[0]}\n"
+        """echo '{"apiVersion": "'$version'", "status": {"token": "'$mask'"}}'\n"""
     )
     program.chmod(0o755)
-    entry = {"apiVersion": login.VERSIONS[0], "command": str(program)}
+    entry = {"apiVersion": login.VERSIONS[0], "command": str(program), "interactiveMode": "Never"}
     with signals.ThreadPool(1) as threads:
-        given = threads.submit(login.run_exec_plugin, entry, {}, tmp_path / "kubeconfig", "here").result()
+        given = threads.submit(login.exec_plugin_reader(entry, {}, tmp_path / "kubeconfig", "here")).result()
     assert given.authorization == f"Bearer {0:016x}"
 
 

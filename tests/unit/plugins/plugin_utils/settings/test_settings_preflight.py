@@ -237,9 +237,8 @@ def test_a_setting_that_the_chosen_provider_does_not_read_is_warned_about(
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:
-    request = RequestedSettings(
-        "scheduler", (), (SettingsLayer("extra", "-e", {"scheduler_arrival": {"type": "poison"}}),)
-    )
+    given = {"scheduler_arrival": {"type": "poison"}, "scheduler_mode": "job", "scheduler_pods": 1}
+    request = RequestedSettings("scheduler", (), (SettingsLayer("extra", "-e", given),))
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
     with pytest.raises(

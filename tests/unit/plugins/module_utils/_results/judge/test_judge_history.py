@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
 from history_series import NOISE, at_least, noisy, series
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from statistics_strategies import SERIES
@@ -50,6 +50,7 @@ def results(suite, **given) -> list[str]:
 
 @given(st.lists(KPIS, max_size=4), SETTINGS)
 @settings(max_examples=60)
+@example([series([0.0, 0.0, 0.0, 0.0, 0.875], [-65.0])], HistorySettings(minimum_segment=2, least=0.0))
 def test_no_history_breaks_the_judgement(suite, chosen: HistorySettings) -> None:
     validator = Draft202012Validator(JUDGED_KPI)
     found = judge_history(suite, chosen)
