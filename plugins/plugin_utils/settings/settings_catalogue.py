@@ -140,7 +140,7 @@ def _is_given_by_awx(name: str) -> bool:
 
     AWX gives some 40 of them, as awx_* and tower_*, and new versions give more.
     """
-    prefix, _, rest = name.partition("_")
+    prefix, _separator, rest = name.partition("_")
     return prefix in ("awx", "tower") and not (prefix == "awx" and _very_near(rest.partition("_")[0], ["objects"]))
 
 

@@ -352,6 +352,12 @@ def embedded_plot_variables(plot: PlotFile) -> dict[str, Any]:
     }
 
 
+def _neutralise_text(value: Any) -> Any:
+    """Return a text with its control characters made visible; markup and other values as they are."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return plain_text.visible_text(value) if is_text else value
+
+
 def render(template: Path, content: Mapping[str, Any]) -> str:
     """Render the template; all values are escaped, and an undefined variable is an error."""
     import jinja2
@@ -359,7 +365,7 @@ def render(template: Path, content: Mapping[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template.parent),
         autoescape=True,
-        finalize=lambda value: plain_text.visible_text(value) if type(value) is str else value,
+        finalize=_neutralise_text,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
