@@ -43,6 +43,9 @@ def ansible_plugins() -> Iterator[None]:
     from ansible.plugins.loader import init_plugin_loader
     from ansible_collections.perfscale.seatrial.plugins import lookup
 
+    for name, package in list(sys.modules.items()):
+        if f"{name}.".startswith("ansible_collections.") and hasattr(package, "__path__"):
+            package.__path__ = list(dict.fromkeys(package.__path__))  # files that are collected may add folders again
     before = sys.meta_path[:], sys.path_hooks[:]
     if not ANSIBLE:
         init_plugin_loader()

@@ -287,4 +287,4 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"
         looked.look({"running": 0}, 2)
         time.sleep(0.1)
-    assert "is forbidden" in looked.reasons[0][1] and looked.unschedulable == ""
+    assert "exceeded quota" in looked.reasons[0][1] and looked.unschedulable == ""
