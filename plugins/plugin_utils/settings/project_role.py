@@ -53,7 +53,7 @@ def find_role(name: str) -> ProjectRole:
 
     Raises InputError for a collection that is not installed, and for a role that it does not have.
     """
-    if "." not in name:
+    if "." not in name and "/" not in name:
         return ProjectRole(name, OURS, ROOT)
     match = _FULL.fullmatch(name)
     if not match:

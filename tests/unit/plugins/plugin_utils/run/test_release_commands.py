@@ -58,3 +58,9 @@ def test_the_command_is_that_of_the_project_with_the_files_of_this_session(
 def test_a_run_of_a_project_that_is_not_installed_has_no_command(tmp_path: Path, record: object) -> None:
     run_directory(tmp_path, "t1121-abcdef", record)
     assert release_commands.commands_by_run_directory(tmp_path, ARGV, {}) == {}
+
+
+def test_a_path_instead_of_a_role_has_no_command(tmp_path: Path) -> None:
+    (tmp_path / "evil.yml").write_text("[]\n", encoding="utf-8")
+    run_directory(tmp_path, "t1121-abcdef", {"role": str(tmp_path / "evil")})
+    assert release_commands.commands_by_run_directory(tmp_path, ARGV, {}) == {}
