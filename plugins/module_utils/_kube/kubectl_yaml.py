@@ -38,7 +38,7 @@ def load_documents(text: str) -> list[Any]:
     import yaml
 
     try:
-        return [document for document in yaml.load_all(text, Loader=_loader_class()) if document is not None]
+        return [document for document in yaml.load_all(text, Loader=_loader_class("*" in text)) if document is not None]
     except (RecursionError, ValueError) as error:
         raise yaml.YAMLError("it has too many levels" if isinstance(error, RecursionError) else str(error)) from error
 
@@ -61,7 +61,7 @@ def load_first_document(text: str) -> Any:
     """Return the first document of ``text``, None if it is empty. Raises yaml.YAMLError."""
     import yaml
 
-    loader = _loader_class()(text)
+    loader = _loader_class("*" in text)(text)
     try:
         return loader.get_data() if loader.check_data() else None
     except RecursionError as error:
@@ -123,10 +123,16 @@ def _construct_scalar(loader: Any, node: Any) -> Any:
     return loader.construct_scalar(node)
 
 
-def _construct_number(_loader: Any, node: Any) -> Any:
-    if _INFINITE.fullmatch(node.value):
-        raise _invalid(node, f"{node.value} is no number that JSON has; put it into quotes")
-    return plain_number(node.value)
+def _construct_number(loader: Any, node: Any) -> Any:
+    text = loader.construct_scalar(node)
+    if _INFINITE.fullmatch(text):
+        raise _invalid(node, f"{text} is no number that JSON has; put it into quotes")
+    return plain_number(text)
+
+
+def _construct_truth(loader: Any, node: Any) -> Any:
+    text = loader.construct_scalar(node)
+    return _TRUTHS.get(text, text)
 
 
 def _construct_any(loader: Any, node: Any) -> Any:
@@ -145,7 +151,7 @@ def _construct_binary(loader: Any, node: Any) -> str:
 
 
 @functools.cache
-def _loader_class() -> Any:
+def _loader_class(aliases: bool) -> Any:
     import yaml
 
     standard = "tag:yaml.org,2002:"
@@ -156,7 +162,8 @@ def _loader_class() -> Any:
         yaml_constructors: dict[Any, Any] = {}
 
         def construct_document(self, node: Any) -> Any:
-            check_alias_expansion(yaml, node)
+            if aliases:
+                check_alias_expansion(yaml, node)
             return super().construct_document(node)
 
     for tag, pattern, first in (
@@ -167,7 +174,7 @@ def _loader_class() -> Any:
     ):
         KubectlLoader.add_implicit_resolver(standard + tag, re.compile(f"(?:{pattern})$"), list(first))
     constructors: dict[str, Any] = {
-        "bool": lambda _loader, node: _TRUTHS.get(node.value, node.value),
+        "bool": _construct_truth,
         "null": lambda _loader, _node: None,
         "binary": _construct_binary,
         **dict.fromkeys(("float", "int"), _construct_number),

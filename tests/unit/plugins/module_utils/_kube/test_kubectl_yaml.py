@@ -62,7 +62,15 @@ def test_keys_are_texts_and_merged_mappings_are_mappings() -> None:
     assert kubectl_yaml.load_first_document(text) == first and kubectl_yaml.load_first_document("") is None
 
 
-@pytest.mark.parametrize(("text", "words"), [("a: 1\nb: .nan", "line 2: .nan is no number"), ("- a\n- [", "line 3")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\nb: .nan", "line 2: .nan is no number"),
+        ("- a\n- [", "line 3"),
+        ("a: 1\nb: !!int [1]", "line 2"),
+        ("a: 1\nb: !!bool [1]", "line 2"),
+    ],
+)
 def test_what_can_not_be_read_is_told_with_its_line(text: str, words: str) -> None:
     with pytest.raises(yaml.YAMLError) as caught:
         kubectl_yaml.load_documents(text)
