@@ -81,7 +81,7 @@ def _access_from_entries(where: Path, chosen: ChosenEntries) -> ApiServerAccess:
 def _server_address(cluster: dict[str, Any], source: str) -> tuple[SplitResult, int]:
     """Return the parts of the server's URL, and its port. Raises InputError."""
     server = cluster.get("server") or ""
-    wrong = InputError(f"{source}: server '{server}' is not an http(s) URL")
+    wrong = InputError(f"{source}: server '{server.rpartition('@')[2]}' is not an http(s) URL")
     if re.fullmatch(r"[^/]+:\d+", server):  # as in kubectl
         secure = any(cluster.get(key) for key in ("certificate-authority", "certificate-authority-data"))
         server = f"{'https' if secure or cluster.get('insecure-skip-tls-verify') else 'http'}://{server}"
@@ -115,8 +115,8 @@ def render_standalone_kubeconfig(path: str | Path, context: str = "") -> str:
     for name in ("exec", "auth-provider", "extensions"):
         user.pop(name, None)
     if user.get("tokenFile"):
-        file = _path_relative_to_kubeconfig(where, user.pop("tokenFile"))
-        user["token"] = _token_reader(file, user.get("token") or "", source)().authorization.partition(" ")[2]
+        user["token"] = _token_reader(user, where, source)().authorization.partition(" ")[2]
+        del user["tokenFile"]
     for holder, key in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")):
         data = _read_data_or_file(holder, key, where, source)
         holder.pop(key, None)
@@ -211,8 +211,7 @@ def _read_user_credentials(
     key = _read_data_or_file(user, "client-key", where, access.source)
     authorization = f"Bearer {user['token']}" if user.get("token") else ""
     if user.get("tokenFile"):
-        file = _path_relative_to_kubeconfig(where, user["tokenFile"])
-        access.reader = _token_reader(file, user.get("token") or "", access.source)
+        access.reader = _token_reader(user, where, access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
         access.reader = partial(login.log_in_with_password, access, user["username"], user.get("password") or "")
@@ -232,8 +231,9 @@ def _cluster_for_program(cluster: dict[str, Any], where: Path, source: str) -> d
     return told
 
 
-def _token_reader(file: Path, token: str, source: str) -> partial[ServerCredentials]:
-    return partial(_credentials_from_token_file, file, source, token)
+def _token_reader(user: dict[str, Any], where: Path, source: str) -> partial[ServerCredentials]:
+    file = _path_relative_to_kubeconfig(where, user["tokenFile"])
+    return partial(_credentials_from_token_file, file, source, user.get("token") or "")
 
 
 def _credentials_from_token_file(file: Path, source: str, token: str = "") -> ServerCredentials:

@@ -100,6 +100,7 @@ def test_a_client_certificate_is_taken_from_data_and_from_files_beside_the_kubec
         ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is not a PEM certificate"),
         ({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64"),
         ({"server": "api.lab.example.com"}, {}, "'api.lab.example.com' is not an http(s) URL"),
+        ({"server": "https://ada:pw@host:99999"}, {}, "server 'host:99999' is not an http(s) URL"),
         ({"proxy-url": "https://p:1"}, {}, "proxy-url has scheme 'https'"),
     ],
 )
