@@ -132,11 +132,12 @@ class ProgressLog:
         if self._path is None:
             return
         # One write, so that lines of several processes never mix.
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, visible_text(line).encode() + b"\n")
-        finally:
-            os.close(handle)
+        with suppress(OSError):
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(handle, visible_text(line).encode() + b"\n")
+            finally:
+                os.close(handle)
 
     def _log(self, line: str) -> None:
         self._logged = time.monotonic()

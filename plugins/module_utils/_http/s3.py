@@ -313,7 +313,9 @@ def download_objects_to_folder(location: S3Location, folder: Path) -> int:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 connection.download_file(location.bucket, f"{under}{name}", str(target))
             except OSError as error:
-                raise DataError(f"{location.address}/{name}: can't be written here: {error.strerror}") from error
+                raise DataError(
+                    f"{location.address}/{name}: can't be written here: {error.strerror or error}"
+                ) from error
     return len(wanted)
 
 

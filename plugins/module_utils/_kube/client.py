@@ -154,7 +154,7 @@ class Client:
             return None
         try:
             return json.loads(reply.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ApiError(
                 f"{what}: {self.access.server} returned status {reply.status} without JSON", reply.status
             ) from error
@@ -334,7 +334,7 @@ def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
     try:
         status = json.loads(reply.body)
         return str(status.get("reason") or ""), str(status.get("message") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, RecursionError, AttributeError):
         return "", reply.body[:300].decode("utf-8", "replace").strip()
 
 
@@ -358,5 +358,5 @@ def _reply_resource_and_name(reply: ApiReply) -> tuple[str, str]:
     try:
         details = json.loads(reply.body)["details"]
         return str(details.get("kind") or ""), str(details.get("name") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return "", ""

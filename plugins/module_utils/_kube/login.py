@@ -70,9 +70,9 @@ def _run_exec_plugin(
     if entry.get("provideClusterInfo"):
         spec["cluster"] = cluster
     asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    given = {variable["name"]: variable.get("value") or "" for variable in variables}
+    entry_variables = {variable["name"]: variable.get("value") or "" for variable in variables}
     arguments = [argument or "" for argument in entry.get("args") or []]
-    environment = {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    environment = {**os.environ, **entry_variables, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
     try:
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             [command, *arguments],
@@ -102,7 +102,7 @@ def _parse_exec_credential(printed: bytes, version: str, what: str) -> ServerCre
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         until = status.get("expirationTimestamp")
         expires = datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp() if until else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise AccessError(f"{what} printed no ExecCredential with a status") from None
     if written != version:
         raise AccessError(f"{what} returned an ExecCredential of another version than {version}, which its entry names")
@@ -165,7 +165,7 @@ def _authorization_endpoint_of_reply(reply: ApiReply) -> str:
         return ""
     try:
         return str(json.loads(reply.body).get("authorization_endpoint") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, RecursionError, AttributeError):
         return ""
 
 

@@ -75,7 +75,7 @@ class BmcRequests:
         reply = self._send("GET", path)
         try:
             document = json.loads(reply.content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AccessError(f"GET {path}: {error}") from error
         if not isinstance(document, dict):
             raise AccessError(f"GET {path}: the response is not a JSON object")
@@ -114,5 +114,5 @@ def _error_response_message(body: str) -> str:
         details = error.get("@Message.ExtendedInfo") or []
         texts = [detail.get("Message") for detail in ([details] if isinstance(details, dict) else details)]
         return "; ".join(str(text) for text in texts if text) or str(error.get("message") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return ""
