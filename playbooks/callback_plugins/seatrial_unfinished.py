@@ -18,6 +18,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, role_call, terminal_output
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    cluster_settings,
     project_role,
     setting_values,
     settings_catalogue,
@@ -73,7 +74,7 @@ class CallbackModule(CallbackBase):
                 "back. Choose phases with --tags, and name an earlier run with -e run_dir=<directory>."
             )
         extra = play.get_variable_manager().extra_vars
-        if "awx_job_id" in extra:
+        if cluster_settings.AWX_JOB in extra:
             known = settings_catalogue.load_catalogue(project_role.ROOT)
             awx.restore_text_answers(extra, context.CLIARGS.get("extra_vars") or (), known)
         given = extra.get("run_dir")

@@ -74,7 +74,7 @@ def _best_error(validator: Any, value: Any) -> Any:
 
 
 def mode_by_umask(mode: int) -> int:
-    """Return a mode without the bits that the umask of this process takes away, which it keeps."""
+    """Return a mode without the bits of this process's umask, which is read without changing it."""
     for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("Umask:"):
             return mode & ~int(line.split()[1], 8)
@@ -84,7 +84,7 @@ def mode_by_umask(mode: int) -> int:
 def replace_text(path: str | os.PathLike[str], text: str, mode: int | None = None) -> None:
     """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed.
 
-    mode: by default as the umask says; nobody but user and group can write.
+    mode: by default 0664 without the bits of the umask.
 
     On a full disk the space that the run has reserved is used.
     """

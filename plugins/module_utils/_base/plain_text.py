@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Texts of others where something interprets them: terminals, Markdown with mentions, spreadsheets.
+"""Foreign text for places that interpret it: terminals, Markdown with mentions, spreadsheets.
 
 Names, events, logs and messages of servers may contain anything. What writes them uses these functions.
 """

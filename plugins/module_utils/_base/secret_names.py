@@ -36,16 +36,15 @@ def is_secret_name(name: object, anywhere: bool = False) -> bool:
 
     anywhere: the word may stand in the middle of the name too, as in the names of environment variables.
     """
-    words = _SPLIT.split(_CAMEL.sub("_", str(name)).lower())
-    words = [word for word in words if word]
-    ends = range(len(words)) if anywhere else range(len(words) - 1, len(words))
-    return any(_is_secret_at(words, at) for at in ends if at >= 0)
+    words = [word for word in _SPLIT.split(_CAMEL.sub("_", str(name)).lower()) if word]
+    places = range(len(words))
+    return any(_is_secret_at(words, at) for at in (places if anywhere else places[-1:]))
 
 
 def _is_secret_at(words: list[str], at: int) -> bool:
     before = words[at - 1] if at else ""
-    if words[at] == "token":
-        return before not in _MODEL_TOKENS
+    if words[at] == "token" and before in _MODEL_TOKENS:
+        return False
     return words[at] in _SECRET_WORDS or (before, words[at]) in _SECRET_PAIRS
 
 
@@ -75,7 +74,7 @@ def mask_entries(
 ) -> Any:
     """Return plain data in which the entries that are secrets have the value MASK.
 
-    is_secret: told key and value. mask_text: applied to all other texts.
+    is_secret: called with key and value. mask_text: applied to all other texts.
     """
     if isinstance(value, Mapping):
         return {

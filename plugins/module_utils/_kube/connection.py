@@ -35,6 +35,8 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _BLOCK = 1 << 14
 #: A connection that was idle for more seconds is checked before it is used again.
 _STALE = 1.0
+#: Most bytes and seconds of one reply, whatever the server sends, and most bytes of one event of a watch.
+MOST_BYTES, MOST_SECONDS, MOST_LINE = 1 << 29, 600.0, 32 << 20
 
 
 class ApiReply:
@@ -87,10 +89,6 @@ def _credential_lines(access: ApiServerAccess) -> bytes:
     lines = [f"Authorization: {authorization}\r\n"] if authorization else []
     lines += [f"{name}: {value.strip()}\r\n" for name, value in access.impersonation]
     return "".join(lines).encode()
-
-
-#: Most bytes and seconds of one reply, whatever the server sends, and most bytes of one event of a watch.
-MOST_BYTES, MOST_SECONDS, MOST_LINE = 1 << 29, 600.0, 32 << 20
 
 
 class ApiServerConnection:
@@ -232,8 +230,9 @@ class ApiServerConnection:
         most = most or MOST_BYTES
         if received > most:
             raise ValueError(f"its reply has more than {most} bytes")
-        if time.monotonic() - began > max(MOST_SECONDS, self.timeout):
-            raise ValueError(f"its reply was not complete after {max(MOST_SECONDS, self.timeout):g} s")
+        longest = max(MOST_SECONDS, self.timeout)
+        if time.monotonic() - began > longest:
+            raise ValueError(f"its reply was not complete after {longest:g} s")
 
 
 def _close_socket(held: socket.socket | None) -> None:

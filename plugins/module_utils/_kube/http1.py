@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+#: Most bytes of the lines before the body of a reply, and of those before a chunk and after the last one.
+MOST_HEAD = 1 << 20
+
 
 def format_host_and_port(host: str, port: int | str) -> str:
     """Return host and port as in a URL (RFC 3986, 3.2), an IPv6 address in brackets."""
@@ -19,10 +22,6 @@ def header_value(head: bytes, name: bytes) -> str | None:
     start += len(name) + 3
     end = head.find(b"\r\n", start)
     return head[start : end if end >= 0 else len(head)].strip().decode("latin-1")
-
-
-#: Most bytes of the lines before the body of a reply, and of those before a chunk and after the last one.
-MOST_HEAD = 1 << 20
 
 
 class ChunkedBodyDecoder:

@@ -19,10 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    InputError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from .http1 import format_host_and_port
 

@@ -23,7 +23,11 @@ from collections.abc import Mapping
 from multiprocessing import get_context
 from typing import IO, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
+    ENDING,
+    signals_blocked,
+    unblock_signals,
+)
 
 _PROFILE = "legacy"
 MODULES = "ansible_collections.perfscale.seatrial.plugins.modules"
@@ -56,11 +60,8 @@ def run_forked_module(name: str, arguments: bytes, environment: Mapping[str, Any
             target=_run_in_fork, args=(name, arguments, environment, folder, output, errors), name=name
         )
         # A signal that arrives before the fork has its own handlers must not run those of the worker in it.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-        try:
+        with signals_blocked():
             process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             process.join()
         except BaseException:  # the timeout of the task
@@ -126,7 +127,7 @@ def _reset_signals() -> None:
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    unblock_signals()
 
 
 def _run_module(name: str, arguments: bytes) -> None:

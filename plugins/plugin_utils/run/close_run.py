@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
     format_utc_timestamp,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict, write_verdict
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 
 from . import held_by_run, resumed_extra_vars, run_directory, run_record
 
@@ -223,7 +224,7 @@ def give_back_in_awx(variables: Mapping[str, Any], directory: Path) -> str:
 
     variables: those of a task, with the ones that AWX gives to each job.
     """
-    if "awx_job_id" not in variables:
+    if cluster_settings.AWX_JOB not in variables:
         return ""
     template = str(variables.get("awx_job_template_name") or "").removesuffix(GIVE_BACK_TEMPLATE)
     return f"launch the template '{template}{GIVE_BACK_TEMPLATE}' with run_dir {directory}"

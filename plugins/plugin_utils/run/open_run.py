@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ class SettingsSession:
         effective = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, effective.settings)
         self._read_secrets(effective, [])
-        self._check_secret_entries(effective, ())
+        self._check_secret_entries(effective, False)
         point_attempts.refuse_changed(directory, effective.matrix_values())
         self._write(directory, effective, changed)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
@@ -140,7 +140,7 @@ class SettingsSession:
         if not parent.is_dir():
             raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
         why = f"There is no run {directory} in {parent}: it was never opened, so it holds nothing."
-        job, workflow = (self.context.variables.get(name) for name in (cluster_settings.AWX_JOB, "awx_workflow_job_id"))
+        job, workflow = (self.context.variables.get(key) for key in (cluster_settings.AWX_JOB, "awx_workflow_job_id"))
         if job is not None and name != str(workflow):
             # In a workflow, both nodes have its number, and the run may never have been opened.
             what = "is the number of this job itself" if name == str(job) else "is the number of no run"
@@ -283,7 +283,7 @@ class SettingsSession:
         context = self.context
         effective = context.effective(request)
         self._read_secrets(effective, chosen)
-        self._check_secret_entries(effective, {"prepare", "test"} & set(chosen))
+        self._check_secret_entries(effective, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
         self._preflight(request, effective, chosen).check(run_dir)
@@ -304,10 +304,10 @@ class SettingsSession:
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
 
-    def _check_secret_entries(self, effective: EffectiveSettings, used: Collection[str]) -> None:
-        """Read the secrets inside settings, and keep them for the roles. used: the phases that need them."""
+    def _check_secret_entries(self, effective: EffectiveSettings, used: bool) -> None:
+        """Read the secrets inside settings, and keep them for the roles. used: whether a phase needs them."""
         self.entries = secret_entries.check_entries(
-            self.context.catalogue, effective.settings, [point.settings for point in effective.points], bool(used)
+            self.context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
         secret_entries.keep_entries(self.entries)
 

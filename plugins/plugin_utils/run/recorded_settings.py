@@ -28,11 +28,11 @@ _NO_VALUE = object()
 
 
 def read_request(
-    directory: Path, known: KnownTemplates, given: Collection[str], creates: bool
+    directory: Path, known: KnownTemplates, extra: Collection[str], creates: bool
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a run, and a sentence for each template of it that is not used.
 
-    given: settings that ``-e`` of this session sets. creates: whether this session creates anything; it must not do so
+    extra: settings that ``-e`` of this session sets. creates: whether this session creates anything; it must not do so
     with other values than those of the request. Raises InputError for a template without which it would.
     """
     path = directory / REQUEST
@@ -50,7 +50,7 @@ def read_request(
             if earlier is None:
                 there = (directory / SETTINGS).is_file()
                 earlier = setting_templates.load_yaml(directory / SETTINGS) if there else {}
-            if key in given:
+            if key in extra:
                 continue  # its layer comes last
             data = _value_of_earlier_session(earlier, key)
             if data is not _NO_VALUE and not (creates and any(map(_depends_on_variables, unknown))):

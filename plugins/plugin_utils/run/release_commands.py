@@ -26,7 +26,7 @@ def commands_by_run_directory(artifacts: Path, argv: list[str], cli: Mapping[str
     argv, cli: the command line of this session, which gives the program, the inventories, the passwords of vaults and
     the files of ``-e @file``.
     """
-    given_files = [argument[1:] for argument in cli.get("extra_vars") or () if argument.startswith("@")]
+    variable_files = [argument[1:] for argument in cli.get("extra_vars") or () if argument.startswith("@")]
     commands = {}
     for path in sorted(artifacts.glob(f"*/{run_cluster_records.FILE}")):
         try:
@@ -36,7 +36,7 @@ def commands_by_run_directory(artifacts: Path, argv: list[str], cli: Mapping[str
             continue
         playbook = role.root / "playbooks" / f"{role.project}.yml"
         if playbook.is_file():
-            words = CommandLine(argv, {**cli, "args": [str(playbook)]}, [], given_files)
+            command_line = CommandLine(argv, {**cli, "args": [str(playbook)]}, [], variable_files)
             tags = ["cleanup", "release"] if project_role.variables_passed_by_playbook(playbook) else ["release"]
-            commands[str(path.parent)] = words.give_back(path.parent, role.project, tags)
+            commands[str(path.parent)] = command_line.give_back(path.parent, role.project, tags)
     return commands

@@ -54,20 +54,17 @@ def create_run_directory(parent: Path, name: str, fill: Callable[[Path], None]) 
     try:
         parent.mkdir(parents=True, exist_ok=True)
         half = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+        try:
+            disk_reserve.reserve_space(half)
+            fill(half)
+            half.chmod(files.mode_by_umask(0o775))
+            target = parent / name
+            os.rename(half, target)
+        except BaseException:
+            shutil.rmtree(half, ignore_errors=True)
+            raise
     except OSError as error:
         raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
-    try:
-        disk_reserve.reserve_space(half)
-        fill(half)
-        half.chmod(files.mode_by_umask(0o775))
-        target = parent / name
-        os.rename(half, target)
-    except OSError as error:
-        shutil.rmtree(half, ignore_errors=True)
-        raise InputError(f"can't create a run directory in {parent}: {error.strerror or error}") from error
-    except BaseException:
-        shutil.rmtree(half, ignore_errors=True)
-        raise
     return target
 
 
