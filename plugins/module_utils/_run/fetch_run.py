@@ -117,7 +117,7 @@ def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     path = Path(source).expanduser()
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
-    for file in [*path.glob("*"), *path.glob("points/*/*")] if there else []:
+    for file in [*path.glob("*"), *path.glob("points/*"), *path.glob("points/*/*")] if there else []:
         refuse_link(file)
     return FetchedRun(path.resolve(), source, []) if there else None
 
@@ -206,8 +206,8 @@ def _copy_result_input_files(source: Path, target: Path) -> None:
         if file.parent == source and file.name in FOREIGN:
             copy = target / "points" / "001" / file.name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as given, open(copy, "wb") as written:
-            shutil.copyfileobj(given, written)
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as original, open(copy, "wb") as duplicate:
+            shutil.copyfileobj(original, duplicate)
     (target / "points").mkdir(exist_ok=True)
     for point in (source / "points").glob("[0-9]*"):  # one without files, too
         if point.is_dir():

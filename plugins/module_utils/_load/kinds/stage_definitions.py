@@ -72,9 +72,8 @@ class KindStages:
     names: tuple[str, ...]
     values: Callable[[dict[str, Any], Conditions], tuple[Value, ...]]
     ends: dict[int, str]  # number of a stage -> outcome
-    fields: (
-        Shape | None
-    )  # of an object that values(), why_object_waits() and why_object_ended() read; None: an expression may read any
+    #: Of an object: what values(), why_object_waits() and why_object_ended() read; None: an expression may read any.
+    fields: Shape | None
     of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
     running: frozenset[int]  # numbers of the stages in which an object of the workload runs
     awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
@@ -165,10 +164,11 @@ def _check_stage_definition(kind: str, stage: dict[str, Any], names: list[str]) 
         raise InputError(f"{where}: {sources[0]} must be a text, it is '{source}'")
     if "equals" in stage and "field" not in stage:
         raise InputError(f"{where}: equals goes with field only")
-    equals = stage.get("equals", True)
-    wrong = next((value for value in _as_list(equals) if value is None or isinstance(value, (dict, list))), equals)
-    if wrong is not equals or equals in (None, []):
-        raise InputError(f"{where}: equals '{wrong}' must be a text, a number or a truth value, or a list of them")
+    values = _as_list(stage.get("equals", True))
+    refused = [value for value in values if value is None or isinstance(value, (dict, list))]
+    if refused or not values:
+        shown = refused[0] if refused else values
+        raise InputError(f"{where}: equals '{shown}' must be a text, a number or a truth value, or a list of them")
     writer = str(stage.get("writer") or "")
     if writer not in WRITERS:
         raise InputError(

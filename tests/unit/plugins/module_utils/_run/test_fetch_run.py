@@ -118,6 +118,17 @@ def test_a_link_in_a_run_directory_is_refused(run, tmp_path, name):
     assert list((tmp_path / "artifacts").iterdir()) == []
 
 
+def test_a_point_that_is_a_link_is_refused_where_a_directory_is_compared(run, tmp_path):
+    source = tmp_path / NAME
+    shutil.copytree(run, source)
+    point = next((source / "points").iterdir())
+    (point / "timeline.jsonl").touch()
+    point.rename(tmp_path / "aside")
+    point.symlink_to(tmp_path / "aside")
+    with pytest.raises(InputError, match=rf"points/{point.name} is a symbolic link to .*, which is not followed"):
+        fetch_run.directory_if_timelines_complete(str(source))
+
+
 @pytest.mark.parametrize(
     ("umask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644), (0o002, 0o775, 0o664)]
 )

@@ -226,6 +226,7 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
         ),
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "equals": [{}]}]}, "equals '{}' must be a text"),
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "equals": None}]}, "equals 'None' must be a text"),
+        ({"stages": [{"name": "s", "writer": "node", "field": "a", "equals": {}}]}, "equals '{}' must be a text"),
         ({"stages": [{"name": "s", "writer": "node", "field": 5}]}, "field must be a text, it is '5'"),
         ({"stages": ["created"]}, "stage 'created' of X: it is not a dictionary"),
         ({"stages": {"name": "s"}}, "stages must be a list"),
