@@ -163,7 +163,7 @@ class Sampler:
         follower.start()
 
     def _served_now(self, sampled: KindStages) -> discovery.ServedKind | None:
-        """Return a kind of a load of others, None if the server does not have it yet: the load may create it."""
+        """Return a kind, None if the server does not have it; a load of others may create it later."""
         with contextlib.suppress(InputError):
             return self._kept(sampled)
         return None
@@ -173,15 +173,15 @@ class Sampler:
         self._next_kinds = time.monotonic() + _LATE_KINDS
         late, self._late = self._late, []
         for number in late:
-            sampled = self._places[number][0]
+            sampled, served = self._places[number][0], None
             with contextlib.suppress(AccessError, ApiError):
                 served = self._served_now(sampled)
-                if served is not None:
-                    if self.adopted is not None and sampled.kind in self.spec.own:
-                        self.adopted.take_all()
-                    self._follow(number, served, patient=True)
-                    continue
-            self._late.append(number)
+            if served is None:
+                self._late.append(number)
+                continue
+            if self.adopted is not None and sampled.kind in self.spec.own:
+                self.adopted.take_all()
+            self._follow(number, served, patient=True)
 
     def _record_server_time(self) -> None:
         """Record the second that the API server's clock shows, which bounds it (_results/timeline/clocks.py)."""
@@ -203,7 +203,7 @@ class Sampler:
         deadline = time.monotonic() + _ESTABLISH
         while self._waiting and not stopped():
             if time.monotonic() > deadline:
-                names = ", ".join(self._followers[number].kind.kind for number in sorted(self._waiting))
+                names = ", ".join(self._places[number][0].kind for number in sorted(self._waiting))
                 raise WaitTimeout(
                     f"{self._client.access.server}: no watch on {names} was established within {_ESTABLISH:g} s"
                 )
@@ -261,14 +261,18 @@ class Sampler:
         observer = self.observers[number]
         moment = self.clock.from_monotonic(at)
         if what == kind_follower.WATCH:
-            with _ErrorsNameObject(observer.kind.kind, payload[0].get("object")):
+            try:
                 observer.watched(moment, *payload)
+            except Exception as error:
+                raise _error_naming_object(observer.kind.kind, payload[0].get("object"), error) from error
         elif what in (kind_follower.LIST, kind_follower.RELIST):
             present = self._listed.setdefault(number, set())
             for thing in payload:
-                present.add(thing["metadata"]["uid"])
-                with _ErrorsNameObject(observer.kind.kind, thing):
+                try:
+                    present.add(thing["metadata"]["uid"])
                     observer.take(moment, what, "ADDED", thing)
+                except Exception as error:
+                    raise _error_naming_object(observer.kind.kind, thing, error) from error
         elif what == kind_follower.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
             if payload[0] == kind_follower.LIST and self._probes is not None:
@@ -328,6 +332,7 @@ class Sampler:
         if self._finished:
             return
         self._finished = True
+        self._next_kinds = float("inf")  # step() must start no follower that is not closed below
         try:
             following = [*self._followers, *([self._probes.follower] if self._probes is not None else [])]
             for follower in following:
@@ -357,24 +362,11 @@ class Sampler:
             return True  # an error after close(); the first error was reported
 
 
-class _ErrorsNameObject:
-    """Raises a DataError that names the object for whatever its body raises. No generator: each event has one."""
-
-    __slots__ = ("_kind", "_thing")
-
-    def __init__(self, kind: str, thing: Any) -> None:
-        self._kind, self._thing = kind, thing
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if not isinstance(error, Exception):
-            return
-        metadata = self._thing.get("metadata") if isinstance(self._thing, dict) else None
-        name = "/".join(filter(None, ((metadata or {}).get(key) for key in ("namespace", "name"))))
-        why = error if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
-        raise DataError(f"{self._kind} {name} can't be read: {why}") from error
+def _error_naming_object(kind: str, thing: Any, error: Exception) -> DataError:
+    metadata = thing.get("metadata") if isinstance(thing, dict) else None
+    names = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
+    why = error if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+    return DataError(f"{kind} {'/'.join(str(name) for name in names if name)} can't be read: {why}")
 
 
 def _open_locked_observations(path: Path) -> JsonlAppender:

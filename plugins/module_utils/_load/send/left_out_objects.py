@@ -45,6 +45,8 @@ class ObjectsLeftOut:
         self._request = request
         self._next = time.monotonic() + _LEFT_OUT_INTERVAL if request.label_selector or request.field_selector else inf
         self._before = {thing["metadata"]["uid"] for thing in self._things()} if self._next < inf else set()
+        if len(self._before) >= _MOST_LOOKED_AT:
+            self._next = inf  # older objects that were not listed would look new
 
     def look(self) -> str:
         """Return a sentence when the first such objects have appeared, otherwise an empty text."""

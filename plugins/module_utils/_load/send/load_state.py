@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles
 
-from ..plan import templates, workload_plan
+from ..plan import workload_plan
 from ..sample import workload_tally
 from . import ledger
 from .dispatcher import ObjectSendDispatcher
@@ -257,7 +257,7 @@ class LoadState:
 
     def _waiting_for(self) -> list[str]:
         indices = self._sampler.state.get("waiting") or []
-        return [templates.workload_name(self.request.run, self.request.point, index) for index in indices]
+        return [self.planned.workloads[index // self.request.part.clients].name for index in indices]
 
     def _refusals(self) -> list[dict[str, Any]]:
         """Return refusals with their reasons, the most frequent first."""

@@ -18,7 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..kinds.sampling_spec import SamplingSpec, stage_definitions_for_workloads
 from ..plan import workload_plan
-from ..plan.templates import workload_name
 from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import ledger
@@ -163,7 +162,9 @@ class PlannedLoadSampler(LoadSampler):
     def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.timed_out = False
-        header = workload_plan.read_complete_plan(request.point_dir / "plan.jsonl").header
+        plan = workload_plan.read_complete_plan(request.point_dir / "plan.jsonl")
+        header = plan.header
+        self._names = {workload.index: workload.name for workload in plan.workloads}
         self._planned = header["count"]
         self._own = sorted({template["kind"] for template in header["templates"]})
         stage_definitions_for_workloads(self._own, request.kinds)
@@ -211,7 +212,8 @@ class PlannedLoadSampler(LoadSampler):
             for (kind, name), outcome in past.outcomes.items()
             if kind in self._own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
         }
-        waiting = [workload_name(request.run, request.point, index) for index in sampler.tally.waiting(10)]
+        seen = {self._names.get(index) for index in sampler.tally.seen}
+        waiting = [self._names[index] for index in sampler.tally.waiting(10) if index in self._names]
         line = self._line(sampler)
         if self.timed_out:
             names = ", ".join(waiting[:_NAMED])
@@ -220,7 +222,7 @@ class PlannedLoadSampler(LoadSampler):
             )
         elif self._stall.unschedulable:
             line += f". It was ended early: {self._stall.unschedulable}"
-        missing = max(0, len(created) - len(sampler.tally.seen))
+        missing = len(created - seen)
         if missing:
             line += f", {missing} created but never seen"
         return {
