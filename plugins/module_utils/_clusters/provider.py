@@ -9,6 +9,7 @@ A provider is a module ``provider_<name>.py`` in this folder, listed in provider
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -119,6 +120,11 @@ class ClusterProvider:
         return None
 
 
+def release_arguments(run_dir: str | os.PathLike[str]) -> str:
+    """Return the arguments of the playbook that release the clusters of a run, as they are typed in a shell."""
+    return f"--tags release {extra_vars_text({'run_dir': os.fspath(run_dir)})}"
+
+
 class CreatingProvider(ClusterProvider):
     """A provider that creates a cluster for the run."""
 
@@ -141,5 +147,5 @@ class CreatingProvider(ClusterProvider):
         if record.get("state") == "failed":
             raise OwnershipError(
                 f"this run's {record['provider']} cluster {record.get('name', '')} failed ({record.get('failure')}): "
-                f"release it (--tags release {extra_vars_text({'run_dir': run_dir})}) before creating another"
+                f"release it ({release_arguments(run_dir)}) before creating another"
             )

@@ -23,7 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest_file,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import (
     IN_CLUSTER,
@@ -32,7 +31,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 )
 
 from .describe_cluster import api_host
-from .provider import CREATED, OPENSHIFT, AccessSettings, ClusterProvider, ClusterTarget, CreatingProvider
+from .provider import (
+    CREATED,
+    OPENSHIFT,
+    AccessSettings,
+    ClusterProvider,
+    ClusterTarget,
+    CreatingProvider,
+    release_arguments,
+)
 
 
 def is_unreadable(path: str) -> bool:
@@ -242,8 +249,7 @@ class AgentProvider(CreatingProvider):
         if record.get("state") == "acquiring" and data.get("machines") and not data.get("booted"):
             raise OwnershipError(
                 f"this run's installation of {record.get('name', '')} was interrupted before its machines were "
-                f"booted, and can't be continued: release it (--tags release "
-                f"{extra_vars_text({'run_dir': run_dir})}), then start again"
+                f"booted, and can't be continued: release it ({release_arguments(run_dir)}), then start again"
             )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 
-from .provider import AccessSettings
+from .provider import AccessSettings, release_arguments
 from .providers import provider_by_name
 
 FILE = "cluster.yml"
@@ -58,7 +57,7 @@ def record_cluster_being_acquired(
             which = record.get("name") or record.get("api_host") or record.get("kubeconfig") or ""
             raise OwnershipError(
                 f"this run already holds {record['provider']} cluster {which} for {host}: "
-                f"release it (--tags release {extra_vars_text({'run_dir': str(run_dir)})}) "
+                f"release it ({release_arguments(run_dir)}) "
                 "before acquiring another cluster"
             )
     fresh = [host for host in wanted if host not in kept]

@@ -105,15 +105,15 @@ def _unpack_zip(archive: Path, folder: Path) -> None:
         packed.extractall(folder)  # drops drives, roots and .. of names; checks the sum of each member
 
 
-def _refuse_short_list(archive: Path, found: int) -> None:
+def _refuse_short_list(archive: Path, members: int) -> None:
     """Raise DataError unless a zip file has as many members as its end says: a damaged length hides those after it."""
     with open(archive, "rb") as stream:
         stream.seek(-min(archive.stat().st_size, 2**16 + 22), 2)
         tail = stream.read()
     at = tail.rfind(_ZIP_MAGIC[1]) + 10
-    said = int.from_bytes(tail[at : at + 2], "little")
-    if said not in (found, 0xFFFF):  # which stands for a larger number elsewhere
-        raise DataError(f"{archive.name}: cannot be unpacked: {found} members were found, and its end says {said}")
+    stated = int.from_bytes(tail[at : at + 2], "little")
+    if stated not in (members, 0xFFFF):  # which stands for a larger number elsewhere
+        raise DataError(f"{archive.name}: cannot be unpacked: {members} members were found, and its end says {stated}")
 
 
 def _refuse_special(name: str, members: Iterable[str]) -> None:

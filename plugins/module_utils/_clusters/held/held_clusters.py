@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     ProcessError,
@@ -169,9 +169,9 @@ def _is_copy_of_existing_run(folder: Path, record: Mapping[str, Any]) -> bool:
 
 def _is_instance_of_run(cluster: Mapping[str, Any], run: str) -> bool:
     """Return whether the folder of a rehearsal cluster is there, belongs to this user and says that the run owns it."""
-    path = Path(str(cluster.get("data_dir") or "")) / MARKER
     if not cluster.get("data_dir"):
         return True  # it is being acquired, so its folder is not known yet
+    path = Path(str(cluster["data_dir"])) / MARKER
     try:
         return path.stat().st_uid == os.geteuid() and files.read_json(path).get("owner") == run
     except (OSError, DataError, AttributeError):
@@ -195,7 +195,8 @@ def _why_not_here(cluster: Mapping[str, Any], rehearsals: str | Path) -> str:
         return ""
     folder = Path(cluster["data_dir"]).resolve()
     here = folder == (Path(rehearsals).expanduser() / str(cluster["name"])).resolve()
-    return "" if here else f"it is in {folder}: -e rehearsal_data_dir={folder.parent} selects that folder"
+    selects = extra_vars.extra_vars_text({"rehearsal_data_dir": str(folder.parent)})
+    return "" if here else f"it is in {folder}: {selects} selects that folder"
 
 
 def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldCluster:

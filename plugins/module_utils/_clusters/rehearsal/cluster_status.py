@@ -75,7 +75,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
         f"export KUBECONFIG={shlex.quote(result['kubeconfig'])}",
     ]
     if result.get("kubectl"):
-        lines.append(f"alias kubectl={result['kubectl']}")
+        lines.append(f"alias kubectl={shlex.quote(shlex.quote(result['kubectl']))}")  # the shell reads it twice
     if details:
         whose = f"run {result['owner']}" if result["owner"] else "no run"
         lines.append(f"belongs to {whose}, created {result['created']}, data in {result['data_dir']}")

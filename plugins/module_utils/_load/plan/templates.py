@@ -120,6 +120,10 @@ class WorkloadDocument:
         """Return metadata.namespace, empty for that of the load."""
         return str(index).join(self.namespaces)
 
+    def fixed_namespace(self, usual: str) -> str:
+        """Return its namespace, empty if that depends on the index. usual: the namespace of the load."""
+        return "" if self.several_namespaces else self.namespace(0) or usual
+
     def path(self, index: int) -> str:
         """Return the path of its kind, in its namespace."""
         return str(index).join(self.paths)
@@ -180,6 +184,12 @@ def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument
     """Yield all documents of all templates."""
     for template in rendered:
         yield from template.documents
+
+
+def namespace_to_watch(rendered: list[RenderedTemplate], usual: str) -> str:
+    """Return the only namespace of all documents; empty, for all namespaces, if there are several."""
+    namespaces = {document.fixed_namespace(usual) for document in all_documents(rendered)}
+    return namespaces.pop() if len(namespaces) == 1 else ""
 
 
 def workload_name(run: str, point: str, index: int | str) -> str:

@@ -312,16 +312,12 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
     usual = request.namespace or client.access.namespace
     rendered = [templates.render(template, request.run, request.point, usual, (0,)) for template in request.templates]
     rights: set[RbacPermission] = set()
-    places = set()
     for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
-        place = "" if document.several_namespaces else document.namespace(0) or usual
-        where = place if kind.namespaced else ""
-        places.add(place)
+        where = document.fixed_namespace(usual) if kind.namespaced else ""
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
         rights |= _rights_on(document.api_version, kind.resource, where, verbs)
-    # Workloads in several namespaces are watched in all.
-    watched = places.pop() if len(places) == 1 else ""
+    watched = templates.namespace_to_watch(rendered, usual)
     for compile_kind in compile_kinds(request.stages):
         for version in compile_kind.api_versions:
             try:

@@ -101,7 +101,7 @@ class PermissionState:
     refused_since: float | None = None
 
     def may_pass(self, message: str) -> bool:
-        """Return whether a 403 with this message may be transient: the authorizer's, for less than FORGETFUL."""
+        """Return whether a 403 with this message may be transient: of the authorizer, within RBAC_STARTUP_TIME."""
         if 'User "' not in message or " cannot " not in message:
             return False  # from an admission plugin, such as a quota
         now = time.monotonic()
@@ -169,13 +169,12 @@ class ObjectSender:
         """Create one object. ``due``: intended time (time.monotonic()), None for as soon as possible.
 
         Returns the final outcome (created, already_mine, refused) and when the first attempt was sent
-        (time.monotonic()). Raises Halted, and AccessError if the server did not reply for ``retry_time``.
+        (time.monotonic()). Raises LoadHaltedError, and AccessError if the server did not reply for ``retry_time``.
         """
         body = document.body(index)
         attempt = self.attempt = CreateAttempt(document, index, due, document.name(index))
-        began = time.monotonic()
         while True:
-            outcome = self._send(attempt, body, time.monotonic() - began > self.settings.retry_time)
+            outcome = self._send(attempt, body, time.monotonic() - attempt.began > self.settings.retry_time)
             if outcome in (CREATED, ALREADY_MINE, REFUSED):
                 return outcome, attempt.first_sent
 
@@ -188,9 +187,7 @@ class ObjectSender:
             reply = self.connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except Broken as error:
             self._write(attempt, AMBIGUOUS if error.sent else RETRY, None, message=str(error), sent=before)
-            if last:
-                raise self._silent(error) from error
-            self._pause(attempt.attempts)
+            self._pause_or_give_up(attempt, error, last)
             return self._resolve(attempt, last) if error.sent else RETRY
         if reply.status == 201:
             self.settings.permissions.refused_since = None
@@ -208,9 +205,7 @@ class ObjectSender:
                 renewed = attempt.refreshed == 0 and self.settings.access.refresh(attempt.shown)
             except Broken as error:  # the program gives no credentials now
                 self._write(attempt, RETRY, reply, reason, str(error))
-                if last:
-                    raise self._silent(error) from error
-                self._pause(attempt.attempts)
+                self._pause_or_give_up(attempt, error, last)
                 return RETRY
             attempt.refreshed += 1
             self._write(attempt, RETRY, reply, reason, message)
@@ -242,9 +237,7 @@ class ObjectSender:
                 self._write(attempt, AMBIGUOUS, None, message=str(error), sent=before)
             else:
                 self._write(attempt, RETRY, conflict, message=str(error))
-            if last:
-                raise self._silent(error) from error
-            self._pause(attempt.attempts)
+            self._pause_or_give_up(attempt, error, last)
             return RETRY
         if reply.status == 200:
             metadata = json.loads(reply.body)["metadata"]
@@ -267,13 +260,17 @@ class ObjectSender:
             return RETRY
         return self._refusal(attempt, reply, last)
 
-    def _silent(self, error: Broken) -> AccessError:
-        return AccessError(
-            f"{error}; tried for {self.settings.retry_time:g} s. Run the same again: what is missing will be created"
-        )
+    def _pause_or_give_up(self, attempt: CreateAttempt, error: Broken, last: bool) -> None:
+        """Wait before another attempt. Raises AccessError after the last one, and LoadHaltedError."""
+        if last:
+            raise AccessError(
+                f"{error}; tried for {self.settings.retry_time:g} s. Run the same again: what is missing will be"
+                " created"
+            ) from error
+        self._pause(attempt.attempts)
 
     def _pause(self, attempts: int, retry_after: str | None = None) -> None:
-        """Wait exponentially longer with jitter, in addition to what the server asks for. Raises Halted."""
+        """Wait exponentially longer with jitter, in addition to what the server asks for. Raises LoadHaltedError."""
         pause = min(_FIRST_PAUSE * 2 ** (attempts - 1), _LONGEST_PAUSE)
         pause *= self._jitter.uniform(0.5, 1.0)
         if retry_after and retry_after.isdigit():

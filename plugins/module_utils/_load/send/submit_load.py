@@ -81,10 +81,7 @@ class LoadRunner:
             ]
             if todo:
                 prepare_load.dry_run(client, rendered, request, self.progress.say)
-            documents = list(templates.all_documents(rendered))
-            namespaces = {document.namespace("*") or namespace for document in documents}
-            one = len(namespaces) == 1 and not any(document.several_namespaces for document in documents)
-            watched = namespaces.pop() if one else ""
+            watched = templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
             sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)

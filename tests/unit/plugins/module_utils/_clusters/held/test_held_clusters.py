@@ -189,7 +189,7 @@ def test_a_run_holds_a_rehearsal_cluster_that_says_so(tmp_path: Path, owner: str
     assert folder.path.is_dir()
     elsewhere = {**asked, "rehearsal_dir": str(tmp_path / "others")}
     done = held_clusters.list_and_release(elsewhere, Step(None), lambda _text: None, check=False)
-    assert done["expired"] == [] and ("rehearsal_data_dir=" in "".join(done["lines"])) == held
+    assert done["expired"] == [] and ('{"rehearsal_data_dir": ' in "".join(done["lines"])) == held
 
 
 def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its_owner_only(tmp_path: Path) -> None:
