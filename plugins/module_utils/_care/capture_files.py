@@ -70,7 +70,7 @@ class CaptureFiles:
 def mask_object_secrets(value: Any) -> Any:
     """Return an object without managed fields, and with masked values of what names a secret.
 
-    That are environment variables, entries of dictionaries, and ``token=…`` in texts such as the message of an event.
+    These are environment variables, entries of dictionaries, and ``token=…`` in texts such as the message of an event.
     """
     if isinstance(value, list):
         return [mask_object_secrets(entry) for entry in value]

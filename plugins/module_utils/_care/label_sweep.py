@@ -82,9 +82,8 @@ class RunCleanup:
         self.say = say
         self.outcome = CleanupOutcome()
         self._deleted: dict[str, LabelledObject] = {}
-        self._seen: set[ServedKind] = (
-            set()
-        )  # kinds of which the run had objects: not being able to list one is an error
+        # Kinds of which the run had objects: not being able to list them is an error.
+        self._seen: set[ServedKind] = set()
         self._stays: set[str] = set()  # uids of what is kept for others
 
     # Find
@@ -268,18 +267,12 @@ class RunCleanup:
         kinds = deletion_order.kinds_that_others_create(self.client.kinds())
         kept: list[LabelledObject] = []
         for namespace in namespaces:
-            with ThreadPool(_PARALLEL) as pool:
-                lists = list(
-                    pool.map(lambda kind, name=namespace.name: list_unless_refused(self.client, kind, name), kinds)
-                )
+            listed, unknown = list_kinds_unless_refused(self.client, kinds, namespace.name)
             others = [
                 f"{kind.kind} {item['metadata']['name']}"
-                for kind, items in zip(kinds, lists, strict=True)
-                if not isinstance(items, str)
-                for item in items
+                for kind, item in listed
                 if deletion_order.is_foreign(kind.kind, item, self.run_id)
             ]
-            unknown = [items for items in lists if isinstance(items, str)]
             if others:
                 self._release(namespace, f"it has objects of others: {formats.format_list(others, 3)}")
             elif unknown:
@@ -335,6 +328,18 @@ def list_unless_refused(client: Client, kind: ServedKind, namespace: str = "") -
         if _is_refusal(error):
             return f"{kind.kind} ({error.status})"
         raise
+
+
+def list_kinds_unless_refused(
+    client: Client, kinds: Sequence[ServedKind], namespace: str
+) -> tuple[list[tuple[ServedKind, dict[str, Any]]], list[str]]:
+    """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed."""
+    with ThreadPool(_PARALLEL) as pool:
+        lists = list(pool.map(lambda kind: list_unless_refused(client, kind, namespace), kinds))
+    listed = [
+        (kind, item) for kind, items in zip(kinds, lists, strict=True) if not isinstance(items, str) for item in items
+    ]
+    return listed, [items for items in lists if isinstance(items, str)]
 
 
 def _is_refusal(error: ApiError) -> bool:

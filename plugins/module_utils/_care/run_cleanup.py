@@ -11,7 +11,6 @@ end within seconds. The kinds that the run created are read from the manifests o
 from __future__ import annotations
 
 import fcntl
-import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -26,6 +25,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from . import deletion_order
 from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
 
+#: What stands for the number of a workload in a namespace of a plan's header.
+INDEX = "{index}"
+
 
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
@@ -39,10 +41,21 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
             if isinstance(document, dict) and document.get("kind"):
                 namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
-        for header in itertools.islice(files.read_lines(path), 1):
-            for template in header.get("templates") or ():
+        rows = files.read_lines(path)
+        templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
+        for template in templates.values():
+            if not _depends_on_index(template):
                 namespaces_by_kind.setdefault(template["kind"], set()).add(template.get("namespace") or "")
+        if any(map(_depends_on_index, templates.values())):
+            for row in rows:
+                template = templates[row["template"]]
+                place = (template.get("namespace") or "").replace(INDEX, str(row["index"]))
+                namespaces_by_kind.setdefault(template["kind"], set()).add(place)
     return namespaces_by_kind
+
+
+def _depends_on_index(template: dict[str, Any]) -> bool:
+    return INDEX in (template.get("namespace") or "")
 
 
 def _manifest_namespace(manifest: dict[str, Any]) -> str:

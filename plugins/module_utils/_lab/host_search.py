@@ -188,7 +188,7 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
 
     Without an end the server returns hosts that are free now, even if a later booking makes them unfit. The
     start is omitted: the server then uses its present time, whereas a given start has to be rounded down to the minute
-    and would be before the end of a lease that was just released. Each sum gets a query of its own: beside other
+    and would be before the end of a lease that was just released. Each sum gets a separate query: beside other
     conditions on parts, some servers sum up all parts of a host, others only those that meet the conditions, and some
     fail.
     """

@@ -100,7 +100,7 @@ def find_acknowledgement(
     series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date
 ) -> Acknowledgement | None:
     """Return the first acknowledgement that applies to a KPI, None without one."""
-    return next((one for one in acknowledged if one.applies(series, today)), None)
+    return next((known for known in acknowledged if known.applies(series, today)), None)
 
 
 def regroup_since_acknowledged(series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date) -> KpiSeries:

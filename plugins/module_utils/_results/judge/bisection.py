@@ -246,7 +246,7 @@ def _confirm_step(
 def ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> bool:
     """Return whether both ends were known to differ at any look, by a test that holds at every look.
 
-    Figures without any noise are compared by the permutation test.
+    Figures without any noise are compared by Fisher's exact test.
     """
     bad = len(plan.values) - 1
     ends: dict[int, list[float]] = {0: [], bad: []}

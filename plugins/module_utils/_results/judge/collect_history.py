@@ -189,7 +189,8 @@ def collect_past_runs(
         return RunHistory(rules=request.rules)
     notes: list[str] = []
     unread: list[str] = []
-    own, read = _own_labels(run), ReadSettings.of(run)
+    read = ReadSettings.of(run)
+    own = _own_labels(run, read)
     defaults = {point.of: _unset_setting_defaults(run, point) for point in run.points if point.of in own}
     started = str(run.record.get("started") or "")
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
@@ -243,12 +244,12 @@ def _sorted_comparable_points(
     return tuple(sorted(points, key=lambda past: (past.run.at, past.point.at, past.point.number)))
 
 
-def _own_labels(run: Run) -> dict[str, FlatLabels]:
+def _own_labels(run: Run, read: ReadSettings) -> dict[str, FlatLabels]:
     """Return the labels of each matrix point that was measured, those of its first measured attempt."""
     labels: dict[str, FlatLabels] = {}
     for point in run.points:
         if _is_measured(point) and point.of not in labels:
-            labels[point.of] = ReadSettings.of(run).keep_read(flatten_labels(recorded_labels(run, point)))
+            labels[point.of] = read.keep_read(flatten_labels(recorded_labels(run, point)))
     return labels
 
 

@@ -230,9 +230,10 @@ def _judged_kpi_series(
 
     notes: gets a sentence on each KPI that not all past runs have.
     """
-    top = first.sides[0]
+    top, side = first.sides[0], other.sides[0]
+    ran = versions_of(flatten_labels(recorded_labels(side.run, side.run.points[0]))) if side.run.points else frozenset()
     for point in _first_readable_points(top):
-        same = [attempt.of for attempt in _attempts_at_matching_point(other.sides[0], top, point)][:1]
+        same = [attempt.of for attempt in _attempts_at_matching_point(side, top, point)][:1]
         for name, (kpi, _figure) in top.kpis[point.number].items():
             if not is_judged(kpi, judged) or kpi["direction"] == "none":
                 continue
@@ -251,8 +252,6 @@ def _judged_kpi_series(
             if after:
                 baseline = f"{first.letter} and its history" if old else first.letter
                 values = ((*old, *before), (*new, *after))
-                side = other.sides[0]
-                ran = versions_of(flatten_labels(recorded_labels(side.run, side.run.points[0])))
                 series = KpiSeries(point.number, name, unit, kpi["direction"], *values, baseline=baseline, labels=ran)
                 yield {**limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from math import isfinite
 from typing import Any
 
@@ -144,23 +145,25 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
-    found = [
+    results = [
         _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
         for series, finding, counts in zip(suite, findings, judged, strict=True)
     ]
     return [
-        _acknowledged(reading, of_kpi, settings) if counts else reading
-        for reading, of_kpi, counts in zip(found, segments, judged, strict=True)
+        _acknowledged(reading, of_kpi, settings, today) if counts else reading
+        for reading, of_kpi, counts in zip(results, segments, judged, strict=True)
     ]
 
 
-def _acknowledged(reading: HistoryReading, segments: KpiRunSegments, settings: HistorySettings) -> HistoryReading:
+def _acknowledged(
+    reading: HistoryReading, segments: KpiRunSegments, settings: HistorySettings, today: date
+) -> HistoryReading:
     """Return a regression as a known one, unless the last run is worse than those since the acknowledgement.
 
     The last run decides, whatever the group of the new runs shows: a further step inside it looks like noise.
     """
     series = reading.series
-    known = acknowledgements.find_acknowledgement(series, settings.acknowledged, acknowledgements.today_utc())
+    known = acknowledgements.find_acknowledgement(series, settings.acknowledged, today)
     if known is None:
         return reading
     since = known.known_runs(series)

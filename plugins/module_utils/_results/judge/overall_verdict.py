@@ -40,8 +40,6 @@ OF_CHECK = {PASS: PASS, OUTSIDE: REGRESSION, INVALID: INVALID, ERROR: ERROR, NOT
 FIGURES, REASONS = 5, 5
 #: Figures that were not compared with all runs, and that are named.
 NAMED = 2
-#: Maximum length of a sentence of a summary: a comment is read at a glance.
-LONGEST = 300
 
 
 def compute_overall_verdict(results: Iterable[str], readings: Iterable[str] = ()) -> str:

@@ -30,17 +30,15 @@ WIDTH = 3.92
 ReadSource = Callable[[list[str], list[str]], Iterator["PastRun"]]
 
 
-@dataclass(frozen=True)
-class PastValue:
-    """A KPI of a point; None for what was not measured. low, high: its confidence interval at 95 % within the run.
+class _ValueOrBound:
+    """A figure of a run.
 
-    A figure of which only a bound is known has no value, ``low`` as that bound, and no ``high``.
+    One of which only a bound is known ("100 s or longer") has no value, ``low`` as that bound, and no ``high``.
     """
 
     value: float | None
     low: float | None
     high: float | None
-    unit: str
 
     @property
     def at_least(self) -> float | None:
@@ -51,6 +49,16 @@ class PastValue:
     def known(self) -> float | None:
         """The value, else the bound; None for what was not measured."""
         return self.at_least if self.value is None else self.value
+
+
+@dataclass(frozen=True)
+class PastValue(_ValueOrBound):
+    """A KPI of a point; None for what was not measured. low, high: its confidence interval at 95 % within the run."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -78,26 +86,13 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class RunValue:
-    """A KPI in one run; None for what was not measured. low, high: its confidence interval at 95 % within the run.
-
-    A figure of which only a bound is known ("100 s or longer") has no value, ``low`` as that bound, and no ``high``.
-    """
+class RunValue(_ValueOrBound):
+    """A KPI in one run; None for what was not measured. low, high: its confidence interval at 95 % within the run."""
 
     run: str
     value: float | None
     low: float | None = None
     high: float | None = None
-
-    @property
-    def at_least(self) -> float | None:
-        """The bound, if that is all that is known of the figure."""
-        return self.low if self.value is None and self.high is None else None
-
-    @property
-    def known(self) -> float | None:
-        """The value, else the bound; None for what was not measured."""
-        return self.at_least if self.value is None else self.value
 
     @property
     def error(self) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
@@ -33,6 +33,7 @@ class ReadSettings:
 
     read: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
+    _known: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, run: Run) -> ReadSettings:
@@ -44,8 +45,10 @@ class ReadSettings:
         """Return whether a setting belongs to one of the roles. A setting begins with the name of its role."""
         if not self.read:
             return True
-        roles = (role for role in (*self.read, *self.other) if setting.startswith(f"{role}_"))
-        return max(roles, key=len, default="") in self.read
+        if setting not in self._known:
+            roles = (role for role in (*self.read, *self.other) if setting.startswith(f"{role}_"))
+            self._known[setting] = max(roles, key=len, default="") in self.read
+        return self._known[setting]
 
     def keep_read(self, labels: FlatLabels) -> FlatLabels:
         """Return labels of one level without the settings that are not read."""

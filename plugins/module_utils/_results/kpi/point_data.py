@@ -10,10 +10,10 @@ interval from the bounds.
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any, ParamSpec
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
@@ -354,21 +354,21 @@ def _read_training_rows(point: Point, warnings: list[str], chosen: set[int] | No
     rows = list(point_reader.read_json_lines(path, notes)) if path.exists() else []
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
-    wrong = Counter(name for row in rows for name, value in row["figures"].items() if not _is_finite(value))
+    wrong = Counter(name for row in rows for name, value in row["figures"].items() if not _is_finite_or_unknown(value))
     if wrong:
         names = formats.format_list([f"{name} ({count})" for name, count in sorted(wrong.items())], 5)
         warnings.append(
             f"point {point.number}: {path.name} has figures that are not finite numbers and are left out: {names}"
         )
         rows = [
-            {**row, "figures": {name: value for name, value in row["figures"].items() if _is_finite(value)}}
+            {**row, "figures": {name: value for name, value in row["figures"].items() if _is_finite_or_unknown(value)}}
             for row in rows
         ]
     return [row for row in rows if chosen is None or row.get("index") in chosen]
 
 
-def _is_finite(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and isfinite(value))
+def _is_finite_or_unknown(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max)
 
 
 def planned_steps(point: Point) -> list[tuple[float, float]]:

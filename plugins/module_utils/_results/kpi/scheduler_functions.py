@@ -62,6 +62,11 @@ class WorkloadGangs:
                 self.lives[row_of[life.index]].append(life)
         self.began = [whole_since(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
         self.done = [self._complete(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
+        #: Whether all pods of a gang succeeded.
+        self.succeeded = [
+            sum(life.end == SUCCEEDED for life in lives) >= size
+            for lives, size in zip(self.lives, self.size, strict=True)
+        ]
 
     def _complete(self, lives: list[PodLifetime], size: int) -> float:
         """Return since when all pods that succeeded or still run ran together; infinite if fewer than ``size``."""
@@ -83,10 +88,6 @@ class WorkloadGangs:
             return None
         begin = max(midpoint_of_span(life.running, inf), self.done[row])
         return (begin, held[1]) if held[1] > begin else None
-
-    def succeeded(self, row: int) -> bool:
-        """Return whether all pods of a gang succeeded."""
-        return sum(life.end == SUCCEEDED for life in self.lives[row]) >= self.size[row]
 
     def work(self, row: int) -> float | None:
         """Return how long the gang ran as a whole, in seconds; None for one that did not succeed."""
@@ -324,7 +325,7 @@ def _pod_seconds_of_part(gangs: WorkloadGangs, row: int, life: Any, part: str) -
     if held is None:
         return 0.0
     whole, ran = held[1] - held[0], (worked[1] - worked[0] if worked else 0.0)
-    lost, succeeded = life.end in ("failed", "deleted"), gangs.succeeded(row)
+    lost, succeeded = life.end in ("failed", "deleted"), gangs.succeeded[row]
     return {
         "held": whole,
         "useful": ran if succeeded else 0.0,

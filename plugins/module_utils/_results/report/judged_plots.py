@@ -35,10 +35,13 @@ _RUN, _STEP = plot_canvas.COLOURS[0], plot_canvas.COLOURS[4]
 _LONGEST = 12
 
 
+def _value_or_bound(measurement: Mapping[str, Any]) -> float | None:
+    return measurement["value"] if measurement["value"] is not None else measurement.get("low")
+
+
 def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
-    numbers = (value["value"] if value["value"] is not None else value.get("low") for value in values)
-    known = [abs(number) for number in numbers if number is not None]
+    known = [abs(number) for number in map(_value_or_bound, values) if number is not None]
     return plot_canvas.duration_scale_and_unit(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
@@ -72,7 +75,7 @@ def histories_to_draw(kpis: Iterable[Kpi], headline: str) -> list[Kpi]:
 
 def _has_past(kpi: Kpi) -> bool:
     old = (measured for measured in kpi.get("series") or () if measured["group"] == "old")
-    return any(measured["value"] is not None or _is_bound(measured) for measured in old)
+    return any(_value_or_bound(measured) is not None for measured in old)
 
 
 def _is_worse(kpi: Kpi) -> bool:
@@ -175,8 +178,7 @@ def _draw_stable_segments(axis: Any, kpi: Kpi, factor: float) -> None:
 
 def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     """Cut a band that is much wider than the runs: few runs that differ much say little about the next one."""
-    known = [measured["value"] * factor for measured in kpi["series"] if measured["value"] is not None]
-    known += [measured["low"] * factor for measured in kpi["series"] if _is_bound(measured)]
+    known = [number * factor for number in map(_value_or_bound, kpi["series"]) if number is not None]
     if not known or not kpi.get("band"):
         return
     room = 2.0 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0

@@ -41,8 +41,7 @@ class AnytimeDifference:
 def interval_of_group_difference(comparison: GroupDifference, alpha: float, prior: float = PRIOR) -> AnytimeDifference:
     """Return the always-valid interval at 1 - ``alpha`` and p-value of a comparison of two groups of runs.
 
-    It is exact for normally distributed runs. The first look should come after group_comparison.least_runs() new runs,
-    so that one run from a long tail decides nothing.
+    It is exact for normally distributed runs.
     """
     information = (
         1.0 / (1.0 / comparison.n_old + 1.0 / comparison.n_new) if comparison.n_old and comparison.n_new else 0.0

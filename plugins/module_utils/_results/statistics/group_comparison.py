@@ -158,7 +158,10 @@ def further_runs(
         shift = least / (noise * sqrt(1.0 / n_old + 1.0 / n))
         return student_t.power_of_t_test(level, df, shift) >= power
 
-    return bisect_left(range(MOST_RUNS + 1), True, key=enough) if enough(MOST_RUNS) else None
+    added = range(MOST_RUNS + 1)
+    if alone:  # Welch's degrees of freedom fall as the groups become unequal, and with them the power
+        return next(filter(enough, added), None)
+    return bisect_left(added, True, key=enough) if enough(MOST_RUNS) else None
 
 
 def _undetermined_difference(

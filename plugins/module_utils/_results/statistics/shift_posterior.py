@@ -96,7 +96,7 @@ def location_and_scale(values: Array, df: float) -> tuple[float, float]:
 class ShiftPosterior:
     """The likelihood of location and scale of old and of new runs, on grids, and what follows for their shift.
 
-    old_scales, new_scales: the grids, whose indices are multiples of STEP from ``old_index`` and ``new_index`` on.
+    old_scales, new_scales: the grids, STEP apart in logarithms, both from the same scale on.
     shift: the estimate. likelihood: [old scale, new scale] integrated over both locations.
     """
 
@@ -119,7 +119,6 @@ class ShiftPosterior:
         least = log(max(runs.floor, 1e-12 * scale) / scale) / STEP
         steps = numpy.arange(-int(reach / STEP), int((reach + _LARGEST_RATIO) / STEP) + 1)
         steps = steps[steps >= min(0.0, least) - 1e-9]
-        self.new_index = self.old_index = int(steps[0])
         self.new_scales = scale * numpy.exp(STEP * steps)
         self.old_scales = self.new_scales[steps <= int(reach / STEP)]
         self._places, widths = _sinh_grid(centre, 1.2 * scale / sqrt(n), _NEAR if n > 5 else _FAR, _OLD_STEP)
@@ -127,9 +126,9 @@ class ShiftPosterior:
         for group in runs.earlier:
             own = location_and_scale(group, shape.df)[0]
             places, around = _sinh_grid(own, 1.2 * scale / sqrt(len(group)), _NEAR, _OLD_STEP)
-            one = _log_likelihood(group, places, self.old_scales, shape) + numpy.log(around)
-            highest = one.max(axis=1, keepdims=True)
-            old = old + highest + numpy.log(numpy.exp(one - highest).sum(axis=1, keepdims=True))
+            of_group = _log_likelihood(group, places, self.old_scales, shape) + numpy.log(around)
+            highest = of_group.max(axis=1, keepdims=True)
+            old = old + highest + numpy.log(numpy.exp(of_group - highest).sum(axis=1, keepdims=True))
         self._new_places, widths = _sinh_grid(self.new_location, max(spread, 0.3 * scale) / sqrt(m), _FAR, _NEW_STEP)
         new = _log_likelihood(runs.new, self._new_places, self.new_scales, shape) + numpy.log(widths)
         self._old, new = numpy.exp(old - old.max()), numpy.exp(new - new.max())
@@ -212,12 +211,10 @@ def _log_likelihood(values: Array, places: Array, scales: Array, shape: ErrorSha
 
 
 def inverse_gamma(df: float, scale: float) -> Callable[[Array], Array]:
-    """Return the prior of scales with ``df`` degrees of freedom around ``scale``; the invariant one for df 0."""
+    """Return the prior of scales with ``df`` degrees of freedom around ``scale``."""
     import numpy
 
     def weights(scales: Array) -> Array:
-        if not df:
-            return numpy.ones_like(scales)
         return numpy.exp(df / 2 - df * numpy.log(scales / scale) - df / 2 * (scale / scales) ** 2)
 
     return weights

@@ -14,7 +14,7 @@ noisier is judged by its own noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, exp, inf, isfinite, log, sqrt
 
 from . import shift_posterior
@@ -79,19 +79,19 @@ def compare_suite(
     independent = independent_figures([runs.old for runs in learned])
     groups = [group for runs in learned for group in (runs.old, *runs.earlier)]
     shape = error_shape(groups, independent / max(1, len(learned)))
-    found: dict[int, Shift] = {}
-    for one in dict.fromkeys((ErrorShape(shape.df), shape)):
-        posteriors = {place: ShiftPosterior(figures[place], one) for place in varying}
+    shifts: dict[int, Shift] = {}
+    for errors in dict.fromkeys((ErrorShape(shape.df), shape)):
+        posteriors = {place: ShiftPosterior(figures[place], errors) for place in varying}
         of_suite = [posteriors[place] for place in varying if place < len(figures) - others]
-        scale = _prior_of_scales(learned, one, independent)
+        scale = _prior_of_scales(learned, errors, independent)
         ratio = _prior_of_ratios(of_suite, [len(runs.new) for runs in learned], independent)
         for place, posterior in posteriors.items():
             runs = figures[place]
             moderated = scale if runs.logarithmic and max(runs.floor, 1e-12) < posterior.scale else _invariant
             weighed = posterior.weigh(posterior.weights(_ratio_of_figure(ratio, len(runs.new)), moderated))
             shift = _shift(posterior, weighed, stretches[place], level)
-            found[place] = _more_cautious(found[place], shift) if place in found else shift
-    return [found[place] if place in found else _constant_shift(runs) for place, runs in enumerate(figures)]
+            shifts[place] = _more_cautious(shifts[place], shift) if place in shifts else shift
+    return [shifts[place] if place in shifts else _constant_shift(runs) for place, runs in enumerate(figures)]
 
 
 def _is_constant(runs: FigureRuns) -> bool:
@@ -129,16 +129,14 @@ def _shift(posterior: ShiftPosterior, weighed: Array, stretch: float, level: flo
     )
 
 
-def _more_cautious(one: Shift, other: Shift) -> Shift:
+def _more_cautious(shift: Shift, other: Shift) -> Shift:
     """Return the first shift with the larger p-values and the union of the intervals."""
-    return Shift(
-        one.difference,
-        min(one.low, other.low),
-        max(one.high, other.high),
-        max(one.p_greater, other.p_greater),
-        max(one.p_less, other.p_less),
-        one.old_location,
-        one.new_location,
+    return replace(
+        shift,
+        low=min(shift.low, other.low),
+        high=max(shift.high, other.high),
+        p_greater=max(shift.p_greater, other.p_greater),
+        p_less=max(shift.p_less, other.p_less),
     )
 
 
@@ -161,13 +159,13 @@ def error_shape(groups: Sequence[Array], share: float = 1.0) -> ErrorShape:
     best, likely = ErrorShape(), -inf
     for df in _DFS:
         for skew in _SKEWS:
-            one = ErrorShape(df, skew)
+            candidate = ErrorShape(df, skew)
             places = numpy.array([0.0]) if skew == 1.0 else numpy.arange(-0.8, 0.81, 0.1)
-            fits = (one.log_density((middles - places[:, None]) / scales) * counts).sum(axis=2)
+            fits = (candidate.log_density((middles - places[:, None]) / scales) * counts).sum(axis=2)
             fit = float((fits - counts.sum() * numpy.log(scales[:, :, 0])).max())
             fit -= _CLEARLY * (isfinite(df) + (skew != 1.0))
             if fit > likely:
-                best, likely = one, fit
+                best, likely = candidate, fit
     return best
 
 

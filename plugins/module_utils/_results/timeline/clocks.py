@@ -264,12 +264,12 @@ class ClientClocks:
         self._inputs = inputs
         kept = {key: clock for key, clock in inputs.clocks.items() if key != ONE or len(inputs.clocks) == 1}
         self.several = ONE not in kept
-        self._machines = _clocks_of_machines(kept)
-        self._clocks = {key: clock for machine in self._machines for key, clock in _joint_clocks(machine).items()}
+        machines = _clocks_of_machines(kept)
+        self._clocks = {key: clock for machine in machines for key, clock in _joint_clocks(machine).items()}
         self.reference = max(kept, key=lambda key: (self._clocks[key].span, -_client_number(kept[key])))
         self._offsets = {
             key: offset
-            for machine in self._machines
+            for machine in machines
             for key, offset in self._offsets_of_machine(machine).items()
             if key != self.reference
         }

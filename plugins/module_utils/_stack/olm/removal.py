@@ -21,10 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_unless_refused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_kinds_unless_refused
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
@@ -162,8 +161,6 @@ class OwnedSearch:
 
 
 _RBAC = "rbac.authorization.k8s.io/v1"
-#: List requests in flight.
-_PARALLEL = 16
 
 #: OLM's labels on objects that it created for an operator.
 OLM_LABELS = ("olm.managed", "olm.copiedFrom", "olm.owner")
@@ -341,22 +338,20 @@ class OperatorRemoval(OwnedSearch):
     def _others_in(self, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the objects of others in a namespace, and the kinds that can't be listed."""
         kinds = deletion_order.kinds_that_others_create(self.client.kinds())
-        with ThreadPool(_PARALLEL) as pool:
-            lists = list(pool.map(lambda kind: list_unless_refused(self.client, kind, namespace), kinds))
+        listed, unknown = list_kinds_unless_refused(self.client, kinds, namespace)
         others = []
-        for kind, items in zip(kinds, lists, strict=True):
-            for item in items if not isinstance(items, str) else ():
-                item["kind"] = kind.kind
-                labels = item["metadata"].get("labels") or {}
-                subscribed = kind.kind in ("Subscription", "ClusterServiceVersion") and not any(
-                    name in labels for name in OLM_LABELS[1:]
-                )
-                if subscribed or (
-                    deletion_order.is_foreign(kind.kind, item, self.spec.run_id)
-                    and not any(name in labels for name in OLM_LABELS)
-                ):
-                    others.append(item)
-        return others, [items for items in lists if isinstance(items, str)]
+        for kind, item in listed:
+            item["kind"] = kind.kind
+            labels = item["metadata"].get("labels") or {}
+            subscribed = kind.kind in ("Subscription", "ClusterServiceVersion") and not any(
+                name in labels for name in OLM_LABELS[1:]
+            )
+            if subscribed or (
+                deletion_order.is_foreign(kind.kind, item, self.spec.run_id)
+                and not any(name in labels for name in OLM_LABELS)
+            ):
+                others.append(item)
+        return others, unknown
 
 
 def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:

@@ -132,3 +132,16 @@ def test_what_a_run_has_made_is_read_from_its_manifests_and_plans(tmp_path: Path
     (point / "plan.jsonl").write_text(f"{json.dumps(header)}\n", encoding="utf-8")
     assert run_cleanup.read_created_kinds(tmp_path) == {"Namespace": {""}, "Secret": {"x"}, "PyTorchJob": {"x"}}
     assert run_cleanup.read_created_kinds(tmp_path / "none") == {}
+
+
+def test_a_namespace_of_each_workload_is_where_its_objects_are(tmp_path: Path) -> None:
+    point = tmp_path / "points" / "001"
+    point.mkdir(parents=True)
+    templates = [
+        {"name": "each", "kind": "Job", "namespace": "u-{index}"},
+        {"name": "all", "kind": "Job", "namespace": "x"},
+    ]
+    rows = [{"type": "header", "templates": templates}]
+    rows += [{"index": index, "template": name} for index, name in enumerate(["each", "all", "each"])]
+    (point / "plan.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert run_cleanup.read_created_kinds(tmp_path) == {"Job": {"u-0", "u-2", "x"}}

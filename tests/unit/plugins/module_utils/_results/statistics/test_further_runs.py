@@ -46,3 +46,9 @@ def test_no_number_is_given_for_unknown_noise_or_no_difference() -> None:
 def test_a_power_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match="power 1.0"):
         further_runs(5, 5, 0.1, 0.0, 0.05, 0.01, 1.0)
+
+
+def test_one_figure_alone_needs_the_least_number_although_more_would_be_less_certain() -> None:
+    """Alone, a figure is tested by Welch's t-test, whose power falls again as the groups become unequal."""
+    assert further_runs(2, 1, 0.005, 0.0, 0.05, 0.01, 0.8, alone=True) == 1
+    assert further_runs(3, 1, 0.01, 0.0, 0.05, 0.01, 0.8, alone=True) == 2
