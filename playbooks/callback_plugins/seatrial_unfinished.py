@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ansible import constants, context
-from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, role_call, terminal_output
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
@@ -81,16 +82,18 @@ class CallbackModule(CallbackBase):
         if isinstance(given, str) and "{{" not in given:
             extra["run_dir"] = setting_values.absolute_path(given)
 
-    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+    def v2_runner_on_ok(self, result: Any) -> None:
         """Record a run that was opened or closed, and the directory of a role call."""
-        self._watch.note(result.task.action, result.result)
-        if result.task.action == "perfscale.seatrial.step_directory":
-            self._calls.opened(result.task._role, str(result.result.get("path")))
+        outcome = ansible_core.task_outcome(result)
+        self._watch.note(outcome.task.action, outcome.result)
+        if outcome.task.action == "perfscale.seatrial.step_directory":
+            self._calls.opened(outcome.task._role, str(outcome.result.get("path")))
 
-    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Record a run that was closed as failed, and the failure of a role call."""
-        self._watch.note(result.task.action, result.result)
+        outcome = ansible_core.task_outcome(result)
+        self._watch.note(outcome.task.action, outcome.result)
         if not ignore_errors:
-            found = result.result
+            found = outcome.result
             message = str(found.get("msg") or found.get("censored") or "no message")
-            self._calls.failed(result.task._role, result.task.get_name(), message)
+            self._calls.failed(outcome.task._role, outcome.task.get_name(), message)

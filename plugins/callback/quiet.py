@@ -28,15 +28,16 @@ seealso:
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ANSIBLE_LOG
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 
 _DEBUG = add_internal_fqcns(("debug",))
@@ -62,38 +63,43 @@ class CallbackModule(Default):
         if self._quiet:
             self._display = terminal_output.LogOnly(self._screen)
 
-    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+    def v2_runner_on_ok(self, result: Any) -> None:
         """Show the heading of a phase, and the output of a debug task."""
-        self._find_directory(result)
+        outcome = ansible_core.task_outcome(result)
+        task = outcome.task
+        self._find_directory(outcome.result)
         super().v2_runner_on_ok(result)
-        if self._quiet and result.task.action == _RUN_STATE and result.task.args.get("state", "started") == "started":
-            self._screen.display(f"== {result.task.args['phase']}", color=constants.COLOR_HIGHLIGHT)
-        if self._quiet and result.task.action in _DEBUG and not result.task.loop:
-            self._say(terminal_output.debug_output(result.result))
+        if self._quiet and task.action == _RUN_STATE and task.args.get("state", "started") == "started":
+            self._screen.display(f"== {task.args['phase']}", color=constants.COLOR_HIGHLIGHT)
+        if self._quiet and task.action in _DEBUG and not task.loop:
+            self._say(terminal_output.debug_output(outcome.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
-    def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
+    def v2_runner_item_on_ok(self, result: Any) -> None:
         """Show the output of a debug task in a loop."""
         super().v2_runner_item_on_ok(result)
-        if self._quiet and result.task.action in _DEBUG:
-            self._say(terminal_output.debug_output(result.result))
+        outcome = ansible_core.task_outcome(result)
+        if self._quiet and outcome.task.action in _DEBUG:
+            self._say(terminal_output.debug_output(outcome.result))
 
-    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that repeats the failure of another one is left out."""
-        lines = terminal_output.task_failure_message(result.result, self._origin(result))
-        summarised = result.task.action == _RUN_STATE and result.result.get("failures")
+        outcome = ansible_core.task_outcome(result)
+        lines = terminal_output.task_failure_message(outcome.result, self._origin(outcome))
+        summarised = outcome.task.action == _RUN_STATE and outcome.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
         if self._quiet and not ignore_errors and not summarised:
-            self._fail(f"FAILED: {result.task.get_name().strip()}", lines, result.task.action in _FAIL)
+            self._fail(f"FAILED: {outcome.task.get_name().strip()}", lines, outcome.task.action in _FAIL)
 
-    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+    def v2_runner_on_unreachable(self, result: Any) -> None:
         """Show that a host could not be reached."""
-        lines = terminal_output.task_failure_message(result.result)
+        outcome = ansible_core.task_outcome(result)
+        lines = terminal_output.task_failure_message(outcome.result)
         super().v2_runner_on_unreachable(result)
-        if self._quiet and not result.task.ignore_unreachable:
-            self._fail(f"UNREACHABLE: {result.task.get_name().strip()}: {self.host_label(result)}", lines)
+        if self._quiet and not outcome.task.ignore_unreachable:
+            self._fail(f"UNREACHABLE: {outcome.task.get_name().strip()}: {self.host_label(result)}", lines)
 
-    def v2_on_file_diff(self, result: CallbackTaskResult) -> None:
+    def v2_on_file_diff(self, result: Any) -> None:
         """Show the difference that --diff asks for."""
         shown, self._display = self._display, self._screen
         try:
@@ -114,18 +120,18 @@ class CallbackModule(Default):
         for line in lines:
             self._screen.display(visible_text(line), color=color, screen_only=True)
 
-    def _origin(self, result: CallbackTaskResult) -> str:
+    def _origin(self, outcome: ansible_core.TaskOutcome) -> str:
         """Return the file and line of the value that caused an error, unless that is the task itself."""
-        event, origin = getattr(result.exception, "event", None), ""
+        event, origin = getattr(outcome.exception, "event", None), ""
         while event is not None:
             origin = event.formatted_source_context or origin
             event = event.chain.event if event.chain else None
-        own = (result.task.get_path() or "").rpartition(":")[0]
+        own = (outcome.task.get_path() or "").rpartition(":")[0]
         return "" if own and own in origin.partition("\n")[0] else origin
 
-    def _find_directory(self, result: CallbackTaskResult) -> None:
+    def _find_directory(self, result: Mapping[str, Any]) -> None:
         """Open the log when a task sets the fact run_dir."""
-        directory = (result.result.get("ansible_facts") or {}).get("run_dir")
+        directory = (result.get("ansible_facts") or {}).get("run_dir")
         if not isinstance(directory, str):
             return
         try:

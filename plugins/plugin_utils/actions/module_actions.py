@@ -29,6 +29,7 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
@@ -75,7 +76,7 @@ class InPlaceAction(ActionBase):
         """
         if not task_vars.get(DEFERRED):
             return {}
-        module = self._task.resolved_action or self._task.action
+        module = ansible_core.module_of_task(self._task)
         if module not in self._templar.template(task_vars[DEFERRED]) or arguments.get("state", "present") != "present":
             return {}
         call = {"module": module, "arguments": arguments, "progress": self.PROGRESS}
@@ -87,11 +88,8 @@ class InPlaceAction(ActionBase):
             self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        """Run the module with these arguments and return its result.
-
-        Where meta/runtime.yml routes a module to an action of another name, ``resolved_action`` is the module.
-        """
-        name = self._task.resolved_action or self._task.action
+        """Run the module with these arguments and return its result."""
+        name = ansible_core.module_of_task(self._task)
         result: dict[str, Any] = self._execute_module(
             module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
         )
@@ -103,13 +101,10 @@ class InPlaceAction(ActionBase):
         namespace, _dot, name = module_name.rpartition(".")
         if namespace == "perfscale.seatrial" and self._is_local(task_vars):
             with contextlib.suppress(ImportError, TypeError):  # an unknown version of Ansible
-                from ansible.executor.module_common import _BuiltModule
-
-                self._forked = name, module_process.encode_arguments(module_args)
-                built = _BuiltModule(
-                    b_module_data=b"", module_style="new", shebang=f"#!{sys.executable}", serialization_profile="legacy"
-                )
-                return built, f"{module_process.MODULES}.{name}"
+                path = f"{module_process.MODULES}.{name}"
+                nothing = ansible_core.module_without_data(f"#!{sys.executable}", path)
+                self._forked = name, ansible_core.encode_module_arguments(module_args)
+                return nothing
         return super()._configure_module(module_name, module_args, task_vars)
 
     def _is_pipelining_enabled(self, module_style: str, wrap_async: bool = False) -> bool:

@@ -28,20 +28,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     signals_blocked,
     unblock_signals,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
-_PROFILE = "legacy"
 MODULES = "ansible_collections.perfscale.seatrial.plugins.modules"
-
-
-def encode_arguments(arguments: Mapping[str, Any]) -> bytes:
-    """Return the arguments of a module as Ansible sends them.
-
-    Raises ImportError, TypeError if Ansible's internals are not those of ansible-core 2.19 to 2.21.
-    """
-    from ansible.module_utils.common.json import Direction, get_module_encoder
-
-    encoder = get_module_encoder(_PROFILE, Direction.CONTROLLER_TO_MODULE)
-    return json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments)}, cls=encoder).encode()
 
 
 def run_forked_module(name: str, arguments: bytes, environment: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -51,7 +40,7 @@ def run_forked_module(name: str, arguments: bytes, environment: Mapping[str, Any
 
     Args:
         name: the module's name within this collection.
-        arguments: as encode_arguments returns them.
+        arguments: as encode_module_arguments returns them.
         environment: variables that the task sets.
         folder: the module's working directory.
     """
@@ -131,10 +120,5 @@ def _reset_signals() -> None:
 
 
 def _run_module(name: str, arguments: bytes) -> None:
-    from ansible.module_utils import _internal, basic
-
-    # Warnings belong to the result of the module, not to the display of the controller.
-    _internal.is_controller = False
-    basic._ANSIBLE_ARGS = arguments
-    basic._ANSIBLE_PROFILE = _PROFILE
+    ansible_core.start_as_module(arguments)
     importlib.import_module(f"{MODULES}.{name}").main()

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from ansible import constants
 from ansible.utils import display as displays
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
@@ -82,6 +83,7 @@ def attach_log_to_display() -> RunLog:
         logger.setLevel(logging.INFO)
     if displays.logger is None:  # no log_path is set
         displays.logger = logger
+    displays.color_to_log_level.setdefault(constants.COLOR_HIGHLIGHT, logging.INFO)  # missing in ansible-core 2.16
     return run_log
 
 
@@ -89,7 +91,7 @@ class LogOnly:
     """A Display whose banners, results and errors go only to the log; warnings still reach the screen."""
 
     banner = Display.banner
-    _error = Display._error
+    _error = getattr(Display, "_error", None)  # only ansible-core 2.19 and newer has it, and shows failures with it
 
     def __init__(self, screen: Display) -> None:
         self._screen = screen
@@ -100,7 +102,8 @@ class LogOnly:
     def display(self, msg: str, color: str | None = None, screen_only: bool = False, **more: Any) -> None:
         """Write ``msg`` to the log, unless it is for the screen only."""
         if not screen_only:
-            self._screen.display(msg, color=color, log_only=True, caplevel=more.get("caplevel"))
+            kept = {name: more[name] for name in ("caplevel",) if name in more}  # ansible-core 2.16 does not know it
+            self._screen.display(msg, color=color, log_only=True, **kept)
 
 
 #: Maximum number of lines of a program's output that are shown with its failure.

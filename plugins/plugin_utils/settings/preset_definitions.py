@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import KINDS
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import project_role, settings_layers
 from .settings_layers import SettingsError, file_origin_of_value, preset_names
@@ -87,7 +88,7 @@ def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, An
             continue
         folder = root / "playbooks" / "group_vars" / "all"
         for path in sorted(path for path in folder.glob("*") if path.suffix in (".yml", ".yaml", ".json")):
-            values = loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
+            values = ansible_core.load_yaml_file(loader, str(path)) or {}
             presets |= {name: value for name, value in values.items() if project_of_presets_variable(name) == project}
     return presets
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
+from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from .settings_layers import SettingsError
 
@@ -125,21 +126,21 @@ def create_template_renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
 
     A tree must not change between two calls with it.
     """
-    from ansible.template import trust_as_template
 
     def trusted(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: trusted(entry) for key, entry in value.items()}
         if isinstance(value, list):
             return [trusted(element) for element in value]
-        return trust_as_template(value) if isinstance(value, str) and not isinstance(value, UnsafeText) else value
+        is_template = isinstance(value, str) and not isinstance(value, UnsafeText)
+        return ansible_core.as_template(value) if is_template else value
 
     seen: list[Any] = [None, None]  # the last tree and its engine: the settings of a tree are rendered in succession
 
     def engine_for(tree: Mapping[str, Any]) -> Any:
         if seen[0] is not tree:
             names = {**variables, **{name: trusted(value) for name, value in tree.items()}}
-            seen[:] = tree, templar.copy_with_new_env(available_variables=names)
+            seen[:] = tree, ansible_core.copy_template_engine(templar, names)
         return seen[1]
 
     def render(value: Any, tree: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -148,7 +149,7 @@ def create_template_renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
             return mark_unsafe(engine.template(trusted(value)), lambda _text: False), False
         except AnsibleUndefinedVariable:
             return value, True
-        except AnsibleTemplateError as error:
+        except ansible_core.TEMPLATE_ERRORS as error:
             raise SettingsError(f"can't render '{value}': {error}", value) from error
 
     return render

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible.template import is_trusted_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import (
     preset_definitions,
@@ -43,7 +43,7 @@ TAG_WORDS = ("all", "always", "never", "tagged", "untagged", "notest", "molecule
 
 def raw_variable_value(value: Any) -> Any:
     """Return a variable's raw value as plain data; text that is not a trusted template becomes UnsafeText."""
-    return mark_unsafe(value, is_trusted_as_template)
+    return mark_unsafe(value, ansible_core.is_template_text)
 
 
 def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
@@ -62,9 +62,7 @@ def role_defaults(loader: Any, catalogue: Catalogue) -> dict[str, Any]:
     for folder in catalogue.roles.values():
         path = folder / "defaults" / "main.yml"
         if path.exists():
-            defaults.update(
-                raw_variable_value(loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {})
-            )
+            defaults.update(raw_variable_value(ansible_core.load_yaml_file(loader, str(path)) or {}))
     known = {name: setting.default for name, setting in catalogue.settings.items() if not setting.secret}
     return {name: defaults.get(name, default) for name, default in known.items()}
 

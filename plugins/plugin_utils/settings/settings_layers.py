@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import dotted_paths
 
@@ -255,13 +256,7 @@ def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names
 
 def file_origin_of_value(value: Any) -> str | None:
     """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None if unknown."""
-    try:
-        from ansible._internal._datatag._tags import Origin  # private, but only messages depend on it
-
-        origin = Origin.get_tag(value)
-        return str(origin) if origin else None
-    except Exception:
-        return None
+    return ansible_core.origin_of_value(value)
 
 
 def file_origins_by_key(values: Mapping[Any, Any]) -> dict[str, str]:

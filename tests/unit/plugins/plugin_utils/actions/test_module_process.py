@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_process
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 HEAD = """from __future__ import annotations
 import atexit, json, os, signal, sys
@@ -21,7 +22,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 
 def run(module: str, arguments: dict[str, Any], folder: Path, environment: dict[str, Any] | None = None) -> Any:
-    encoded = module_process.encode_arguments(arguments)
+    encoded = ansible_core.encode_module_arguments(arguments)
     return module_process.run_forked_module(module, encoded, environment or {}, str(folder))
 
 
