@@ -12,8 +12,7 @@ from typing import Any
 from ansible import context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import release_commands
-
-COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 
 class ActionModule(ProgressAction):
@@ -24,4 +23,4 @@ class ActionModule(ProgressAction):
         params = super().prepare(arguments, task_vars)
         artifacts = Path(str(params["artifacts_dir"])).expanduser()
         commands = release_commands.commands_by_run_directory(artifacts, sys.argv, context.CLIARGS)
-        return {**params, "components_dir": str(COMPONENTS), "commands": commands}
+        return {**params, "components_dir": str(project_role.COMPONENTS), "commands": commands}

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
-
-COMPONENTS = Path(__file__).parents[2] / "roles" / "rehearsal" / "files" / "components"
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, workload_kinds
 
 
 class ActionModule(ProgressAction):
@@ -22,7 +20,7 @@ class ActionModule(ProgressAction):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make the paths absolute and add the folder of the components; replace kinds of workloads by theirs."""
         params = super().prepare(arguments, task_vars)
-        folder = params.get("components_dir") or str(COMPONENTS)
+        folder = params.get("components_dir") or str(project_role.COMPONENTS)
         if isinstance(params.get("components"), list):
             places = workload_kinds.places_of_task(task_vars, self._templar.template)
             params["components"] = workload_kinds.components_with_kind_folders(

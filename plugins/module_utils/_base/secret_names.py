@@ -25,10 +25,9 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT = re.compile(r"[^a-z0-9]+")
 #: Values that say nothing, whatever their name is.
 _PLAIN = re.compile(r"(?:true|false|yes|no|on|off|null|none|[0-9]{1,5}(?:\.[0-9]{1,5})?)?", re.IGNORECASE)
-#: name=value and name: value in a text; the value ends where such values end.
-_ASSIGNMENT = re.compile(
-    r"(?P<before>(?<![\w.-])(?P<name>[\w.-]{2,80})[\"']?(?:\s{0,3}[=:]\s{0,3}|=)[\"']?)(?P<value>[^\s\"',;&<>{}()\[\]]{4,4096})"
-)
+#: name= and name: in a text, and the value behind it, which ends where such values end.
+_ASSIGNED_NAME = re.compile(r"(?<![\w.-])(?P<name>[\w.-]{2,80})[\"']?(?:\s{0,3}[=:]\s{0,3}|=)[\"']?")
+_ASSIGNED_VALUE = re.compile(r"[^\s\"',;&<>{}()\[\]]{4,4096}")
 
 
 def is_secret_name(name: object, anywhere: bool = False) -> bool:
@@ -88,8 +87,11 @@ def mask_entries(
 
 def mask_assignments(text: str) -> str:
     """Return a text with the values of ``token=…``, ``password: …`` and the like masked."""
-
-    def masked(match: re.Match[str]) -> str:
-        return match["before"] + MASK if is_secret_entry(match["name"], match["value"]) else match.group()
-
-    return _ASSIGNMENT.sub(masked, text)
+    parts, end = [], 0
+    for name in _ASSIGNED_NAME.finditer(text):
+        if name.start() >= end and is_secret_name(name["name"]):
+            value = _ASSIGNED_VALUE.match(text, name.end())
+            if value and is_secret_entry(name["name"], value.group()):
+                parts += [text[end : name.end()], MASK]
+                end = value.end()
+    return "".join([*parts, text[end:]])

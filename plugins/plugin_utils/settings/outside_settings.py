@@ -20,14 +20,18 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
 
-from . import dotted_paths, matrix_points
+from . import dotted_paths, matrix_points, project_role
 from .settings_catalogue import RESERVED, Catalogue
 from .settings_layers import changes_of_preset
 
 #: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
 WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 _LONGEST = 4096
+ONLY_LAB = ", which only the lab decides"
+#: What a preset does that sets the first depends on its values: a component may be what the second starts.
+COMPONENTS, REAL_NODES = "rehearsal_components", "rehearsal_nodes_real"
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,28 @@ class OutsideSettings:
             default = catalogue.settings[str(path[0])].default if path[0] in catalogue.settings else None
             if len(path) == 1 and change.value == default:
                 continue
-            for key in _keys_in_change(path, change.value):
-                if key not in RESERVED and key not in self.of_presets and not self._is_listed(key):
-                    what = self.effects.get(key, "which only the lab decides")
+            for key, value in _settings_in_change(path, change.value):
+                if what := self._why_not_of_presets(key, value):
                     preset = change.source.split(" ")[-1]
                     through = f"{name} extends {preset}, which" if preset != name else name
-                    return f"{through} sets {key}: {what}" if key in self.effects else f"{through} sets {key}, {what}"
+                    return f"{through} sets {key}{what}"
+        return ""
+
+    def _why_not_of_presets(self, setting: str, value: Any) -> str:
+        """Return what a value does that only the lab decides, an empty string if a preset may set it."""
+        if setting == COMPONENTS:
+            return self._why_components_refused(list(_texts_in_value(value)))
+        if setting in RESERVED or setting in self.of_presets or self._is_listed(setting):
+            return ""
+        return f": {self.effects[setting]}" if setting in self.effects else ONLY_LAB
+
+    def _why_components_refused(self, names: list[str]) -> str:
+        """Components that simulate may be asked for: neither a real node nor programs of others."""
+        for name in component_spec.names_with_required(project_role.COMPONENTS, names):
+            if name == component_spec.REAL_NODE:
+                return f" to '{name}': {self.effects[REAL_NODES]}"
+            if "/" in name or not (project_role.COMPONENTS / name / component_spec.FILE).is_file():
+                return f" to '{name}'{ONLY_LAB}"
         return ""
 
     def _is_listed(self, setting: str) -> bool:
@@ -147,16 +167,16 @@ def load_role_declarations(root: Path) -> OutsideSettings:
     return OutsideSettings(patterns, frozenset(of_presets), effects)
 
 
-def _keys_in_change(path: dotted_paths.Path, value: Any) -> list[str]:
-    """Return the settings that a change of a preset sets; those of a matrix are set at its points."""
+def _settings_in_change(path: dotted_paths.Path, value: Any) -> list[tuple[str, Any]]:
+    """Return the settings that a change of a preset sets, and their values; those of a matrix are set at its points."""
     name = str(path[0])
     if name not in (matrix_points.MATRIX, matrix_points.POINTS):
-        return [name]
+        return [(name, value)]
     if len(path) > 1:
-        return [str(path[1])]
+        return [(str(path[1]), value)]
     entries = value if isinstance(value, (list, tuple)) else [value]
-    keys = [str(key) for entry in entries if isinstance(entry, Mapping) for key in entry]
-    return [_setting_name_of_key(key, name) for key in keys]
+    pairs = [(str(key), inner) for entry in entries if isinstance(entry, Mapping) for key, inner in entry.items()]
+    return [(_setting_name_of_key(key, name), inner) for key, inner in pairs]
 
 
 def _setting_name_of_key(key: str, where: str) -> str:

@@ -13,9 +13,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import setting_values
+from . import project_role, setting_values, workload_kinds
 from .resolve_settings import MatrixPoint
 from .setting_templates import Render
 
@@ -32,7 +33,7 @@ def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) ->
     estimates: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads_of_points(role, points, render):
-        nodes = simulated_nodes(point.settings, plan.selector)
+        nodes = simulated_nodes(point.settings, plan.selector, role)
         why = _why_capacity_missing(plan, nodes)
         gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.count_node_gpus(plan, nodes)
         estimate = None if why else load_estimate.estimate_by_scheduling(plan, gpus, real=nodes is None)
@@ -51,7 +52,7 @@ def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> st
     role: folder of the project's role. Raises InputError for an invalid load.
     """
     for point, plan in _loads_of_points(role, points, render):
-        if why := _why_capacity_missing(plan, simulated_nodes(point.settings, plan.selector)):
+        if why := _why_capacity_missing(plan, simulated_nodes(point.settings, plan.selector, role)):
             return f"{role.name}, point {point.name}: {why}"
     return ""
 
@@ -76,12 +77,22 @@ def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str
     return ""
 
 
-def simulated_nodes(settings: Mapping[str, Any], selector: Mapping[str, str]) -> list[load_estimate.Node] | None:
-    """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell."""
+def simulated_nodes(
+    settings: Mapping[str, Any], selector: Mapping[str, str], role: Path
+) -> list[load_estimate.Node] | None:
+    """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell.
+
+    role: folder of the project's role, which may bring components of the cluster.
+    """
     provider = PROVIDERS.get(settings.get("cluster_provider", ""))
     # The capacity of such nodes is that of machines.
     real = ("node_scaling_count", "node_scaling_users", "node_scaling_sets", "rehearsal_nodes_real")
     if provider is None or not provider.simulated or any(settings.get(name) for name in real):
+        return None
+    names = workload_kinds.components_with_kind_folders(
+        settings.get("rehearsal_components") or [], project_role.COMPONENTS, [role / "files" / "kinds"]
+    )
+    if component_spec.REAL_NODE in component_spec.names_with_required(project_role.COMPONENTS, names):
         return None
     allocatable = {
         "nvidia.com/gpu": settings["fake_gpu_gpus_per_node"],

@@ -17,6 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 ROOT = Path(__file__).parents[3]
 OURS = "perfscale.seatrial"
+#: The components of a rehearsal cluster.
+COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 #: The playbook of all phases, as playbooks of projects import it.
 PHASES = ("_project.yml", "perfscale.seatrial._project")
 #: Entry points that a project may have beside prepare and test, and may name in run_role_also (playbooks/_project.yml).

@@ -10,6 +10,7 @@ when the process ends. A later session gets them from where they were set, or th
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 
-from . import setting_templates
+from . import dotted_paths, matrix_points, setting_templates
 from .settings_catalogue import Catalogue
 
 #: Ending of the names of settings that are environment variables.
@@ -30,8 +31,18 @@ ENVIRONMENT = "_environment"
 _FORMS = SecretScanner({})
 
 
+@functools.cache
+def _setting_and_key(dotted: str) -> tuple[str, str]:
+    """Return the setting of a dotted key, and the last name in it if there is one beside the setting."""
+    try:
+        path = dotted_paths.parse_path(dotted)
+    except dotted_paths.PathError:
+        return dotted, ""
+    return str(path[0]), str(path[-1]) if len(path) > 1 else ""
+
+
 def _is_environment(setting: str) -> bool:
-    return setting.partition(".")[0].endswith(ENVIRONMENT)
+    return _setting_and_key(setting)[0].endswith(ENVIRONMENT)
 
 
 def _is_secret(setting: str, key: object, value: object) -> bool:
@@ -43,6 +54,9 @@ def _is_secret(setting: str, key: object, value: object) -> bool:
 
 def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FORMS.masked) -> Any:
     """Return the value of a setting, which may be a dotted key, as files may have it."""
+    name, key = _setting_and_key(setting)
+    if name in (matrix_points.MATRIX, matrix_points.POINTS):
+        return _mask_points(key, value, mask_text)
 
     def masked(text: str) -> str:
         safe = mask_text(text)
@@ -50,9 +64,18 @@ def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FO
             return text  # with its type: one with literal braces is no template
         return setting_templates.UnsafeText(safe) if isinstance(text, setting_templates.UnsafeText) else safe
 
-    if _is_secret(setting, setting if "." in setting else "", value):
+    if _is_secret(setting, key, value):
         return MASK
     return secret_names.mask_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
+
+
+def _mask_points(setting: str, value: Any, mask_text: Callable[[str], str]) -> Any:
+    """Mask the values of settings in a matrix, or in its part for one setting: each setting by its own name."""
+    if isinstance(value, (list, tuple)):
+        return [_mask_points(setting, element, mask_text) for element in value]
+    if setting or not isinstance(value, Mapping):
+        return mask_setting(setting, value, mask_text)
+    return {key: _mask_points(str(key), entry, mask_text) for key, entry in value.items()}
 
 
 def mask_settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,11 +107,12 @@ def check_entries(
             if every[0]:
                 found[name] = every[0]
             continue
-        for path, _secret in secret_names.secret_entries(value, name, anywhere=_is_environment(name)):
-            raise InputError(
-                f"{path} is a secret by its name, and the files of the run record every setting. Put it into a Secret "
-                "on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
-            )
+        for setting in (value, *(each.get(name) for each in points)):
+            for path, _secret in secret_names.secret_entries(setting, name, anywhere=_is_environment(name)):
+                raise InputError(
+                    f"{path} is a secret by its name, and the files of the run record every setting. Put it into a "
+                    "Secret on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
+                )
     for name, entries in found.items():
         missing = [key for key, entry in entries.items() if entry == MASK]
         if used and missing:
@@ -100,6 +124,12 @@ def check_entries(
 
 def _kept_file() -> Path:
     return Path(constants.DEFAULT_LOCAL_TMP) / "seatrial-secret-entries.json"
+
+
+def _read_kept() -> dict[str, dict[str, str]]:
+    path = _kept_file()
+    kept: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return kept
 
 
 def keep_entries(found: Mapping[str, Mapping[str, str]]) -> None:
@@ -115,8 +145,7 @@ def keep_entries(found: Mapping[str, Mapping[str, str]]) -> None:
 def read_entries(setting: str, value: Any) -> dict[str, str]:
     """Return the secrets in the present value of a setting. Raises InputError if one is masked and was not kept."""
     entries = entries_of_setting(setting, value)
-    path = _kept_file()
-    kept = json.loads(path.read_text(encoding="utf-8")).get(setting, {}) if path.exists() else {}
+    kept = _read_kept().get(setting, {})
     result = {key: kept.get(key, entry) if entry == MASK else entry for key, entry in entries.items()}
     if masked := [key for key, entry in result.items() if entry == MASK]:
         raise InputError(f"{setting}.{masked[0]} is a secret, which no file of the run has: give {setting} again")
@@ -125,8 +154,7 @@ def read_entries(setting: str, value: Any) -> dict[str, str]:
 
 def kept_values() -> dict[str, str]:
     """Return the secrets that were kept, for the scan before an export."""
-    path = _kept_file()
-    return by_dotted_key(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+    return by_dotted_key(_read_kept())
 
 
 def by_dotted_key(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -334,11 +334,12 @@ class PreflightInput:
                         )
                     if target.chosen.get("rehearsal_name"):
                         instance_dir.InstancePaths(".", target.chosen["rehearsal_name"])
-                    folder = ROOT / "roles" / "rehearsal" / "files" / "components"
                     job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
                     places = [role / "files" / "kinds"] if role else []
-                    cluster_settings.check_programs(folder, self._known(), self._given(), job, self._set_by, places)
+                    cluster_settings.check_programs(
+                        project_role.COMPONENTS, self._known(), self._given(), job, self._set_by, places
+                    )
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
 

@@ -23,6 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 FILE = "component.yml"
+#: The component that is a real node.
+REAL_NODE = "node"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 
@@ -314,6 +316,16 @@ def select_required_components(
         owners[process.name] = process.component
     process_start_levels(processes_of_components(chosen))
     return chosen
+
+
+def names_with_required(root: Path, names: Iterable[Any]) -> list[str]:
+    """Return components, and those that they require. root: their folder. Unknown names are left as they are."""
+    result = [str(name) for name in names]
+    for name in result:  # grows while it is read
+        folder = Path(name).expanduser() if "/" in name else root / name
+        if (folder / FILE).is_file():
+            result += [other for other in load_component(folder).requires if other not in result]
+    return result
 
 
 def processes_of_components(components: Iterable[RehearsalComponent]) -> list[ProcessSpec]:

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import (
+    is_secret_entry,
+    mask_assignments,
+    mask_entries,
+)
 
 from .configuration import HYPER, TESTS
 
 OURS = f"fine_tuning_{HYPER}"
 MODEL, DATASET = "fine_tuning_model_name", "fine_tuning_dataset_name"
 REPLICATION = "fine_tuning_dataset_replication"
-#: Keys whose values are not written anywhere.
-_SECRET = re.compile(r"password|token|secret|credential|api_?key", re.IGNORECASE)
 
 #: Test setting -> ours, and what its value must be.
 SAME: dict[str, tuple[str, str]] = {
@@ -106,12 +108,23 @@ _ELSEWHERE = {
 }
 
 
+def format_without_secrets(entries: Mapping[str, Any], longest: int) -> dict[str, str]:
+    """Return the values of keys as texts, without what is a secret by its name, wherever it is in the value."""
+
+    def is_secret(key: Any, value: Any) -> bool:
+        return is_secret_entry(key, value, anywhere=True)
+
+    masked = mask_entries(entries, is_secret, mask_assignments)
+    return {
+        key: setting_text(value if isinstance(value, str) else repr(value), longest) for key, value in masked.items()
+    }
+
+
 def format_key_value(key: str, value: Any) -> str:
     """Return ``key = value (where its counterpart is)``, without the value of a secret."""
-    hidden = _SECRET.search(key) and not key.startswith("secrets.")
-    text = "(not shown)" if hidden else setting_text(value if isinstance(value, str) else repr(value), 80)
+    safe = format_without_secrets({key: value}, 80)[key]
     hint = next((hint for start, hint in _ELSEWHERE.items() if key == start or key.startswith(f"{start}.")), "")
-    return f"{key} = {text}: {hint or 'there is no such setting'}"
+    return f"{key} = {safe}: {hint or 'there is no such setting'}"
 
 
 def checked_value(key: str, value: Any, kind: str) -> Any:

@@ -113,6 +113,49 @@ def test_a_setting_that_takes_none_is_refused_before_anything_is_written(tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
+#: A name that is a secret only because the setting holds environment variables.
+ODD = {"HF_TOKEN_V2": CANARY}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"extra": {"matrix": {"fine_tuning_environment": [{**ODD, "A": "1"}, {**ODD, "A": "2"}]}}},
+        {
+            "fine_tuning_environment": {"HF_TOKEN_V2": "x"},
+            "extra": {"matrix": {"fine_tuning_environment.HF_TOKEN_V2": [CANARY]}},
+        },
+        {"extra": {"matrix_points": [{"fine_tuning_environment": ODD}]}},
+        {
+            "fine_tuning_presets": {"p": {"matrix": {"fine_tuning_environment": [{"A": "1"}]}}},
+            "preset": "p",
+            "extra": {"overrides": {"matrix.fine_tuning_environment": [ODD]}},
+        },
+        {
+            "fine_tuning_environment": {"HF_TOKEN_V2": "x"},
+            "extra": {"overrides": {'fine_tuning_environment["HF_TOKEN_V2"]': CANARY}},
+        },
+    ],
+    ids=["matrix", "dotted key", "matrix_points", "overrides of matrix", "quoted key"],
+)
+def test_a_secret_in_a_matrix_or_by_a_quoted_key_is_in_no_file_either(tmp_path: Path, more: dict[str, Any]) -> None:
+    begun(tmp_path, **more)
+    assert secret_entries.kept_values() == {"fine_tuning_environment.HF_TOKEN_V2": CANARY}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"matrix": {"fine_tuning_annotations": [{"a": "b"}, {"api-key": CANARY}]}},
+        {"matrix_points": [{"fine_tuning_node_selector": {"password": CANARY}}]},
+    ],
+)
+def test_a_point_that_sets_a_secret_where_none_is_taken_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="is a secret by its name"):
+        session(tmp_path, extra=values).begin()
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_secret_that_differs_between_points_is_refused(tmp_path: Path) -> None:
     values = [{"MY_TOKEN": "kanary-1"}, {"MY_TOKEN": "kanary-2"}]
     with pytest.raises(InputError, match="its secrets .MY_TOKEN. must be the same for all points"):

@@ -632,12 +632,12 @@ def test_extra_settings_of_points_that_have_no_counterpart_are_listed() -> None:
 def test_values_outside_of_presets_are_listed_and_presets_of_every_run_are_applied() -> None:
     config = changed(
         GATING,
-        rhods={"catalog": {"tag": "latest"}},
-        matbench={"api_token": "abc"},
+        rhods={"catalog": {"tag": "latest"}, "users": [{"name": "jo", "password": "kanary-2"}]},
+        matbench={"api_token": "kanary-1", "url": "https://x/?token=kanary-4"},
         ci_presets={
             "always": {f"{SETTINGS}.gpu": 3},
             "to_apply": ["always"],
-            "variable_overrides": {f"{SETTINGS}.pod_count": 2},
+            "variable_overrides": {f"{SETTINGS}.pod_count": 2, "matbench.api_token": "kanary-3"},
         },
     )
     made = write_presets.translate_wanted_presets(config, ["fms"])
@@ -645,7 +645,7 @@ def test_values_outside_of_presets_are_listed_and_presets_of_every_run_are_appli
     text = write_presets.render_presets_file(made)
     assert "rhods.catalog.tag = latest: " in text and "export_artifacts.enabled = False: " in text
     assert "ci_presets.to_apply = ['always']" in text and "ci_presets.variable_overrides = " in text
-    assert "abc" not in text
+    assert "kanary" not in text and "'name': 'jo'" in text
 
 
 def test_a_name_that_argparse_abbreviates_is_the_whole_one() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
 
@@ -15,10 +17,28 @@ SETTINGS = {
 
 
 def test_the_nodes_of_a_simulated_cluster_are_known_before_it_is_there():
-    found = point_loads.simulated_nodes({**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"})
+    found = point_loads.simulated_nodes({**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"}, Path("roles/x"))
     assert [one["metadata"]["labels"] for one in found] == [{"pool": "a"}] * 2
 
 
-@pytest.mark.parametrize("more", [{"rehearsal_nodes_real": 1}, {"node_scaling_count": 3}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rehearsal_nodes_real": 1},
+        {"node_scaling_count": 3},
+        {"rehearsal_components": ["kueue", "node"]},
+        {"rehearsal_components": ["python-image"]},
+    ],
+)
 def test_only_the_cluster_can_tell_what_its_real_nodes_hold(more):
-    assert point_loads.simulated_nodes({**SETTINGS, **more}, {}) is None
+    assert point_loads.simulated_nodes({**SETTINGS, **more}, {}, Path("roles/x")) is None
+
+
+def test_a_component_of_a_user_may_start_a_real_node_too(tmp_path):
+    kind = tmp_path / "files" / "kinds" / "simulation"
+    kind.mkdir(parents=True)
+    (kind / "kind.yml").write_text("about: x\nkind: Simulation\napi_version: example.com/v1\nstages: {}\n")
+    (kind / "component.yml").write_text("about: x\nversion: '1'\nrequires: [node]\n")
+    for name in (str(kind), "simulation"):
+        settings = {**SETTINGS, "rehearsal_components": [name]}
+        assert point_loads.simulated_nodes(settings, {}, tmp_path) is None
