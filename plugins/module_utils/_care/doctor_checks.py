@@ -39,6 +39,7 @@ class ExaminationSpec:
     points: Mapping[str, dict[str, Any]]
     heavy: Sequence[str] = ()
     exclusive: bool = False
+    alternatives: Sequence[Mapping[str, Any]] = ()  # setting, its values that are used, value -> kind of each other one
     subject: str = ""
     run_id: str = ""  # the id of the run as it occurs in names
     nodes: Sequence[Mapping[str, Any]] = ()  # those that the run creates, as in meta/doctor.yml
@@ -75,6 +76,7 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     nodes = _request_if_permitted(findings, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
     has_nodes = nodes is not None and _check_nodes(nodes, spec, findings)
     _check_kinds(client, spec, findings)
+    _check_alternatives(client, spec, findings)
     there = {name: _does_namespace_exist(client, name, spec.run_id) for name in spec.namespaces}
     needed = rbac.required_rights(spec.permissions, spec.phases, there)
     lacking = rbac.missing_rights(client, needed)
@@ -153,20 +155,44 @@ def _created_nodes(entry: Mapping[str, Any]) -> str:
 def _check_kinds(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
     there = []
     for text in spec.kinds:
-        missing = ""
-        for name in str(text).split(" or "):
-            version, _slash, kind = name.rpartition("/")
-            try:
-                client.kind(version, kind)
-            except InputError as error:
-                missing = missing or str(error)
-            else:
-                there.append(f"{kind} ({version})")
-                break
+        kind, missing = _find_kind(client, str(text))
+        if kind:
+            there.append(kind)
         else:
             findings.add(*_unless_installed(spec, "kind", missing))
     if there:
         findings.add(OK, "kinds", ", ".join(there))
+
+
+def _find_kind(client: Client, text: str) -> tuple[str, str]:
+    """Return the first kind of "<version>/<kind> or ..." that the server has; if there is none, empty and why."""
+    missing = ""
+    for name in text.split(" or "):
+        version, _slash, kind = name.rpartition("/")
+        try:
+            client.kind(version, kind)
+        except InputError as error:
+            missing = missing or str(error)
+        else:
+            return f"{kind} ({version})", ""
+    return "", missing
+
+
+def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
+    """Report which values of a setting the server has the kinds for, if the setting may have several."""
+    for entry in spec.alternatives:
+        kinds = entry["kinds"]
+        if len(kinds) < 2:
+            continue
+        fitting = [value for value, text in kinds.items() if _find_kind(client, text)[0]]
+        fits = set(entry["used"]) <= set(fitting)
+        # A kind that is missing is a finding of its own.
+        findings.add(
+            OK if fits else NOTE,
+            entry["setting"],
+            f"{', '.join(entry['used'])} {'is used' if fits else 'is set'}; the cluster has the kinds of"
+            f" {', '.join(fitting) or 'no value'}{'' if fits or not fitting else ': set one of these'}",
+        )
 
 
 def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:

@@ -17,8 +17,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
 
-#: Labels of the training-operator and of Kubernetes that name a pod's job.
-JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name")
+#: Labels of the training-operator, of JobSets and of Kubernetes that name a pod's job.
+JOB_LABELS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
 
 #: Interval between two progress lines, seconds.
 _INTERVAL = 5.0

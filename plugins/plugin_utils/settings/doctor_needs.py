@@ -120,6 +120,7 @@ def requirements_to_check(
     return {
         "permissions": _each_once(_render_applicable_entries(documents, "permissions", trees, render) + permissions),
         "kinds": _each_once(_render_unique_texts(documents, "kinds", trees, render) + kinds),
+        "alternatives": _alternative_kinds(own, trees, render, workload_kinds.places_of_role(project)),
         "namespaces": _render_unique_texts(documents, "namespaces", trees, render),
         "storage_classes": _render_unique_texts(documents, "storage_classes", trees, render),
         "points": {name: planned(settings) for name, settings in run.points.items()} if own.get("plan") else {},
@@ -148,6 +149,18 @@ def _requirements_of_workloads(
             kinds += workload_kinds.kinds_required_on_cluster(created, watched, places)
             permissions += workload_kinds.permissions_required_by_load(created, watched, places)
     return kinds, permissions
+
+
+def _alternative_kinds(
+    document: Document, trees: Sequence[Mapping[str, Any]], render: Render, places: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """Return settings whose values are names of kinds: the values that are set, and the kinds of those that may be."""
+    entries: list[dict[str, Any]] = []
+    for name, values in (document.get("alternatives") or {}).items():
+        names = _each_once([value for settings in trees for value in render(values, settings)[0]])
+        kinds = {value: " or ".join(workload_kinds.load_kind(value, places).references) for value in names}
+        entries.append({"setting": name, "used": _each_once([tree[name] for tree in trees]), "kinds": kinds})
+    return entries
 
 
 def _each_once(values: list[Any]) -> list[Any]:

@@ -29,8 +29,9 @@ CONFIGURATIONS = ("file", "arguments")
 
 @dataclass(frozen=True)
 class TrainingFlavour:
-    """A training program and the kind of workload that runs it.
+    """A training program and the kinds of workloads that can run it.
 
+    apis: values of fine_tuning_api, which are names of kinds in lower case, the default first.
     names: the program's names for model, dataset and output. hyper_parameters: their defaults; without_gpus: what a
     training without GPUs needs in addition. known: names of all hyper-parameters, empty if any is permitted.
     log_format: as module_utils' LogFormat describes it.
@@ -38,7 +39,7 @@ class TrainingFlavour:
 
     name: str
     about: str
-    kind: str
+    apis: list[str]
     log_format: dict[str, Any]
     command: list[str]
     configuration: str

@@ -59,6 +59,10 @@ def problems(schemas: dict[tuple[str, str], Any], manifest: dict[str, Any]) -> l
 
 def pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """The templates of the pods that train."""
+    if manifest["kind"] == "Job":
+        return [manifest["spec"]["template"]]
+    if manifest["kind"] == "JobSet":
+        return [job["template"]["spec"]["template"] for job in manifest["spec"]["replicatedJobs"]]
     if manifest["kind"] == "PyTorchJob":
         return [one["template"] for one in manifest["spec"]["pytorchReplicaSpecs"].values()]
     cluster = manifest["spec"]["rayClusterSpec"]
@@ -76,7 +80,7 @@ def test_the_schema_of_the_kind_permits_every_field(
     flavour: str, given: dict[str, Any], simulated: bool, schemas: dict[tuple[str, str], Any]
 ) -> None:
     manifest = workload({**given, "fine_tuning_flavour": flavour}, simulated)
-    kind = workload_kinds.load_kind(training_flavours.load_flavour(flavour).kind)
+    kind = workload_kinds.load_kind(training_flavours.load_flavour(flavour).apis[0])
     assert [f"{manifest['apiVersion']}/{manifest['kind']}"] == kind.references
     assert problems(schemas, manifest) == []
 
@@ -392,6 +396,34 @@ def test_the_choices_of_the_setting_are_the_folders() -> None:
     specs = yaml.safe_load((training_objects.ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
     options = specs["argument_specs"]["main"]["options"]
     assert sorted(options["fine_tuning_flavour"]["choices"]) == training_flavours.flavour_names()
+
+
+@pytest.mark.parametrize(
+    ("api", "first"), [("job", "t1-001-0-0.t1-001-0"), ("jobset", "t1-001-0-workers-0-0.t1-001-0")]
+)
+def test_torchrun_finds_the_pods_of_a_job_without_an_operator_of_trainings(api: str, first: str) -> None:
+    manifest = workload({"fine_tuning_api": api, "fine_tuning_pod_count": 3, "fine_tuning_gpus": 2})
+    (pod,) = pods(manifest)
+    values = {name: value for name, value in environment(pod).items() if name.startswith("PET_")}
+    assert values.pop("PET_NODE_RANK") is None, "from the completion index of the pod"
+    given = {"PET_NNODES": "3", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": first, "PET_MASTER_PORT": "29500"}
+    assert values == given
+    assert pod["spec"].get("subdomain") == ("t1-001-0" if api == "job" else None)
+    (alone,) = pods(workload({"fine_tuning_api": api, "fine_tuning_gpus": 0}))
+    assert {name for name in environment(alone) if name.startswith("PET_")} == {"PET_NPROC_PER_NODE"}
+    assert "subdomain" not in alone["spec"]
+
+
+def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() -> None:
+    given = {"fine_tuning_api": "job", "fine_tuning_pod_count": 2}
+    (templates,) = training_objects.variables(given, "__fine_tuning_templates")
+    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    service, job = (one.manifest(4) for one in template_renderer.render(template, "t1", "001", "t1", [4]).documents)
+    assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 2
+    assert service["kind"] == "Service" and service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
+    assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"]
+    assert service["metadata"]["labels"]["perfscale.seatrial/run"] == "t1"
 
 
 def test_one_pod_is_a_master_without_workers() -> None:

@@ -96,3 +96,19 @@ def test_without_a_cluster_each_point_is_estimated_and_the_least_rbac_is_known()
     assert [one["check"] for one in found["checks"]] == ["cluster", *["plan"] * 6] and found["missing"] == 0
     assert "point 005: 3 workloads in about 600 s, 1.00 GPU hours" in found["checks"][5]["detail"]
     assert [one["kind"] for one in found["rbac"]][:1] == ["ClusterRole"]
+
+
+@pytest.mark.parametrize(
+    ("used", "result", "detail"),
+    [
+        (["here"], "ok", "here is used; the cluster has the kinds of here"),
+        (["gone", "here"], "note", "gone, here is set; the cluster has the kinds of here: set one of these"),
+    ],
+)
+def test_the_values_of_a_setting_that_a_cluster_has_kinds_for_are_named(
+    used: list[str], result: str, detail: str, tmp_path: Path
+) -> None:
+    entry = {"setting": "my_api", "used": used, "kinds": {"here": "v1/Node", "gone": "gone/v1/Node"}}
+    assert told(tmp_path, [node("a")], alternatives=[entry])["my_api"] == (result, detail)
+    only = {**entry, "kinds": {"here": "v1/Node"}}
+    assert "my_api" not in told(tmp_path, [node("a")], alternatives=[only])

@@ -118,6 +118,14 @@ def test_the_settings_of_a_run_are_read_from_its_directory(tmp_path: Path) -> No
     assert (one.points, one.run_id) == ({"001": {"ns": "y"}}, "t1"), "only a point to be measured needs anything"
 
 
+def test_settings_whose_values_are_kinds_are_named_with_the_kinds_of_all_values() -> None:
+    own = {"workloads": ["{{ kind }}"], "alternatives": {"kind": "{{ ['job', 'rayjob'] }}"}}
+    points = run({"kind": "job"}, {"kind": "job"})
+    found = doctor_needs.requirements_to_check([own], points, ["test"], lambda _kind, name: name, "fine_tuning")
+    kinds = {"job": "batch/v1/Job", "rayjob": "ray.io/v1/RayJob"}
+    assert found["alternatives"] == [{"setting": "kind", "used": ["job"], "kinds": kinds}]
+
+
 def test_kinds_and_rights_follow_from_the_kinds_of_workloads_of_each_point() -> None:
     own = {"workloads": ["{{ kind }}"], "watches": "{{ ['Workload'] if queued else [] }}"}
     common = {"permissions": [{"phases": ["test"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]}

@@ -58,16 +58,20 @@ def written(folder: Path, **changes: Any) -> None:
     (folder / "flavour.yml").write_text(yaml.safe_dump(changed), encoding="utf-8")
 
 
-def test_another_flavour_is_a_folder_with_the_name_of_a_kind(folder: Path) -> None:
-    written(folder, kind="MyJob")
+def test_another_flavour_is_a_folder_with_the_names_of_kinds(folder: Path) -> None:
+    written(folder, apis=["myjob"])
     training_flavours.load_flavour.cache_clear()
-    assert training_flavours.load_flavour("mine").variables()["kind"] == "MyJob"
+    assert training_flavours.load_flavour("mine").variables()["apis"] == ["myjob"]
 
 
 @pytest.mark.parametrize("name", training_flavours.flavour_names())
-def test_the_kind_of_a_flavour_says_where_the_log_of_a_training_is(name: str) -> None:
-    kind = workload_kinds.load_kind(training_flavours.load_flavour(name).kind)
-    assert kind.log["pods"] and kind.log["container"] and kind.install and "kind:" in kind.template()
+def test_the_kinds_of_a_flavour_say_where_the_log_of_a_training_is(name: str) -> None:
+    specs = yaml.safe_load((training_flavours.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
+    setting = specs["argument_specs"]["main"]["options"]["fine_tuning_api"]
+    for api in training_flavours.load_flavour(name).apis:
+        kind = workload_kinds.load_kind(api)
+        assert api == kind.kind.lower() and api in setting["choices"]
+        assert kind.log["pods"] and kind.log["container"] and kind.install and "kind:" in kind.template()
 
 
 @pytest.mark.parametrize(
