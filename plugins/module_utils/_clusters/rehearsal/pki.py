@@ -203,9 +203,10 @@ def _private_key_pem(key: Any) -> str:
 
 
 def _write_pair(folder: Path, base: str, certificate: Any, key: Any) -> None:
-    """Write the key first, so that there is never a certificate without its key."""
+    """Write the key first, so that there is never a certificate without its key. ``base`` may name a folder."""
     from cryptography.hazmat.primitives import serialization
 
+    (folder / base).parent.mkdir(parents=True, exist_ok=True)
     (folder / f"{base}.crt").unlink(missing_ok=True)
     files.replace_text(folder / f"{base}.key", _private_key_pem(key), mode=0o600)
     text = certificate.public_bytes(serialization.Encoding.PEM).decode()

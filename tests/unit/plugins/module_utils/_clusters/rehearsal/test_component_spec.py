@@ -99,9 +99,13 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
             assert "0.0.0.0" not in argument
             for port in re.findall(r"(\S*)@\{port\.", argument):
                 assert port.endswith("127.0.0.1:") or re.match(r"--(secure|node)-port=$", port), argument
+        for file in process.files:
+            text = (process.folder / file).read_text(encoding="utf-8")
+            for line in re.findall(r"^.*@\{port\..*$", text, re.MULTILINE):
+                assert "127.0.0.1:@{" in line or f"  host: 127.0.0.1\n{line}\n" in text, line
 
 
-@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper", "kuberay"])
+@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer"])
 def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
     for one in known[name].crds:
         text = (known[name].folder / "go.sum").read_text(encoding="utf-8")
@@ -139,7 +143,7 @@ def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
         }
 
 
-@pytest.mark.parametrize("name", ["kwok", "training-operator"])
+@pytest.mark.parametrize("name", ["kwok", "training-operator", "jobset", "trainer"])
 def test_what_is_replaced_has_the_version_of_the_control_plane(known, name: str) -> None:
     """Else Go would compile most of the Kubernetes libraries twice."""
     plane, other = ((known[one].folder / "go.mod").read_text(encoding="utf-8") for one in ("control-plane", name))

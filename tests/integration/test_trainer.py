@@ -1,0 +1,124 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real Kubeflow Trainer and JobSet on a rehearsal cluster: their webhooks answer, and trainings run to the end."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import rehearsal as support
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+
+RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: simple, namespace: default}
+spec:
+  mlPolicy: {numNodes: 1, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec:
+              template:
+                metadata: {annotations: {perfscale.seatrial/run-seconds: "1"}}
+                spec: {tolerations: [{operator: Exists}], containers: [{name: node, image: none}]}
+"""
+TRAIN_JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: one, namespace: default}
+spec:
+  runtimeRef: {kind: TrainingRuntime, name: simple}
+  trainer: {numNodes: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(rehearsal_folder: Any) -> Iterator[support.Rehearsal]:
+    options = support.options(rehearsal_folder, "trainer", components=["trainer"])
+    info = cluster_lifecycle.present(options, print)
+    order = fake_nodes.NodePoolSpec(1, pool="trainer")
+    found = support.Rehearsal(info["kubeconfig"], info)
+    with found.client() as client:
+        fake_nodes.present(client, order, 240, support.quiet)
+    yield found
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "trainer", force=True), support.quiet)
+
+
+@pytest.fixture(scope="module")
+def client(cluster: support.Rehearsal) -> Iterator[Client]:
+    with cluster.client() as found:
+        yield found
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """Return what ``look`` returns when it is true; its last value after a minute."""
+    deadline = time.monotonic() + 60
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def test_a_train_job_becomes_a_job_set_with_the_defaults_of_its_webhook_and_completes(client: Client) -> None:
+    client.apply(yaml.safe_load(RUNTIME))
+    kinds = {
+        kind: client.kind(f"{group}", kind)
+        for group, kind in (("trainer.kubeflow.org/v1alpha1", "TrainJob"), ("jobset.x-k8s.io/v1alpha2", "JobSet"))
+    }
+    # The webhook of TrainJobs reads runtimes from a cache.
+    until(lambda: accepted(client, yaml.safe_load(TRAIN_JOB)))
+    made = until(lambda: client.get(kinds["JobSet"], "one", "default"))
+    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert (job["completionMode"], job["template"]["spec"]["restartPolicy"]) == ("Indexed", "OnFailure")
+    assert (job["parallelism"], job["completions"]) == (2, 2)
+
+    def ended() -> dict[str, Any]:
+        return conditions_by_type(client.get(kinds["TrainJob"], "one", "default")).get("Complete", {})
+
+    assert until(ended)["reason"] == "AllJobsCompleted"
+
+
+def accepted(client: Client, manifest: dict[str, Any]) -> bool:
+    """Return whether the API server accepts an object."""
+    try:
+        client.apply(manifest)
+    except ApiError as error:
+        assert error.status == 403
+        return False
+    return True
+
+
+def test_their_webhooks_refuse_what_their_schemas_accept(client: Client) -> None:
+    wrong = yaml.safe_load(RUNTIME)
+    wrong["metadata"]["name"] = "wrong"
+    wrong["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 3
+    with pytest.raises(ApiError, match=r"validator\.trainingruntime\.trainer\.kubeflow\.org"):
+        client.apply(wrong)
+    spec = {**wrong["spec"]["template"]["spec"], "successPolicy": {"operator": "All", "targetReplicatedJobs": ["none"]}}
+    job_set = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "wrong", "namespace": "default"},
+        "spec": spec,
+    }
+    with pytest.raises(ApiError, match=r"vjobset\.kb\.io"):
+        client.apply(job_set)
+
+
+def test_the_metrics_of_trainer_count_its_reconciliations(cluster: support.Rehearsal) -> None:
+    ports = yaml.safe_load((support.Path(cluster.kubeconfig).parent / "ports.json").read_text(encoding="utf-8"))
+    url = f"http://127.0.0.1:{ports['trainer.metrics']}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert b'controller_runtime_reconcile_total{controller="trainjob_controller"' in answer.read()
