@@ -118,6 +118,13 @@ options:
     description: Where its images C(status-updater) and C(device-plugin) are.
     type: str
     default: ghcr.io/run-ai/fake-gpu-operator
+  devices:
+    description:
+      - Publish the GPUs of the nodes also as devices of dynamic resource allocation, one C(ResourceSlice) a node,
+        of the driver C(gpu.perfscale.seatrial). They have the attributes C(type), C(productName), C(index), C(numaNode)
+        and C(simulated), and the capacity C(memory). Requires Kubernetes 1.34 or newer.
+    type: bool
+    default: false
   run_id:
     description: Run to which the nodes belong; empty for none.
     type: str
@@ -224,6 +231,7 @@ def main() -> None:
             },
             "operator_version": {"type": "str", "default": "0.2.0"},
             "operator_registry": {"type": "str", "default": "ghcr.io/run-ai/fake-gpu-operator"},
+            "devices": {"type": "bool", "default": False},
             "run_id": {"type": "str", "default": ""},
             "real_cluster": {"type": "bool", "default": False},
             "beside_workloads": {"type": "bool", "default": False},
@@ -247,7 +255,15 @@ def main() -> None:
         params["operator_registry"],
     )
     spec = fake_nodes.NodePoolSpec(
-        params["count"], shape, params["pool"], params["run_id"], labels, permission, params["add_to"], operator
+        params["count"],
+        shape,
+        params["pool"],
+        params["run_id"],
+        labels,
+        permission,
+        params["add_to"],
+        operator,
+        params["devices"],
     )
     establish = fake_nodes.present if params["state"] == "present" else fake_nodes.absent
 

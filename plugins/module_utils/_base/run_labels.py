@@ -22,6 +22,8 @@ POOL = "perfscale.seatrial/pool"
 LOAD = "perfscale.seatrial/load"
 #: Number of the client that sent a workload, of a load by several clients; also on the objects of that client.
 CLIENT = "perfscale.seatrial/client"
+#: Annotation: number of GPUs that a pod claims; its resources do not have them.
+GPUS = "perfscale.seatrial/gpus"
 #: Part of a run that created an object shared by several workloads.
 PART = "perfscale.seatrial/part"
 

@@ -75,3 +75,38 @@ def test_a_gang_of_coscheduling_has_its_group_before_it() -> None:
     pod = job["spec"]["template"]
     assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
     assert pod["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
+
+
+def test_pods_request_gpus_as_a_resource_or_by_claims() -> None:
+    def pod(request: str) -> dict[str, Any]:
+        (job,) = objects({"scheduler_mode": "job", "scheduler_gpu_request": request, "scheduler_gpus": 2})
+        return dict(job["spec"]["template"])
+
+    plain, claim, by_claim = (pod(request)["spec"] for request in ("resource", "claim", "resource_by_claim"))
+    assert plain["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2" and "resourceClaims" not in plain
+    assert claim["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "gpus-001-2"}]
+    assert claim["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
+    assert not any("gpu" in name for name in claim["containers"][0]["resources"]["limits"])
+    assert pod("claim")["metadata"]["annotations"]["perfscale.seatrial/gpus"] == "2"
+    assert by_claim["containers"][0]["resources"]["limits"]["t1-001.perfscale.seatrial/gpu"] == "2"
+
+
+def test_a_point_has_a_class_of_devices_and_a_template_for_each_number_of_gpus() -> None:
+    jobs = [{"name": "small", "gpus": 1}, {"name": "large", "gpus": 4}, {"name": "none", "gpus": 0}]
+    settings = {"scheduler_mode": "job", "scheduler_jobs": jobs}
+    for request, kinds in (
+        ("resource", []),
+        ("claim", ["DeviceClass", "ResourceClaimTemplate", "ResourceClaimTemplate"]),
+        ("resource_by_claim", ["DeviceClass"]),
+    ):
+        made, stages = variables(
+            {**settings, "scheduler_gpu_request": request}, "__scheduler_point_objects", "__scheduler_stages"
+        )
+        assert [one["kind"] for one in made] == kinds
+        assert ({"use": "ResourceClaim", "select": "owners"} in stages) == bool(kinds)
+        if kinds:
+            assert made[0]["spec"]["selectors"][0]["cel"]["expression"] == 'device.driver == "gpu.perfscale.seatrial"'
+            resource = made[0]["spec"].get("extendedResourceName")
+            assert resource == ("t1-001.perfscale.seatrial/gpu" if request == "resource_by_claim" else None)
+        counts = [one["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] for one in made[1:]]
+        assert counts == [1, 4][: len(counts)]

@@ -12,8 +12,8 @@ A definition is data, in the folder of a kind of workload (roles/workload/files/
       - {name: succeeded, condition: Complete, writer: controller, depends_on: [node], ends: succeeded}
 
 A stage has one source: ``condition`` (its lastTransitionTime while its status is "True"), ``field`` (a dotted path;
-with ``equals``, whether its value is one of the given) or ``jmespath`` (a time as text, or a truth value). Only the
-last one requires the package jmespath.
+with ``equals``, whether its value is one of the given), ``jmespath`` (a time as text, or a truth value) or
+``deleted: true`` (the API server removed the object). Only jmespath requires the package jmespath.
 
 ``api_version`` may be a list; the first version that the server has is used. ``select: owners`` finds objects without
 the labels of the load by the chain of their owners. A kind with ``optional: true`` is left out if the server lacks it.
@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -41,7 +42,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fi
 
 WRITERS = ("client", "api-server", "controller", "scheduler", "node", "provisioner")
 ENDS = ("succeeded", "failed")
-_SOURCES = ("condition", "field", "jmespath")
+_SOURCES = ("condition", "field", "jmespath", "deleted")
 _KEYS = frozenset((*_SOURCES, "name", "equals", "writer", "depends_on", "ends", "gang", "running", "description"))
 _TOP = frozenset(("api_version", "kind", "select", "optional", "stages", "description"))
 LABELS, OWNERS = "labels", "owners"
@@ -75,6 +76,7 @@ class KindStages:
     #: Of an object: what values(), why_object_waits() and why_object_ended() read; None: an expression may read any.
     fields: Shape | None
     of_metadata: tuple[int, ...]  # numbers of the stages that read metadata, and only that
+    at_deletion: tuple[str, ...]  # stages that an object reaches when it is deleted
     running: frozenset[int]  # numbers of the stages in which an object of the workload runs
     awaited: tuple[str, ...]  # conditions whose message explains, while they are False, why the object waits
     definition: dict[str, Any]
@@ -123,6 +125,7 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
         ends={number: stage["ends"] for number, stage in enumerate(stages) if stage.get("ends")},
         fields=_fields_read_by_stages(stages),
         of_metadata=tuple(number for number, path in enumerate(paths) if path.startswith("metadata.")),
+        at_deletion=tuple(str(stage["name"]) for stage in stages if "deleted" in stage),
         running=frozenset(number for number, stage in enumerate(stages) if stage.get("running")),
         awaited=tuple(stage["condition"] for stage in stages if stage.get("condition") and not stage.get("ends")),
         definition=definition,
@@ -160,7 +163,10 @@ def _check_stage_definition(kind: str, stage: dict[str, Any], names: list[str]) 
             f"{where}: it needs exactly one of {', '.join(_SOURCES)}, it has {', '.join(sources) or 'none'}"
         )
     source = stage[sources[0]]
-    if not isinstance(source, str) or not source:
+    if "deleted" in stage:
+        if source is not True or stage.get("ends") or stage.get("running"):
+            raise InputError(f"{where}: deleted must be true, and goes neither with ends nor with running")
+    elif not isinstance(source, str) or not source:
         raise InputError(f"{where}: {sources[0]} must be a text, it is '{source}'")
     if "equals" in stage and "field" not in stage:
         raise InputError(f"{where}: equals goes with field only")
@@ -195,6 +201,8 @@ def _stage_value_getter(kind: str, stage: dict[str, Any], faults: dict[str, str]
         return _condition_time_getter(stage["condition"])
     if "field" in stage:
         return _field_value_getter(stage["field"].split("."), stage.get("equals"))
+    if "deleted" in stage:
+        return lambda _thing, _conditions: None  # while it exists
     return _jmespath_getter(kind, stage["name"], stage["jmespath"], faults)
 
 
@@ -313,8 +321,12 @@ def _check_functions(node: Any, known: dict[str, Any]) -> None:
 
 
 def pod_gpu_count(thing: dict[str, Any]) -> float:
-    """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu."""
-    count = 0.0
+    """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu.
+
+    The devices of a claim are not in the pod. Our templates say their number in an annotation.
+    """
+    claimed = (thing["metadata"].get("annotations") or {}).get(run_labels.GPUS) if "metadata" in thing else None
+    count = float(claimed) if claimed is not None and claimed.isdigit() else 0.0
     for container in (thing.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):

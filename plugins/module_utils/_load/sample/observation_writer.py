@@ -230,6 +230,8 @@ class ObservationWriter:
                 changed[name] = value
                 # Times are in whole seconds, so there are few different ones.
                 kept.append(sys.intern(value) if isinstance(value, str) else value)
+        if event == "DELETED":
+            changed.update(dict.fromkeys(self.kind.at_deletion, True))
         more = self._introduction(thing) if new else {}
         if node and not held.node:
             more["node"] = held.node = sys.intern(node)
@@ -247,7 +249,7 @@ class ObservationWriter:
         """After a list: record known objects that the list does not contain as deleted."""
         for uid in self._known.keys() - set(present):
             held = self._known[uid]
-            self._write(held.row(received, how, "DELETED", version, {}, {}))
+            self._write(held.row(received, how, "DELETED", version, dict.fromkeys(self.kind.at_deletion, True), {}))
             self._forget(uid, held.index, received)
 
     def _describe(

@@ -106,17 +106,18 @@ def _stage_reductions(kind: str, definition: Mapping[str, Any], own: set[str]) -
 def _prerequisite_stages(
     kind: str, definition: Mapping[str, Any], kinds: Mapping[str, Any], own: set[str], which: str
 ) -> tuple[str, ...]:
-    """Return the needed stages by timeline name. The first pod waits for the first pod of the stage before."""
+    """Return the needed stages by timeline name. The first pod waits for the first object of the stage before."""
     asked = definition.get("depends_on") or []
     names = []
     for text in [asked] if isinstance(asked, str) else asked:
         of, dot, stage = str(text).rpartition(".")
         if not dot or of not in kinds:
             of, stage = kind, str(text)
-        known = {other["name"] for other in kinds[of].get("stages") or []}
+        known = {other["name"]: other for other in kinds[of].get("stages") or []}
         bare = stage.removesuffix("_first")
         if stage in known:
-            names.append(timeline_name(of, stage, which if of == kind else ALL, own))
+            same = of == kind or which in _stage_reductions(of, known[stage], own)
+            names.append(timeline_name(of, stage, which if same else ALL, own))
         elif bare in known:
             names.append(timeline_name(of, bare, FIRST, own))
         else:

@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster
+from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster, resource_slices
 from .fake_gpu_operator import NODE_LABELS, FakeGpuOperatorSpec
 from .kwok_on_real_cluster import FakeNodePermission
 
@@ -69,6 +69,8 @@ class NodePoolSpec:
     add_to: str = ""
     #: Existing nodes, to which the fake-gpu-operator gives GPUs.
     operator: FakeGpuOperatorSpec = FakeGpuOperatorSpec()
+    #: Whether the GPUs are also devices of dynamic resource allocation.
+    devices: bool = False
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
@@ -221,6 +223,7 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
         [fake_node for fake_node in pool_nodes if fake_node["metadata"]["name"] in changes.remove], changes.create
     )
     if check:
+        result["changed"] = _publish_devices(client, spec, wanted, say, check) or result["changed"]
         return result
     began = time.monotonic()
     if changes.remove:
@@ -236,11 +239,30 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
         kind = client.kind("v1", "Node")
         _send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
     await_ready(client, spec, wanted, timeout, say)
+    result["changed"] = _publish_devices(client, spec, wanted, say, check) or result["changed"]
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"] and spec.count:
         nodes, gpus = formats.format_count(spec.count, "node"), formats.format_count(result["gpus"], "GPU")
         say(f"ready after {result['seconds']:.1f} s: {nodes} with {gpus} (simulated)")
     return result
+
+
+def _publish_devices(client: Client, spec: NodePoolSpec, names: list[str], say: Say, check: bool) -> bool:
+    """Publish the GPUs of these nodes as devices, or remove the slices of this run; return whether anything changed."""
+    labels = resource_slices.slice_labels(spec.pool, spec.run_id)
+    present = resource_slices.list_slices(client, ",".join(f"{name}={value}" for name, value in labels.items()))
+    if not spec.devices and not present:
+        return False
+    shape = resource_slices.DeviceShape(
+        spec.shape.gpus if spec.devices else 0, spec.shape.product, spec.shape.gpu_memory_mib
+    )
+    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if fake_node["metadata"]["name"] in names]
+    wanted = [manifest for fake_node in nodes for manifest in resource_slices.node_slices(shape, fake_node, labels)]
+    changes = resource_slices.compute_slice_changes(wanted, present)
+    if not check and (changes.create or changes.remove):
+        say(f"publishing the GPUs of {formats.format_count(len(nodes), 'node')} as devices")
+        resource_slices.apply_slices(client, changes, _send_all)
+    return bool(changes.create or changes.remove)
 
 
 def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool) -> list[str]:
@@ -297,6 +319,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         say(f"removing simulated GPUs from {formats.format_count(len(freed), 'node')}")
     nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]
     mine = [fake_node["metadata"]["name"] for fake_node in nodes]
+    published = _publish_devices(client, replace(spec, devices=False), mine, say, check)
     if mine and not check:
         say(f"removing {formats.format_count(len(mine), 'node')}")
         _delete_nodes_and_wait(client, mine, timeout)
@@ -305,7 +328,11 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         if list_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
-    result: dict[str, Any] = {"changed": bool(mine or deleted or freed or operator), "created": 0, "removed": len(mine)}
+    result: dict[str, Any] = {
+        "changed": bool(mine or deleted or freed or operator or published),
+        "created": 0,
+        "removed": len(mine),
+    }
     return {**result, "nodes": 0, "gpus": 0, "gpus_added_to": [], "diff": _format_node_diff(nodes, [])}
 
 

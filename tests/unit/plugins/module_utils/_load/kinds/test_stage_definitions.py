@@ -42,7 +42,13 @@ def test_every_shipped_definition_can_be_compiled_and_some_stage_ends_it() -> No
     wanted = "AppWrapper Deployment Job JobSet Notebook PersistentVolumeClaim Pod PodGroup PyTorchJob RayCluster RayJob"
     assert {one.kind for one in found} >= {*wanted.split(), "StatefulSet", "TrainingWorkload", "Workload"}
     # Those that are never a workload of their own end nothing.
-    assert {one.kind for one in found if not one.ends} == {"PodGroup", "ReplicaSet", "RunaiJob", "Workload"}
+    assert {one.kind for one in found if not one.ends} == {
+        "PodGroup",
+        "ReplicaSet",
+        "ResourceClaim",
+        "RunaiJob",
+        "Workload",
+    }
     assert all("succeeded" in one.ends.values() for one in found if one.ends)
     # A folder is found by the name of its kind. Run:ai's PodGroup shares its kind with that of the coscheduling plugin.
     others = {name for name in workload_kinds.all_kind_names() if name != shipped(name).kind}
@@ -288,3 +294,18 @@ def test_a_thousand_gpus_are_counted_though_the_server_writes_them_with_a_unit()
         stage_definitions.pod_gpu_count(thing(containers=[{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}]))
         == 1000.0
     )
+
+
+@pytest.mark.parametrize(
+    "more", [{"deleted": "yes"}, {"deleted": True, "ends": "succeeded"}, {"deleted": True, "running": True}]
+)
+def test_a_stage_at_deletion_neither_ends_a_workload_nor_shows_that_it_runs(more: dict[str, Any]) -> None:
+    stage = {"name": "released", "writer": "controller", **more}
+    with pytest.raises(InputError, match="stage 'released' of Claim: deleted must be true, and goes neither with"):
+        stage_definitions.compile_kind({"api_version": "v1", "kind": "Claim", "stages": [stage]})
+
+
+def test_a_pod_has_the_gpus_of_its_limits_and_those_that_our_template_says_it_claims() -> None:
+    limits = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}}
+    claims = {"metadata": {"annotations": {"perfscale.seatrial/gpus": "4"}}, "spec": {"containers": [{}]}}
+    assert [stage_definitions.pod_gpu_count(pod) for pod in (limits, claims)] == [2.0, 4.0]

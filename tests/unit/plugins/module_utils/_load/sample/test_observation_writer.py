@@ -143,6 +143,22 @@ def test_a_pod_made_again_under_its_name_is_another_life() -> None:
     ]
 
 
+@pytest.mark.parametrize("relisted", [False, True])
+def test_a_stage_at_deletion_is_reached_by_whatever_shows_that_an_object_is_gone(relisted: bool) -> None:
+    released = {"name": "released", "deleted": True, "writer": "controller"}
+    world = World(own=False)
+    kind = stage_definitions.compile_kind({**KIND.definition, "stages": [*KIND.definition["stages"], released]})
+    world.observer = ObservationWriter(kind, False, world.tally, world.write)
+    world.see(0, "Running", "ADDED")
+    world.see(0, "Succeeded")
+    if relisted:
+        world.observer.relisted(20.0, "50", [], "relist")
+    else:
+        world.see(0, "Succeeded", "DELETED")
+    assert ["released" in values for values in world.values()] == [False, False, True]
+    assert world.values()[-1] == {"released": True}
+
+
 def test_after_a_list_what_is_missing_is_gone() -> None:
     world = World()
     for index in range(3):
