@@ -74,6 +74,28 @@ def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     fake_nodes.absent(client, other, 240, support.quiet)
 
 
+def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_them(client: Client) -> None:
+    pool, run = "test-devices", "run-0003"
+    kind = client.kind("resource.k8s.io/v1", "ResourceSlice")
+
+    def devices() -> list[int]:
+        slices = client.list(kind, label_selector=f"perfscale.seatrial/pool={pool}")[0]
+        return [len(one["spec"]["devices"]) for one in slices]
+
+    def present(count: int, gpus: int, published: bool) -> bool:
+        spec = fake_nodes.NodePoolSpec(count, fake_nodes.NodeShape(gpus=gpus), pool, run, devices=published)
+        return bool(fake_nodes.present(client, spec, 240, support.quiet)["changed"])
+
+    assert present(2, 8, True) and devices() == [8, 8]
+    assert not present(2, 8, True)
+    # Nodes of another shape are other nodes, whose slices are new.
+    assert present(3, 4, True) and devices() == [4, 4, 4]
+    assert present(3, 4, False) and devices() == []
+    assert present(3, 4, True) and devices() == [4, 4, 4]
+    fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
+    assert devices() == []
+
+
 def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> None:
     kind = client.kind("v1", "Node")
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})

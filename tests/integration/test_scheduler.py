@@ -65,7 +65,9 @@ def test_the_same_load_with_and_without_preemption_and_their_comparison(tmp_path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("preset", ["gang_large", "kueue_vs_job", "fair_share", "kueue_throughput"])
+@pytest.mark.parametrize(
+    "preset", ["gang_large", "kueue_vs_job", "fair_share", "kueue_throughput", "dra_light", "dra_vs_extended"]
+)
 def test_a_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder: Path, preset: str) -> None:
     count = {"kueue_throughput": 300, "gang_large": 10}.get(preset, 12)
     done, top = run(tmp_path, rehearsal_folder, preset, scheduler_count=count)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 API_VERSION = "resource.k8s.io/v1"
@@ -99,7 +100,19 @@ def compute_slice_changes(wanted: Sequence[Mapping[str, Any]], present: Iterable
 def _is_same(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> bool:
     owners = [owner["uid"] for owner in have["metadata"].get("ownerReferences") or ()]
     uid = wanted["metadata"]["ownerReferences"][0]["uid"]
-    return owners == [uid] and have["spec"]["devices"] == wanted["spec"]["devices"]
+    return owners == [uid] and _comparable_devices(have) == _comparable_devices(wanted)
+
+
+def _comparable_devices(resource_slice: Mapping[str, Any]) -> list[tuple[str, Any, dict[str, Any]]]:
+    """Return the devices of a slice. The API server writes quantities in another unit, 80Gi for 81920Mi."""
+    return [
+        (
+            device["name"],
+            device.get("attributes"),
+            {name: parse_kube_quantity(size["value"]) for name, size in (device.get("capacity") or {}).items()},
+        )
+        for device in resource_slice["spec"].get("devices") or ()
+    ]
 
 
 def list_slices(client: Client, selector: str) -> list[dict[str, Any]]:

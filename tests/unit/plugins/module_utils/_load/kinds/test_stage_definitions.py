@@ -214,7 +214,10 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
         ({"kind": ""}, "it needs api_version and kind"),
         ({"stages": []}, "stage definition of X: stages must be a list with at least one stage"),
         ({"stages": [{"field": "a", "writer": "node"}]}, "it has no name"),
-        ({"stages": [{"name": "s", "writer": "node"}]}, "exactly one of condition, field, jmespath, it has none"),
+        (
+            {"stages": [{"name": "s", "writer": "node"}]},
+            "exactly one of condition, field, jmespath, deleted, it has none",
+        ),
         ({"stages": [{"name": "s", "writer": "node", "field": "a", "condition": "b"}]}, "it has condition, field"),
         ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "writer 'nod' is none of"),
         ({"stages": [{"name": "s", "writer": "nod", "field": "a"}]}, "did you mean 'node'?"),
