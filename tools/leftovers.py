@@ -68,7 +68,7 @@ def begin() -> None:
     unmarked = {key: value for key, value in os.environ.items() if key != MARK}
     with open(RUNS / f"{name}.log", "ab") as log:
         # What ends a tree of processes, such as a CI system, must not find it below this one: its parent ends at once.
-        parent = subprocess.Popen(
+        subprocess.run(
             [sys.executable, __file__, "--detached", name],
             env=unmarked,
             cwd=ROOT,
@@ -76,8 +76,8 @@ def begin() -> None:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            check=False,
         )
-    parent.wait()
     os.environ[MARK] = name
 
 

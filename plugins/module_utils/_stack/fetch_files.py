@@ -78,12 +78,14 @@ class FetchSpec:
 
 
 def check_fetch(spec: FetchSpec) -> None:
-    """Raise InputError for a pattern that leads out of a folder, and for a missing image."""
+    """Raise InputError for a pattern that leads out of a folder, and for a missing image or script."""
     for pattern in spec.patterns:
         if not pattern or pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
             raise InputError(f"'{pattern}' is no path below the folder of a training: it is relative, without '..'")
     if not spec.image:
         raise InputError("storage_image is empty: set an image with Python 3.9 or later, such as that of the training")
+    if not spec.script:
+        raise InputError("the script that prints the files is empty")
 
 
 def fetch_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, Any]:

@@ -103,8 +103,6 @@ def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, con
 
     The load decides and not the name of a preset: a directive can also make a light one heavy.
     """
-    if not asked.arguments and not asked.variables:
-        return
     known = offer.presets(request.project)
     if any((known[name] or {}).get("heavy") for name in set(request.presets) & set(offer.permitted) & set(known)):
         return
@@ -235,7 +233,7 @@ def read_request(
         )
     request = requested_run(asked, own, offer)
     words = {"preset": request.presets, "overrides": request.overrides}
-    if texts:
+    if asked.arguments or asked.variables:
         of_request = find_context(request.project, {name: value for name, value in words.items() if value})
         refuse_heavy_load(asked, request, offer, of_request)
     return _format_module_result(job, request, notes, "", params)

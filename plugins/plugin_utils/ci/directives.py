@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import LARGEST_INTEGER
 
-#: Limits of the value of one /var: characters, levels of nesting, whole numbers.
-LONGEST, DEEPEST, LARGEST = 4096, 16, 2**63 - 1
+#: Limits of the value of one /var: characters, levels of nesting.
+LONGEST, DEEPEST = 4096, 16
 _LINE = re.compile(r"/(?P<word>test|var|skip|only|project|cluster|help)(?:[ \t]+(?P<rest>.*))?")
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -171,8 +172,10 @@ def _check_plain(value: Any, where: str, levels: int) -> None:
             _check_plain(element, where, levels - 1)
     elif not isinstance(value, _PLAIN):
         raise InputError(f"{where}: a {type(value).__name__} is not a valid value of a setting")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise InputError(f"{where}: a number of {value.bit_length()} bits; whole numbers are at most {LARGEST:,}")
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise InputError(
+            f"{where}: a number of {value.bit_length()} bits; whole numbers are at most {LARGEST_INTEGER:,}"
+        )
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{where}: {value} is not a finite number")
 

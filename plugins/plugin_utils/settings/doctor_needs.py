@@ -14,7 +14,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import project_role, resolve_settings, setting_templates, settings_context, workload_files, workload_kinds
+from . import (
+    project_role,
+    resolve_settings,
+    secret_entries,
+    setting_templates,
+    settings_context,
+    workload_files,
+    workload_kinds,
+)
 from .setting_templates import Render
 from .settings_context import SettingsContext
 
@@ -35,7 +43,10 @@ def phases_with_a_cluster(phases: Sequence[str], variables: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class ExaminedRun:
-    """Settings of a run and of each of its points, what renders templates with them, its id and its heavy presets."""
+    """Settings of a run and of each of its points, what renders templates with them, its id and its heavy presets.
+
+    Secrets in the settings are masked: what is written about a cluster has none.
+    """
 
     settings: Mapping[str, Any]
     points: Mapping[str, Mapping[str, Any]]
@@ -54,8 +65,14 @@ class ExaminedRun:
         context = SettingsContext.of(project, variables, extra, loader, templar, **more)
         request = context.request()
         effective = context.effective(request)
-        points = {point.name: point.settings for point in effective.measured}
-        return cls(effective.settings, points, context.render, run_id, resolve_settings.heavy_presets(request))
+        points = {point.name: secret_entries.mask_settings(point.settings) for point in effective.measured}
+        return cls(
+            secret_entries.mask_settings(effective.settings),
+            points,
+            context.render,
+            run_id,
+            resolve_settings.heavy_presets(request),
+        )
 
     @classmethod
     def read(cls, directory: Path, variables: Mapping[str, Any], templar: Any) -> ExaminedRun:

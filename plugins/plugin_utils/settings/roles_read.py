@@ -26,7 +26,7 @@ _ANY = re.compile(r"perfscale\.seatrial\.\{\{")
 
 def roles_read(project: ProjectRole, catalogue: Catalogue) -> dict[str, list[str]]:
     """Return the roles whose settings a run of the project reads (``read``), and all others (``other``)."""
-    projects = _roles_with_playbook(project.root) | _roles_with_playbook(ROOT)
+    projects = set[str]().union(*map(_roles_with_playbook, {project.root, ROOT}))
     to_visit = [project.project, *_roles_in_text(_text(ROOT / "playbooks" / PHASES[0]), catalogue, projects)]
     read: set[str] = set()
     while to_visit:

@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
@@ -108,7 +109,7 @@ def _wanted_range(setting: Setting, value: float) -> str:
 
 
 #: What every format that a run writes can hold.
-_LARGEST_INTEGER = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 _LONGEST_SHOWN = 80
 
 
@@ -121,18 +122,17 @@ def refuse_impossible_numbers(value: Any, source: str, at: Any) -> None:
     elif isinstance(value, (list, tuple)):
         for element in value:
             refuse_impossible_numbers(element, source, at)
-    elif isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         raise SettingsError(
-            f"{source}: {at} has {_shown(value)}, and a whole number is at most {_LARGEST_INTEGER:,}", at, source
+            f"{source}: {at} has {_shown(value)}, and a whole number is at most {LARGEST_INTEGER:,}", at, source
         )
 
 
 def _shown(value: Any) -> str:
     """Return a value for a message. Python writes no integer of more than 4,300 digits, and nobody reads one."""
-    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         return f"a number of {value.bit_length()} bits"
-    text = json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    return setting_text(json.dumps(value, default=str), _LONGEST_SHOWN)
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:

@@ -75,7 +75,7 @@ def _origins_of_limits(request: RequestedSettings, effective: EffectiveSettings)
         yield from ((str(name), origin) for name in names)
 
 
-HISTORY_SOURCES, HISTORY_RUNS = "results_history", "results_history_runs"
+HISTORY_SOURCES = "results_history"
 HISTORY_PATTERNS = ("results_compare_on", "results_ignore")
 
 
@@ -83,15 +83,13 @@ def check_history_settings(effective: EffectiveSettings, set_by: Callable[[str],
     """Raise InputError for a wrong setting at any point of the matrix. set_by: setting -> its source in brackets."""
     for point in effective.points:
         values = {name: value for name, value in point.settings.items() if name not in effective.late}
-        for name in (HISTORY_SOURCES, HISTORY_RUNS, *HISTORY_PATTERNS):
+        for name in (HISTORY_SOURCES, *HISTORY_PATTERNS):
             if name not in values:
                 continue
             try:
                 if name == HISTORY_SOURCES:
                     later = [str(values.get("run_artifacts_dir") or "")]
                     history_settings.check_sources(values[name] or (), values.get("export_opensearch_url") or "", later)
-                elif name == HISTORY_RUNS:
-                    history_settings.check_runs(values[name])
                 else:
                     history_settings.check_patterns(name, values[name] or (), point.settings)
             except InputError as error:

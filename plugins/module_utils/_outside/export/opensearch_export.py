@@ -223,13 +223,15 @@ def _wrong_types(index: str, content: Mapping[str, Any]) -> Iterator[str]:
 def _bulk_request_bodies(prefix: str, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterator[list[bytes]]:
     """Yield the lines of bulk requests: an action and a document each."""
     lines: list[bytes] = []
+    size = 0
     for kind, identity, document in entries:
         action = {"index": {"_index": f"{prefix}-{kind}", "_id": identity}}
         texts = (json.dumps(part, allow_nan=False).encode() for part in (action, _without_infinity(document)))
         lines.append(b"".join(text + b"\n" for text in texts))
-        if sum(map(len, lines)) >= BULK_BYTES:
+        size += len(lines[-1])
+        if size >= BULK_BYTES:
             yield lines
-            lines = []
+            lines, size = [], 0
     if lines:
         yield lines
 

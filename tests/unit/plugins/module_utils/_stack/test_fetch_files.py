@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import random
@@ -119,6 +120,11 @@ def test_a_changed_file_and_a_name_outside_of_the_folder_are_errors(volume: Volu
 def test_a_path_outside_of_the_folder_is_refused(pattern: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no path below the folder"):
         fetch_files.check_fetch(spec(tmp_path, pattern))
+
+
+def test_an_empty_script_is_refused_before_a_pod_is_created(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the script that prints the files is empty"):
+        fetch_files.check_fetch(dataclasses.replace(spec(tmp_path, "*"), script=""))
 
 
 def test_the_pod_cannot_write_to_the_volume(tmp_path: Path) -> None:

@@ -46,6 +46,23 @@ def needs(tmp_path: Path, one: ExaminedRun, phases: list[str]) -> dict[str, Any]
     )
 
 
+@pytest.mark.parametrize(
+    ("environment", "needed"), [({}, False), ({"NCCL_DEBUG": "INFO"}, False), ({"MY_TOKEN": "kanary-1"}, True)]
+)
+def test_fine_tuning_needs_secrets_only_if_it_creates_one(environment: dict[str, str], needed: bool) -> None:
+    loader = DataLoader()
+    given = {"fine_tuning_environment": environment}
+    templar = Templar(loader=loader, variables=given)
+    examined = ExaminedRun.resolve("fine_tuning", given, given, loader, templar)
+    documents = doctor_needs.read_doctor_files("fine_tuning", True)
+    needs = doctor_needs.requirements_to_check(
+        documents, examined, ["prepare"], lambda _kind, name: name, "fine_tuning"
+    )
+    secrets = [entry for entry in needs["permissions"] if entry["resources"] == ["secrets"]]
+    assert bool(secrets) is needed
+    assert "kanary" not in str(needs) + str(examined.settings) + str(examined.points)
+
+
 def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -> None:
     later = {**OWN, "nodes": [{"count": "{{ nodes }}"}, {"count": 5, "phase": "prepare"}]}
     (tmp_path / "t.csv").write_text("0\n")
