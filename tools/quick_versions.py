@@ -1,7 +1,7 @@
-"""Check quickly each version of ansible-core that is not the one in .venv: quick_versions.py
+"""Check the oldest and the newest version of ansible-core, unless it is the one in .venv: quick_versions.py
 
-Every plugin is imported, a project shows its settings, and a module runs in place. A version has a small virtual
-environment in the user's cache folder, for all clones, made when it is first needed. versions.py runs all tests.
+Every plugin is imported, a module runs in place, and the main job is run. A version has a small virtual environment in
+the user's cache folder, for all clones, made when it is first needed. versions.py runs all tests, under all versions.
 """
 
 from __future__ import annotations
@@ -13,18 +13,31 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import machine_python
 import setup
 from common import ROOT, VENV, check_space, locked, quiet_environment, run, run_logged, say, seatrial_cache, tail
 
 #: ansible-core -> the Pythons that it supports; the first that this machine has is used. Each is first once.
-PYTHONS = {"2.19": ("3.11", "3.12", "3.13"), "2.20": ("3.12", "3.13"), "2.21": ("3.13", "3.12")}
+PYTHONS = {
+    "2.16": ("3.11", "3.12"),
+    "2.18": ("3.11", "3.12", "3.13"),
+    "2.19": ("3.11", "3.12", "3.13"),
+    "2.20": ("3.12", "3.13"),
+    "2.21": ("3.13", "3.12"),
+}
+
+#: Those that the quick check runs. They differ most from one another.
+QUICK = (min(PYTHONS), max(PYTHONS))
 
 #: GB of a version's virtual environment. Seconds until a step is given up.
 SIZE, LIMIT = 0.4, 1800.0
+
+MAIN_JOB = ("playbooks/fine_tuning.yml", "-e", "preset=light")
 
 #: Of test-requirements.txt, for the test of modules in place.
 TESTING = ("pytest>", "hypothesis>")
@@ -58,26 +71,29 @@ class Environment:
 
     def steps(self) -> dict[str, list[str]]:
         """Commands to run in the clone's folder, each of which must end with 0."""
-        settings = ["playbooks/fine_tuning.yml", "-e", "preset=light", "--tags", "settings"]
         tests = "tests/unit/plugins/plugin_utils/actions/test_in_place_module.py"
         return {
             "imports": [str(self.bin / "python"), "-c", IMPORTS],
-            "settings": [str(self.bin / "ansible-playbook"), *settings],
             "module in place": [str(self.bin / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", tests],
+            "main job": [str(self.bin / "ansible-playbook"), *MAIN_JOB],
         }
+
+    def _contents(self) -> dict[str, Any]:
+        return {"python": self.python, "packages": packages(self.version), "bounds": tested_bounds()}
 
     def prepare(self, log: Path) -> str:
         """Complete it; return what failed, "" if nothing did. Only one process at a time may do this."""
-        done, wanted = self.folder / "complete.json", {"python": self.python, "packages": packages(self.version)}
+        done, wanted = self.folder / "complete.json", self._contents()
         if done.exists() and json.loads(done.read_text(encoding="utf-8")) == wanted:
             return ""
         if problems := check_space([(f"ansible-core {self.version}", self.folder, SIZE)]):
             return "; ".join(problems)
         shutil.rmtree(self.folder, ignore_errors=True)
+        bounds = ("-c", str(ROOT / "constraints.txt"))
         pip = [str(self.bin / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
         for command, limit in (
             ([self.python, "-m", "venv", str(self.folder / "venv")], setup.VENV_LIMIT),
-            ([*pip, "--no-compile", "--progress-bar", "off", *wanted["packages"]], setup.PIP_LIMIT),
+            ([*pip, "--no-compile", "--progress-bar", "off", *bounds, *wanted["packages"]], setup.PIP_LIMIT),
         ):
             if code := run_logged(command, log, f"ansible-core {self.version}", limit):
                 return f"{Path(command[0]).name} {' '.join(command[1:4])} ended with {code}:\n{tail(log, 8)}"
@@ -96,6 +112,11 @@ def packages(version: str) -> list[str]:
     return [f"ansible-core=={version}.*", *filter(None, lines)]
 
 
+def tested_bounds() -> str:
+    """The content of constraints.txt."""
+    return (ROOT / "constraints.txt").read_text(encoding="utf-8")
+
+
 def installed() -> str:
     """The version of ansible-core in .venv, such as 2.19; "" without one."""
     found = next(VENV.glob("lib/python*/site-packages/ansible/release.py"), None)
@@ -103,17 +124,19 @@ def installed() -> str:
     return said[1] if said else ""
 
 
-def environments() -> tuple[list[Environment], list[str]]:
+def environments(versions: Sequence[str] = QUICK) -> tuple[list[Environment], list[str]]:
     """Those of the other versions, and why one can't be made."""
     found, lacking = [], []
-    for version, pythons in PYTHONS.items():
+    for version in versions:
         if version == installed():
             continue
-        _name, path = machine_python.find(pythons)
+        _name, path = machine_python.find(PYTHONS[version])
         if path:
             found.append(Environment(version, path))
         else:
-            lacking.append(f"ansible-core {version}: this machine has no Python {' or '.join(pythons)} (make versions)")
+            lacking.append(
+                f"ansible-core {version}: this machine has no Python {' or '.join(PYTHONS[version])} (make versions)"
+            )
     return found, lacking
 
 
@@ -124,7 +147,8 @@ def check(one: Environment, logs: Path) -> dict[str, int]:
         if failed := one.prepare(log):
             say(f"  ansible-core {one.version}: no environment: {failed}")
             return {"environment": 1}
-        env = quiet_environment(PATH=f"{one.bin}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+        path = f"{one.bin}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        env = quiet_environment(PATH=path, ARTIFACT_DIR=str(logs / f"ansible-core-{one.version}-runs"))
         for step, command in one.steps().items():
             log = logs / f"ansible-core-{one.version}-{step.replace(' ', '-')}.log"
             began = time.monotonic()

@@ -33,10 +33,10 @@ PIP_LIMIT, VENV_LIMIT = 1800.0, 300.0
 
 
 def with_included(name: str) -> list[str]:
-    """A requirements file and those that it includes by ``-r``, each once."""
+    """A requirements file and those that it includes by ``-r`` or ``-c``, each once."""
     found = [name]
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
-        if line.startswith("-r "):
+        if line.startswith(("-r ", "-c ")):
             found += [one for one in with_included(line.split()[1]) if one not in found]
     return found
 

@@ -22,7 +22,7 @@ PROVIDED = threading.Event()
 SHOWN = 200
 
 #: Suites that start rehearsal clusters.
-CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench", "versions"})
+CLUSTERED = frozenset({"integration", "molecule", "install", "long", "bench", "versions", "other-versions"})
 
 #: Suites that talk to an S3 server, OpenSearch and Prometheus.
 SERVED = frozenset({"integration", "long"})

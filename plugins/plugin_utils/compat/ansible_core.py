@@ -145,7 +145,7 @@ def copy_template_engine(templar: Any, variables: Mapping[str, Any]) -> Any:
 
 @cache
 def _typed_environment() -> Any:
-    class TypedEnvironment(template.AnsibleEnvironment):  # type: ignore[misc, name-defined]  # mypy sees a newer version
+    class TypedEnvironment(template.AnsibleEnvironment):
         """The default one, in which a template that is one expression returns its value."""
 
         concat = staticmethod(_join_unless_single)

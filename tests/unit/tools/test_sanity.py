@@ -40,8 +40,9 @@ def test_a_registry_out_of_reach_is_one_clear_error(tmp_path, monkeypatch):
 
 
 def test_tests_and_paths_are_chosen_by_name():
-    assert sanity.selected([]) == []
-    assert sanity.selected(["--test", "pylint", "pep8", "plugins/modules/"]) == ["pylint", "pep8", "plugins/modules/"]
+    assert sanity.selected([]) == ([], sanity.PROGRAMS)
+    words = ["pylint", "pep8", "plugins/modules/"]
+    assert sanity.selected(["--test", *words, "--programs", "/p/bin"]) == (words, sanity.Path("/p/bin"))
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def test_too_little_disk_is_said_before_anything_is_made(clone, monkeypatch):
 def test_the_repositorys_own_levels_name_files_that_exist():
     assert {name for level in setup.LEVELS for name in setup.wanted(level)} == {
         "requirements.txt",
+        "constraints.txt",
         "requirements-pypi.txt",
         "test-requirements.txt",
     }
