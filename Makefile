@@ -42,7 +42,7 @@ test: ## all fast tests: lint, unit, sanity, other versions, install, integratio
 test-long: ## the tests that take longer: 200 signals, 50 kills, 1,000 jobs, each version of ansible-core
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long $(SUITES)
 
-versions: ## unit tests, sanity and a trial under each supported version of ansible-core
+versions: ## sanity and the main job under each supported version of ansible-core, unit tests from 2.19 on
 	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/suites.py --long versions
 
 lint: ## ruff, mypy, yamllint, ansible-lint, documentation, generated files
@@ -58,5 +58,5 @@ measure: ## the error rates of the verdicts' statistics; OTAVA=1 beside apache-o
 docs: ## write docs/settings.md, the package table and docs/schemas (not in the repository)
 	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py
 
-clean: ## stop this clone's rehearsal clusters, remove .venv and caches; ARTIFACTS=1 removes the runs too
-	@python=$$($(PY)) && "$$python" tools/clean.py $(if $(filter 1,$(ARTIFACTS)),--artifacts)
+clean: ## stop this clone's rehearsal clusters, remove .venv; ARTIFACTS=1 the runs too, EVERYTHING=1 caches too
+	@python=$$($(PY)) && "$$python" tools/clean.py $(if $(filter 1,$(ARTIFACTS)),--artifacts) $(if $(filter 1,$(EVERYTHING)),--everything)

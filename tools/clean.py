@@ -1,9 +1,9 @@
-"""Undo the set-up of this clone: clean.py [--artifacts]
+"""Undo the set-up of this clone: clean.py [--artifacts] [--everything]
 
 Ends processes that this clone's tests left and stops the rehearsal clusters of its runs, then removes .venv and all
 caches inside the repository. Results (artifacts/) are kept unless --artifacts is given; a run that may still hold
 something keeps its directory even then, because it contains GIVE_BACK. Programs in the user's cache are kept too,
-because other clones use them.
+because other clones use them; --everything removes them, unless a rehearsal cluster still runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import CACHE, ROOT, VENV, home, locked, run, say, seatrial_cache
+from common import CACHE, ROOT, VENV, folder_gb, home, locked, run, say, seatrial_cache
 
 FOLDERS = (".venv", ".cache", ".ansible", ".pytest_cache", ".ruff_cache", ".hypothesis", "tests/output")
 ARTIFACTS = ROOT / "artifacts"
@@ -132,6 +132,24 @@ def remove_artifacts() -> None:
             folder.unlink()
 
 
+def remove_folder(folder: Path, name: str) -> None:
+    """Remove a folder if it is there, and say how much that was."""
+    if folder.is_dir():
+        size = folder_gb(folder)
+        shutil.rmtree(folder)
+        say(f"{name} removed ({size:.1f} GB)")
+
+
+def remove_caches() -> None:
+    """Remove what all clones of this user share, except while a cluster uses it."""
+    if left := [instance.name for instance, _owner, _ours in left_clusters()]:
+        using = f"rehearsal clusters use it ({', '.join(left)})"
+        say(f"{seatrial_cache()} is kept: {using}; GIVE_BACK of their runs stops them")
+        return
+    remove_folder(seatrial_cache(), str(seatrial_cache()))
+    remove_folder(state_folder(), str(state_folder()))
+
+
 def main(arguments: list[str]) -> int:
     """Stop, remove, report what is kept."""
     with locked("suites", "running tests"):
@@ -140,9 +158,9 @@ def main(arguments: list[str]) -> int:
     if "--artifacts" in arguments:
         remove_artifacts()
     for name in FOLDERS:
-        if (ROOT / name).exists():
-            shutil.rmtree(ROOT / name)
-            say(f"{name} removed")
+        remove_folder(ROOT / name, name)
+    if "--everything" in arguments:
+        remove_caches()
     for path in [*ROOT.glob("perfscale-seatrial-*.tar.gz")]:
         path.unlink()
         say(f"{path.name} removed")
@@ -151,9 +169,10 @@ def main(arguments: list[str]) -> int:
             shutil.rmtree(cache)
     if ARTIFACTS.is_dir() and any(ARTIFACTS.iterdir()) and "--artifacts" not in arguments:
         say("artifacts/ is kept (make clean ARTIFACTS=1 removes the results too)")
-    if seatrial_cache().is_dir():
-        say(f"{seatrial_cache()} is kept: other clones use its programs; remove the folder if there are none")
-    if folders := [str(folder) for folder in go_caches() if folder.is_dir()]:
+    if seatrial_cache().is_dir() and "--everything" not in arguments:
+        size = folder_gb(seatrial_cache())
+        say(f"{seatrial_cache()} is kept ({size:.1f} GB): other clones use it (make clean EVERYTHING=1 removes it too)")
+    if folders := [f"{folder} ({folder_gb(folder):.1f} GB)" for folder in go_caches() if folder.is_dir()]:
         say(f"{' and '.join(folders)} are kept: all Go programs share them; go clean -cache -modcache removes them")
     return 0
 

@@ -124,6 +124,16 @@ def free_gb(path: Path) -> float:
     return shutil.disk_usage(existing_parent(path)).free / 1e9
 
 
+def folder_gb(folder: Path) -> float:
+    """Space that the files in a folder take, in GB; a file with several names counts once."""
+    seen: dict[tuple[int, int], int] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            seen[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(seen.values()) / 1e9
+
+
 def check_space(wanted: Sequence[tuple[str, Path, float]]) -> list[str]:
     """Sentences on what does not fit. ``wanted``: (what, where, GB); needs on one file system add up."""
     by_device: dict[int, list[tuple[str, Path, float]]] = {}

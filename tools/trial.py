@@ -17,8 +17,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+import clean
 import setup
-from common import ROOT, VENV, check_home, check_space, free_gb, run, say, seatrial_cache, stop
+from common import ROOT, VENV, check_home, check_space, folder_gb, free_gb, run, say, seatrial_cache, stop
 
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 #: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
@@ -107,7 +108,8 @@ def announce(wanted: set[str]) -> None:
         names = ", ".join(one[0] for one in missing)
         lines.append(
             f"  programs of the rehearsal cluster ({names}), built from source unless their publishers can be reached: "
-            f"about {minutes:.0f} min on 2 cores, {size:.0f} GB in {seatrial_cache()}"
+            f"about {minutes:.0f} min on 2 cores; building takes up to {size:.0f} GB in Go's caches, the programs"
+            f" {0.1 * len(missing):.1f} GB in {seatrial_cache()}"
         )
     if not needs:
         return
@@ -118,6 +120,16 @@ def announce(wanted: set[str]) -> None:
     problems = check_space(needs)
     if problems:
         stop("not enough disk: " + "; ".join(problems))
+
+
+def say_sizes() -> None:
+    """Print what a set-up takes now."""
+    named = {VENV: ".venv", seatrial_cache(): str(seatrial_cache())}
+    own = [f"{folder_gb(folder):.1f} GB in {name}" for folder, name in named.items() if folder.is_dir()]
+    shared = [f"{folder_gb(folder):.1f} GB in {folder}" for folder in clean.go_caches() if folder.is_dir()]
+    say(f"The set-up takes {' and '.join(own)}.")
+    if shared:
+        say(f"Go's caches, which all Go programs share, take {' and '.join(shared)} (go clean -cache -modcache).")
 
 
 def play(*arguments: str) -> int:
@@ -164,7 +176,9 @@ def main() -> None:
     if asked.setup_only:
         announce(DEFAULT)
         setup.main("user")
-        sys.exit(play("playbooks/rehearsal.yml", "--tags", "binaries"))
+        code = play("playbooks/rehearsal.yml", "--tags", "binaries")
+        say_sizes()
+        sys.exit(code)
     check_project(asked.project)
     where = os.environ.get("ARTIFACT_DIR") or "artifacts"
     say(f"Trial of {asked.project} with preset {asked.preset}: a rehearsal cluster on this machine (127.0.0.1 only;")

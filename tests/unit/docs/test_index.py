@@ -1,14 +1,18 @@
-"""The tables of README.md and docs/README.md name everything that there is."""
+"""The tables of docs/playbooks.md and docs/README.md name everything that there is; README stays short."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TABLES = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
 INDEX = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+
+PLACES = ("https://github.com/perfscale/seatrial/blob", "https://raw.githubusercontent.com/perfscale/seatrial")
 
 PLAYBOOKS = sorted(path.name for path in (ROOT / "playbooks").glob("*.yml") if not path.name.startswith("_"))
 ROLES = sorted(path.parent.name for path in (ROOT / "roles").glob("*/tasks"))
@@ -16,13 +20,30 @@ PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name !
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
-def test_the_readme_names_each_playbook(playbook: str) -> None:
-    assert f"`{playbook}" in README or f"playbooks/{playbook}" in README
+def test_the_page_of_playbooks_names_each(playbook: str) -> None:
+    assert f"| `{playbook}" in TABLES
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_readme_links_each_role(role: str) -> None:
-    assert f"(roles/{role})" in README
+def test_the_page_of_playbooks_links_each_role(role: str) -> None:
+    assert f"(../roles/{role})" in TABLES
+
+
+def test_the_readme_is_read_in_five_minutes_and_has_the_sections_of_certified_content() -> None:
+    text = re.sub(r"<!--.*?-->|\]\([^)]*\)", "", README, flags=re.DOTALL)
+    assert len(text.split()) <= 900
+    sections = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    wanted = {"Requirements", "Installation", "Use cases", "Testing", "Support", "Release notes", "License"}
+    assert wanted <= set(sections)
+
+
+def test_links_of_the_readme_are_whole_and_lead_to_files() -> None:
+    """Automation Hub and Galaxy show the page without the repository."""
+    links = re.findall(r"\]\(([^)]*)\)", README)
+    ours = [re.fullmatch(rf"{re.escape(where)}/main/([^#]*)(?:#(.*))?", link) for link in links for where in PLACES]
+    assert all(link.startswith("https://") for link in links)
+    found = [link for link in ours if link]
+    assert len(found) > 20 and [link[1] for link in found if not (ROOT / link[1]).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

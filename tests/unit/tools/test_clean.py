@@ -17,6 +17,9 @@ def clone(tmp_path, monkeypatch):
     monkeypatch.setattr(clean, "CACHE", root / ".cache")
     monkeypatch.setattr(clean, "ARTIFACTS", root / "artifacts")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("GOCACHE", "GOMODCACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "go" / name))
     for name, held in (("t1-done", "held: []"), ("t1-kept", "held:\n- what: rehearsal cluster")):
         (root / "artifacts" / f"x-light-{name}").mkdir(parents=True)
         (root / "artifacts" / f"x-light-{name}" / "run.yml").write_text(f"---\nschema: run/1\nid: {name}\n{held}\n")
@@ -61,3 +64,19 @@ def test_nothing_is_removed_when_a_cluster_can_not_be_stopped(clone, monkeypatch
     monkeypatch.setattr(clean, "locked", lambda *_: contextlib.nullcontext())
     assert clean.main(["--artifacts"]) == 1
     assert (clone / ".venv").exists() and len(list((clone / "artifacts").iterdir())) == 2
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_shared_caches_are_removed_unless_a_cluster_uses_them(clone, tmp_path, monkeypatch, capsys, running):
+    programs, build = tmp_path / "cache" / "seatrial" / "rehearsal", tmp_path / "go" / "GOCACHE"
+    for folder in (programs, build):
+        folder.mkdir(parents=True)
+        (folder / "program").write_bytes(bytes(200_000_000 if folder == build else 100))
+    if running:
+        make_instance(tmp_path / "state" / "seatrial" / "rehearsal" / "of-another", "t9-other")
+    monkeypatch.setattr(clean, "locked", lambda *_: contextlib.nullcontext())
+    assert clean.main(["--everything"]) == 0
+    said = capsys.readouterr().out
+    assert programs.exists() is running and build.exists()
+    assert ("rehearsal clusters use it (of-another)" in said) is running
+    assert f"{build} (0.2 GB) are kept" in said
