@@ -32,7 +32,17 @@ SERVED = frozenset({"integration", "long"})
 FIRST = ("training-operator",)
 
 #: Components that some tests start: built while the others run. What only long tests need is built by them.
-COMPONENTS = ("olm", "kueue", "gangs", "kuberay", "model-server", "jobset", "trainer")
+COMPONENTS = (
+    "olm",
+    "kueue",
+    "gangs",
+    "kuberay",
+    "model-server",
+    "jobset",
+    "trainer",
+    "leader-worker-set",
+    "agent-sandbox",
+)
 
 #: The components of a real node. On a new machine they take 3 to 6 minutes more.
 NODE = ("node", "registry")

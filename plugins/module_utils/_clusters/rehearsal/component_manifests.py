@@ -50,7 +50,10 @@ def component_objects(
 ) -> list[dict[str, Any]]:
     """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
     definitions = [
-        document for part in programs.values() if part.crds is not None for document in read_yaml_objects(part.crds)
+        _without_conversion(document)
+        for part in programs.values()
+        if part.crds is not None
+        for document in read_yaml_objects(part.crds)
     ]
     others = [
         document
@@ -59,6 +62,13 @@ def component_objects(
         for document in read_yaml_objects(part.folder / part.objects, values)
     ]
     return [*definitions, *others]
+
+
+def _without_conversion(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a CRD whose versions the API server converts: the service of a webhook has no pod here."""
+    if "conversion" not in definition.get("spec", {}):
+        return definition
+    return {**definition, "spec": {**definition["spec"], "conversion": {"strategy": "None"}}}
 
 
 def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:

@@ -15,6 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     go_toolchain,
     launch_plan,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_binaries import (
+    ComponentPrograms,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 
 ROOT = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
@@ -105,7 +108,10 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
                 assert "127.0.0.1:@{" in line or f"  host: 127.0.0.1\n{line}\n" in text, line
 
 
-@pytest.mark.parametrize("name", ["training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer"])
+@pytest.mark.parametrize(
+    "name",
+    ["training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer", "leader-worker-set", "agent-sandbox"],
+)
 def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
     for one in known[name].crds:
         text = (known[name].folder / "go.sum").read_text(encoding="utf-8")
@@ -143,7 +149,9 @@ def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
         }
 
 
-@pytest.mark.parametrize("name", ["kwok", "training-operator", "jobset", "trainer"])
+@pytest.mark.parametrize(
+    "name", ["kwok", "training-operator", "jobset", "trainer", "leader-worker-set", "agent-sandbox"]
+)
 def test_what_is_replaced_has_the_version_of_the_control_plane(known, name: str) -> None:
     """Else Go would compile most of the Kubernetes libraries twice."""
     plane, other = ((known[one].folder / "go.mod").read_text(encoding="utf-8") for one in ("control-plane", name))
@@ -269,3 +277,14 @@ def test_a_process_that_waits_for_nobody_known_is_refused(tmp_path: Path) -> Non
 def test_a_folder_without_components_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no components there"):
         component_spec.load_all(tmp_path)
+
+
+def test_a_kind_is_not_converted_by_a_webhook_whose_service_has_no_pod(tmp_path: Path) -> None:
+    crd = {"kind": "CustomResourceDefinition", "metadata": {"name": "a"}, "spec": {"group": "g"}}
+    converted = {**crd, "spec": {"group": "g", "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {}}}}}
+    (tmp_path / "crds.yml").write_text(yaml.safe_dump_all([crd, converted]))
+    programs = {"x": ComponentPrograms("x", "1", {}, {}, tmp_path / "crds.yml", "cached")}
+    assert component_manifests.component_objects([], programs, {}) == [
+        crd,
+        {**crd, "spec": {"group": "g", "conversion": {"strategy": "None"}}},
+    ]
