@@ -1,7 +1,8 @@
 """Check the oldest and the newest version of ansible-core, unless it is the one in .venv: quick_versions.py
 
-Every plugin is imported, a module runs in place, and the main job is run. A version has a small virtual environment in
-the user's cache folder, for all clones, made when it is first needed. versions.py runs all tests, under all versions.
+Every plugin is imported, modules run in place, templates keep their types, and the main job is run. A version has a
+small virtual environment in the user's cache folder, for all clones, made when it is first needed. versions.py runs
+all tests, under all versions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SIZE, LIMIT = 0.4, 1800.0
 
 MAIN_JOB = ("playbooks/fine_tuning.yml", "-e", "preset=light")
 
-#: Of test-requirements.txt, for the test of modules in place.
+#: Of test-requirements.txt, for the tests of modules and templates.
 TESTING = ("pytest>", "hypothesis>")
 
 IMPORTS = """
@@ -71,10 +72,11 @@ class Environment:
 
     def steps(self) -> dict[str, list[str]]:
         """Commands to run in the clone's folder, each of which must end with 0."""
-        tests = "tests/unit/plugins/plugin_utils/actions/test_in_place_module.py"
+        folder = "tests/unit/plugins/plugin_utils"
+        tests = (f"{folder}/actions/test_in_place_module.py", f"{folder}/compat")
         return {
             "imports": [str(self.bin / "python"), "-c", IMPORTS],
-            "module in place": [str(self.bin / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", tests],
+            "modules and templates": [str(self.bin / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
             "main job": [str(self.bin / "ansible-playbook"), *MAIN_JOB],
         }
 

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 from ansible import errors, template
 from ansible.plugins.loader import module_loader
+from jinja2 import nodes
+from jinja2.nativetypes import NativeCodeGenerator
 
 #: Whether values carry their origin, and whether they may be rendered, as tags. Without tags, each text is a template
 #: unless it is marked as unsafe.
@@ -138,16 +140,27 @@ def copy_template_engine(templar: Any, variables: Mapping[str, Any]) -> Any:
     """
     if HAS_TAGS:
         return templar.copy_with_new_env(available_variables=variables)
-    environment = _typed_environment()
     finalize = template.AnsibleNativeEnvironment().finalize  # the default one replaces null by an empty text
-    return templar.copy_with_new_env(environment, available_variables=variables, finalize=finalize)
+    engine = templar.copy_with_new_env(_typed_environment(), available_variables=variables, finalize=finalize)
+    own = {"lookup": engine._lookup, "query": engine._query_lookup, "q": engine._query_lookup}
+    engine.environment.globals = {**engine.environment.globals, **own}  # else lookups see the variables of the original
+    return engine
 
 
 @cache
 def _typed_environment() -> Any:
+    class ConstantsAtRunTime(NativeCodeGenerator):
+        """Writes no constant expression into the template as text."""
+
+        def _output_child_to_const(self, node: nodes.Expr, frame: Any, finalize: Any) -> Any:
+            if not isinstance(node, nodes.TemplateData):
+                raise nodes.Impossible
+            return super()._output_child_to_const(node, frame, finalize)
+
     class TypedEnvironment(template.AnsibleEnvironment):
         """The default one, in which a template that is one expression returns its value."""
 
+        code_generator_class = ConstantsAtRunTime
         concat = staticmethod(_join_unless_single)
 
     return TypedEnvironment
@@ -158,7 +171,7 @@ def _join_unless_single(nodes: Iterable[Any]) -> Any:
     values = list(nodes)
     if len(values) == 1:
         return values[0]
-    text = "".join(map(str, values))
+    text = "".join("" if value is None else str(value) for value in values)
     if any(hasattr(value, "__UNSAFE__") for value in values if isinstance(value, str)):
         from ansible.utils.unsafe_proxy import wrap_var
 
