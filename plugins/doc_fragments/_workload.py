@@ -199,6 +199,33 @@ options:
         description: Variables of this template.
         type: dict
         default: {}
+      prepare:
+        description:
+          - Template of the objects that the workloads of this template share, such as a TrainingRuntime. They are
+            created once, before the load, and removed as the workloads are. Each name must contain C({{ prepared }}), a
+            variable of both templates. Of a kind, its C(prepare.yaml.j2).
+        type: str
+        default: ''
+        version_added: 0.3.0
+      ready:
+        description: What the load waits for before it begins, of the objects in O(templates[].prepare).
+        type: list
+        elements: dict
+        default: []
+        version_added: 0.3.0
+        suboptions:
+          kind:
+            description: Kind of the objects.
+            type: str
+            required: true
+          jmespath:
+            description: JMESPath expression on such an object that must become true.
+            type: str
+            required: true
+          timeout:
+            description: Seconds to wait for it.
+            type: float
+            default: 300
   sample:
     description:
       - Whether to sample the stages of the workloads. Otherwise M(perfscale.seatrial.workload_sample) can do so from

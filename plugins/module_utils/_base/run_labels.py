@@ -33,6 +33,11 @@ def workload_labels(run: str, point: str, index: int | str) -> dict[str, str]:
     return {RUN: run, POINT: point, INDEX: str(index)}
 
 
+def shared_labels(run: str, point: str) -> dict[str, str]:
+    """Return the labels of objects that the workloads of a point share."""
+    return {RUN: run, POINT: point, PART: "prepare"}
+
+
 def client_label(client: int | None) -> dict[str, str]:
     """Return the label of a client of several, none for the only one."""
     return {} if client is None else {CLIENT: str(client)}

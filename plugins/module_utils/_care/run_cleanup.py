@@ -43,6 +43,8 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         rows = files.read_lines(path)
         templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
+        for kind, namespace in (one for template in templates.values() for one in template.get("shared") or ()):
+            namespaces_by_kind.setdefault(kind, set()).add(namespace)
         for template in templates.values():
             if not _depends_on_index(template):
                 namespaces_by_kind.setdefault(template["kind"], set()).add(template.get("namespace") or "")

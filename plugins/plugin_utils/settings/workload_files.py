@@ -72,7 +72,11 @@ def _template_with_content(entry: dict[str, Any], find: Find, places: Sequence[P
         text, rest = path.read_text(encoding="utf-8"), {"name": path.name.split(".")[0], **rest}
     if name:
         kind = workload_kinds.load_kind(str(name), places)
-        text += kind.template(workload_kinds.find_wrapped_kind(kind, str(wraps or ""), places))
+        wrapped = workload_kinds.find_wrapped_kind(kind, str(wraps or ""), places)
+        if prepare := kind.prepare(wrapped):
+            ready = [*kind.ready, *(wrapped.ready if wrapped else ())]
+            rest = {"prepare": prepare, "ready": ready, **rest}
+        text += kind.template(wrapped)
         rest = {**rest, "name": entry.get("name") or kind.kind.lower()}
     return {**rest, "content": text}
 

@@ -22,6 +22,7 @@ from . import project_role
 
 FILE = "kind.yml"
 TEMPLATE = "template.yaml.j2"
+PREPARE = "prepare.yaml.j2"
 #: The kinds of this collection.
 SHIPPED = project_role.ROOT / "roles" / "workload" / "files" / "kinds"
 #: Finds a file by (folder, name), as ansible.builtin.template does. Raises AnsibleError.
@@ -36,7 +37,7 @@ class WorkloadKind:
     parts: kinds that are watched with it, as entries of workload_stages. wraps: the kind of the object in it. endless:
     it does not end by itself. operator: what to install where it is missing. component: of a rehearsal cluster that
     has it. log: label selector (pods) and container of the log of a training. permissions: as in a meta/doctor.yml,
-    beside those that follow from resource and parts.
+    beside those that follow from resource and parts. ready: what a load waits for, of the objects that are shared.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class WorkloadKind:
     component: str = ""
     log: dict[str, str] = field(default_factory=dict)
     permissions: list[dict[str, Any]] = field(default_factory=list)
+    ready: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -89,6 +91,11 @@ class WorkloadKind:
         # The wrapped object is neither queued nor suspended itself.
         macro = '{%- macro wrapped(metadata={"labels": labels}, suspend=false) -%}\n'
         return f"{macro}{wrapped.template()}\n{{%- endmacro -%}}\n{text}"
+
+    def prepare(self, wrapped: WorkloadKind | None = None) -> str:
+        """Return the text of the template of shared objects, and of those of the wrapped kind; empty without any."""
+        paths = [kind.folder / PREPARE for kind in (self, wrapped) if kind is not None]
+        return "\n---\n".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
 
     def watched(self, wrapped: WorkloadKind | None = None) -> list[Any]:
         """Return the entries of workload_stages for workloads of this kind: itself, and its parts."""

@@ -13,13 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import traceback
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,58 +27,37 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
+from .body_cache import BodyCache
 from .random_draws import draw_number_for_workload
-
-
-class BodyCache:
-    """Byte strings by index in an unnamed temporary file, to save memory. Any thread may read.
-
-    indices: of the bodies that will be added, ascending.
-    """
-
-    def __init__(self, indices: Sequence[int]) -> None:
-        self._indices = indices
-        self._stream = tempfile.TemporaryFile(prefix="seatrial-bodies-")  # noqa: SIM115  open as long as the cache exists
-        self._ends = array("Q", [0])
-
-    def append(self, body: bytes) -> None:
-        """Add the next body. For one thread, before seal()."""
-        self._stream.write(body)
-        self._ends.append(self._ends[-1] + len(body))
-
-    def seal(self) -> None:
-        """Make the added bodies readable."""
-        self._stream.flush()
-
-    def __getitem__(self, index: int) -> bytes:
-        """Return the body with this index. Raises KeyError."""
-        place = bisect_left(self._indices, index)
-        if place >= len(self._ends) - 1 or self._indices[place] != index:
-            raise KeyError(index)
-        return os.pread(self._stream.fileno(), self._ends[place + 1] - self._ends[place], self._ends[place])
-
 
 #: Stands for the index in a path, whose names are in lower case.
 _PLACE = "INDEX"
 #: Variables of a template besides its parameters.
-VARIABLES = ("run_id", "point", "index", "name", "namespace", "labels")
+VARIABLES = ("run_id", "point", "index", "name", "namespace", "labels", "prepared")
 _VARYING = frozenset(("index", "name", "labels"))
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
+#: Whether the server's schema of (API version, kind) has a field.
+HasField = Callable[[str, str, str], bool]
 
 
 @dataclass(frozen=True)
 class WorkloadTemplate:
-    """A template of a workload: YAML with Jinja2. The last document is the workload, those before it are related."""
+    """A template of a workload: YAML with Jinja2. The last document is the workload, those before it are related.
+
+    prepare: the template of objects that all its workloads share. ready: conditions of these that the load waits for.
+    """
 
     name: str
     content: str
     weight: int = 1
     parameters: dict[str, Any] = field(default_factory=dict)
+    prepare: str = ""
+    ready: list[dict[str, Any]] = field(default_factory=list)
 
     def digest(self) -> str:
-        """Return a hash of the template's text and parameters."""
-        text = json.dumps([self.content, self.parameters], sort_keys=True)
+        """Return a hash of the template's texts and parameters."""
+        text = json.dumps([self.content, self.parameters, *filter(None, [self.prepare])], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -135,12 +110,16 @@ class WorkloadDocument:
 
 @dataclass
 class RenderedTemplate:
-    """A rendered template: its documents in the order of creation, the workload last."""
+    """A rendered template: its documents in the order of creation, the workload last.
+
+    shared: the objects that its workloads share, which are created before them.
+    """
 
     template: WorkloadTemplate
     documents: list[WorkloadDocument]
     namespace: str  # of documents without one
     first: int = 0  # index of the first workload of the template
+    shared: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def workload(self) -> WorkloadDocument:
@@ -155,6 +134,7 @@ class RenderedTemplate:
             "api_version": self.workload.api_version,
             "namespace": self.workload.namespace("{index}") or self.namespace,
             "related": [document.kind for document in self.documents[:-1]],
+            **({"shared": [[one["kind"], one["metadata"]["namespace"]] for one in self.shared]} if self.shared else {}),
             "weight": self.template.weight,
             "parameters": self.template.parameters,
             "sha256": self.template.digest(),
@@ -162,15 +142,24 @@ class RenderedTemplate:
 
 
 def render(
-    template: WorkloadTemplate, run: str, point: str, namespace: str, indices: Sequence[int], client: int | None = None
+    template: WorkloadTemplate,
+    run: str,
+    point: str,
+    namespace: str,
+    indices: Sequence[int],
+    client: int | None = None,
+    has_field: HasField = lambda _version, _kind, _field: True,
 ) -> RenderedTemplate:
     """Render ``template`` for the workloads with these indices (ascending); without any, check it with index 0.
 
-    client: number of the client that sends them, for a label; None if there is only one.
+    client: number of the client that sends them, for a label; None if there is only one. has_field: of the server.
     Raises InputError naming the template for bad syntax, an unknown variable, a document that is no object, or a wrong
     name.
     """
-    return _WorkloadTemplateRenderer(template, run, point, namespace, client).rendered(indices or (0,))
+    renderer = _WorkloadTemplateRenderer(template, run, point, namespace, client, has_field)
+    made = renderer.rendered(indices or (0,))
+    made.shared = renderer.shared(made)
+    return made
 
 
 def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate], namespace: str) -> None:
@@ -200,8 +189,21 @@ def workload_name(run: str, point: str, index: int | str) -> str:
     return f"{run}-{point.replace('-', 'r')}-{index}"
 
 
+def shared_objects_name(run: str, point: str, template: str) -> str:
+    """Return the name of the objects that the workloads of a template share."""
+    return workload_name(run, point, re.sub(r"[^a-z0-9-]+", "-", template.lower()))[:63].rstrip("-")
+
+
 class _WorkloadTemplateRenderer:
-    def __init__(self, template: WorkloadTemplate, run: str, point: str, namespace: str, client: int | None) -> None:
+    def __init__(
+        self,
+        template: WorkloadTemplate,
+        run: str,
+        point: str,
+        namespace: str,
+        client: int | None,
+        has_field: HasField,
+    ) -> None:
         self.template = template
         self.run = run
         self.point = point
@@ -213,12 +215,17 @@ class _WorkloadTemplateRenderer:
                 f"template '{template.name}': parameter '{clash}' is the name of a variable that every template has"
             )
         import jinja2
+        import yaml
 
+        self.prepared = shared_objects_name(run, point, template.name)
         self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+        self.environment.filters["from_yaml"] = yaml.safe_load
+        self.environment.globals["server_has"] = has_field
         self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json
         self.environment.filters["drawn"] = draw_number_for_workload
         try:
             self.compiled = self.environment.from_string(template.content)
+            self.preparing = self.environment.from_string(template.prepare)
             self.tree = self.environment.parse(template.content)
         except jinja2.TemplateSyntaxError as error:
             raise InputError(f"template '{template.name}', line {error.lineno}: {error.message}") from error
@@ -295,21 +302,53 @@ class _WorkloadTemplateRenderer:
 
     def _objects(self, index: int) -> list[dict[str, Any]]:
         """Render the template for one index and return its documents, with names and labels."""
-        import jinja2
-        import yaml
-
         name = workload_name(self.run, self.point, index)
         ours = {**run_labels.workload_labels(self.run, self.point, index), **run_labels.client_label(self.client)}
-        values = {
-            "run_id": self.run,
-            "point": self.point,
-            "index": index,
-            "name": name,
-            "namespace": self.namespace,
-            "labels": ours,
-        }
+        manifests = self._load(self.compiled, {"index": index, "name": name, "labels": ours})
+        for number, manifest in enumerate(manifests, 1):
+            self._finish(manifest, number, len(manifests), name, ours)
+        return manifests
+
+    def shared(self, made: RenderedTemplate) -> list[dict[str, Any]]:
+        """Return the objects that the workloads share, rendered as for the first of them."""
+        if not self.template.prepare:
+            return []
+        name, ours = self.prepared, run_labels.shared_labels(self.run, self.point)
+        values = {"index": made.first, "name": name, "labels": ours}
+        # Its macros and variables are those of the template of the workloads.
+        macros = self._call(lambda given: vars(self.compiled.make_module(given)), values)
+        own = {key: value for key, value in macros.items() if not key.startswith("_")}
+        manifests = self._load(self.preparing, {**own, **values})
+        for number, manifest in enumerate(manifests, 1):
+            where = f"template '{self.template.name}', shared object {number} of {len(manifests)}"
+            metadata = self._checked_metadata(manifest, where)
+            if name not in metadata.setdefault("name", name):
+                raise InputError(f"{where}: metadata.name '{metadata['name']}' must hold {{{{ prepared }}}} ('{name}')")
+            metadata.setdefault("namespace", made.workload.fixed_namespace(self.namespace) or self.namespace)
+            metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
+        return manifests
+
+    def _load(self, compiled: Any, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """Render a text and return its documents."""
+        import yaml
+
+        text = self._call(compiled.render, values)
         try:
-            text = self.compiled.render({**self.template.parameters, **values})
+            manifests = kubectl_yaml.load_objects(text)
+        except yaml.YAMLError as error:
+            why = kubectl_yaml.describe_yaml_error(error)
+            raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
+        if not manifests:
+            raise InputError(f"template '{self.template.name}' gives no object")
+        return manifests
+
+    def _call(self, render: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
+        """Call a function of Jinja with all variables. Raises InputError."""
+        import jinja2
+
+        fixed = {"run_id": self.run, "point": self.point, "namespace": self.namespace, "prepared": self.prepared}
+        try:
+            return render({**self.template.parameters, **fixed, **values})
         except jinja2.UndefinedError as error:
             known = [*VARIABLES, *self.template.parameters]
             word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
@@ -324,19 +363,9 @@ class _WorkloadTemplateRenderer:
             raise InputError(
                 f"template '{self.template.name}' cannot be rendered: {type(error).__name__}: {error}"
             ) from error
-        try:
-            manifests = kubectl_yaml.load_objects(text)
-        except yaml.YAMLError as error:
-            why = kubectl_yaml.describe_yaml_error(error)
-            raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
-        if not manifests:
-            raise InputError(f"template '{self.template.name}' gives no object")
-        for number, manifest in enumerate(manifests, 1):
-            self._finish(manifest, number, len(manifests), name, ours)
-        return manifests
 
-    def _finish(self, manifest: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
-        where = f"template '{self.template.name}', document {number} of {of}"
+    @staticmethod
+    def _checked_metadata(manifest: Any, where: str) -> dict[str, Any]:
         if not isinstance(manifest, dict) or not manifest.get("apiVersion") or not manifest.get("kind"):
             raise InputError(f"{where}: an object needs apiVersion and kind")
         metadata = manifest.setdefault("metadata", {})
@@ -344,6 +373,11 @@ class _WorkloadTemplateRenderer:
             raise InputError(f"{where}: metadata must be a dictionary")
         if not isinstance(metadata.get("labels") or {}, dict) or not isinstance(metadata.get("name", ""), str):
             raise InputError(f"{where}: metadata.name must be text, and metadata.labels a dictionary")
+        return metadata
+
+    def _finish(self, manifest: Any, number: int, of: int, name: str, ours: dict[str, str]) -> None:
+        where = f"template '{self.template.name}', document {number} of {of}"
+        metadata = self._checked_metadata(manifest, where)
         wanted = _name_of_definition(manifest) or name
         written = metadata.setdefault("name", wanted)
         if number == of and written != wanted:

@@ -101,6 +101,17 @@ SUBMIT: dict[str, Any] = {
             "content": {"type": "str"},
             "weight": {"type": "int", "default": 1},
             "parameters": {"type": "dict", "default": {}},
+            "prepare": {"type": "str", "default": ""},
+            "ready": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "kind": {"type": "str", "required": True},
+                    "jmespath": {"type": "str", "required": True},
+                    "timeout": {"type": "float", "default": 300},
+                },
+            },
         },
     },
     "sample": {"type": "bool", "default": True},
@@ -148,7 +159,14 @@ _MINIMUM: dict[str, float] = {
 
 def _parse_template_parameters(params: Sequence[Mapping[str, Any]]) -> tuple[WorkloadTemplate, ...]:
     return tuple(
-        WorkloadTemplate(template["name"], template["content"] or "", template["weight"], template["parameters"])
+        WorkloadTemplate(
+            template["name"],
+            template["content"] or "",
+            template["weight"],
+            template["parameters"],
+            template.get("prepare") or "",
+            list(template.get("ready") or ()),
+        )
         for template in params
     )
 

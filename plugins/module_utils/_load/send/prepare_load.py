@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 
 from ..kinds.sampling_spec import stage_definitions_for_workloads
 from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan import arrivals, templates, workload_plan
-from . import releases
+from . import releases, shared_objects
 from .load_spec import LoadSpec
 from .sender import FIELD_MANAGER
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
 #: First and longest pause before a dry run is repeated, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
+#: How long a webhook may not know a shared object that was just created, seconds.
+_UNKNOWN = 15.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,15 @@ def write_plan(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
     """
     prepared = prepare_load_or_part(replace(request, client=None))
     workload_plan.require_schedule(prepared.plan, clients)
-    with prepared.client:
-        dry_run(prepared.client, prepared.rendered, request)
     request.point_dir.mkdir(parents=True, exist_ok=True)
-    workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
+    shares = any(template.shared for template in prepared.rendered)
+    if shares:  # the cleanup reads from the plan what is created
+        workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
+    with prepared.client:
+        shared_objects.create_shared_objects(prepared.client, prepared.rendered, request.retry_time, print)
+        dry_run(prepared.client, prepared.rendered, request)
+    if not shares:
+        workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
     return prepared.plan
 
 
@@ -61,7 +69,7 @@ def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
-    rendered = _render_used_templates(request, namespace, planned.workloads)
+    rendered = _render_used_templates(request, client, namespace, planned.workloads)
     templates.resolve_document_api_paths(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
@@ -82,7 +90,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     namespace = request.namespace or client.access.namespace
     chosen = _choose_workload_templates(request, schedule)
     planned = workload_plan.make_plan(request.run, request.point, schedule, request.in_flight, seed, [], chosen)
-    rendered = _render_used_templates(request, namespace, planned.workloads)
+    rendered = _render_used_templates(request, client, namespace, planned.workloads)
     own = {template.workload.kind for template in rendered}
     if request.wait or schedule.header.get("at_once"):
         stage_definitions_for_workloads(sorted(own), kinds)
@@ -109,14 +117,15 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTime
 
 
 def _render_used_templates(
-    request: LoadSpec, namespace: str, workloads: Sequence[workload_plan.PlannedWorkload]
+    request: LoadSpec, client: Client, namespace: str, workloads: Sequence[workload_plan.PlannedWorkload]
 ) -> list[templates.RenderedTemplate]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {template.name: array("Q") for template in request.templates}
     for workload in workloads:
         used[workload.template].append(workload.index)
+    has = ServedSchemas(client).has_field
     return [
-        templates.render(template, request.run, request.point, namespace, used[template.name], request.number)
+        templates.render(template, request.run, request.point, namespace, used[template.name], request.number, has)
         for template in request.templates
     ]
 
@@ -136,7 +145,7 @@ def dry_run(
         for number, document in enumerate(template.documents):
             where = f"template '{template.template.name}'"
             try:
-                _dry_run_document(client, document, template.first, request.retry_time, say)
+                _dry_run_document(client, document, template, request.retry_time, say)
             except ApiError as error:
                 if error.busy:
                     text = f"{where}: the API server could not check its first {document.kind}: {error}"
@@ -153,15 +162,20 @@ def _refusal(where: str, document: templates.WorkloadDocument, error: ApiError) 
 
 
 def _dry_run_document(
-    client: Client, document: templates.WorkloadDocument, index: int, retry_time: float, say: Callable[[str], None]
+    client: Client,
+    document: templates.WorkloadDocument,
+    template: templates.RenderedTemplate,
+    retry_time: float,
+    say: Callable[[str], None],
 ) -> None:
-    deadline, pause = time.monotonic() + retry_time, _FIRST_PAUSE
+    began, pause, index = time.monotonic(), _FIRST_PAUSE, template.first
     while True:
         try:
             client.create_once(document.path(index), document.body(index), _DRY_RUN)
             return
         except ApiError as error:
-            if not error.busy or time.monotonic() + pause > deadline:
+            unknown = bool(template.shared) and error.status in (403, 404, 422)
+            if time.monotonic() + pause > began + (retry_time if error.busy else _UNKNOWN if unknown else 0):
                 raise
             say(f"the API server can't check the first {document.kind} now and is asked again: {error}")
         time.sleep(pause)

@@ -26,6 +26,7 @@ from .early_end import CircuitBreaker, StalledLoad, require_answer
 from .lifetimes import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
 from .sender import SenderSettings
+from .shared_objects import create_shared_objects
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
@@ -71,7 +72,7 @@ class LoadRunner:
             if request.part.whole:  # a part was cut from the plan before
                 workload_plan.write_or_compare(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(template.first) for template in rendered for document in template.documents]
-            self.step.manifest("workload", firsts)
+            self.step.manifest("workload", [one for template in rendered for one in template.shared] + firsts)
             clock = MonotonicWallClock.resume(past.anchor or {})
             last = {template.template.name: template.workload.kind for template in rendered}
             todo = [
@@ -80,6 +81,8 @@ class LoadRunner:
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
             if todo:
+                if request.part.whole:  # for a part, the controller has created them
+                    create_shared_objects(client, rendered, request.retry_time, self.progress.say)
                 prepare_load.dry_run(client, rendered, request, self.progress.say)
             watched = templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
@@ -99,7 +102,12 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        prepare_load.dry_run(prepared.client, prepared.rendered, self.request, self.progress.say)
+        create_shared_objects(
+            prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
+        )
+        # Workloads that refer to objects that do not exist yet can't be checked.
+        checked = [template for template in prepared.rendered if not template.shared]
+        prepare_load.dry_run(prepared.client, checked, self.request, self.progress.say)
         return {
             "changed": missing > 0,
             "counts": {"planned": self.request.count},

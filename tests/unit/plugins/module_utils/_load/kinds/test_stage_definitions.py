@@ -115,7 +115,17 @@ LATER = "2026-11-21T05:36:28Z"
         ("appwrapper", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
         ("appwrapper", {}, {"phase": "Succeeded"}, {"succeeded": True}),
         ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 0}]}, {}),
-        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 2}]}, {"running": True}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"name": "a", "ready": 0, "active": 2}]}, {"started": True}),
+        ("jobset", {}, {"replicatedJobsStatus": [{"ready": 1}]}, {"started": True, "running": True}),
+        # A set that is restarted has not ended.
+        ("jobset", {}, {"restarts": 1, "conditions": [condition("RestartingJobSet")]}, {"restarting": LATER}),
+        ("jobset", {}, {"terminalState": "Failed", "conditions": [condition("Failed")]}, {"failed": LATER}),
+        ("trainjob", {}, {"conditions": [condition("Suspended")]}, {}),
+        ("trainjob", {}, {"jobsStatus": [{"name": "node", "active": 0, "failed": 1}]}, {}),
+        ("trainjob", {}, {"jobsStatus": [{"name": "node", "active": 1, "ready": 0}]}, {"started": True}),
+        ("trainjob", {}, {"jobsStatus": [{"name": "node", "ready": 1}]}, {"started": True, "running": True}),
+        ("trainjob", {}, {"conditions": [condition("Complete")]}, {"succeeded": LATER}),
+        ("trainjob", {}, {"conditions": [condition("Failed")]}, {"failed": LATER}),
         ("jobset", {}, {"conditions": [condition("Completed")]}, {"succeeded": LATER}),
         ("workload", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
         (

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
-    BodyCache,
     RenderedTemplate,
     WorkloadTemplate,
     render,
@@ -240,3 +240,58 @@ def test_objects_of_a_further_attempt_are_named_and_labelled_as_such() -> None:
     metadata = workload.manifest(11)["metadata"]
     assert metadata["name"] == workload.name(11) == "test-run-003r2-11"
     assert metadata["labels"] == run_labels.workload_labels("test-run", "003-2", 11)
+
+
+MACRO = """{%- set seconds = index + 1 -%}
+{%- macro pod(name) -%}
+metadata: {labels: {{ labels | to_json }}}
+spec: {restartPolicy: {{ name }}, sleep: {{ seconds }}}
+{%- endmacro -%}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: none-{{ name }}}
+---
+"""
+SHARED = """apiVersion: v1
+kind: Secret
+metadata: {labels: {mine: "1"}}
+data: {{ (pod("Never") | from_yaml).spec | to_json }}
+"""
+
+
+def test_shared_objects_are_rendered_once_with_the_macros_of_the_workloads_and_without_their_documents() -> None:
+    template = WorkloadTemplate("My kind", MACRO + HEAD + "data: {uses: '{{ prepared }}'}\n", prepare=SHARED)
+    rendered = render(template, "test-run", "001", "ns", [4, 5])
+    (shared,) = rendered.shared
+    assert shared["metadata"] == {
+        "name": "test-run-001-my-kind",
+        "namespace": "ns",
+        "labels": {
+            "mine": "1",
+            run_labels.RUN: "test-run",
+            run_labels.POINT: "001",
+            run_labels.PART: "prepare",
+        },
+    }
+    assert shared["data"] == {"restartPolicy": "Never", "sleep": 5}
+    assert [one.manifest(5)["kind"] for one in rendered.documents] == ["ConfigMap", "ConfigMap"]
+    assert rendered.workload.manifest(5)["data"] == {"uses": "test-run-001-my-kind"}
+    assert rendered.header()["shared"] == [["Secret", "ns"]]
+    assert "shared" not in made(HEAD).header()
+
+
+def test_a_shared_object_that_other_runs_would_share_is_refused() -> None:
+    template = WorkloadTemplate("t", HEAD, prepare="apiVersion: v1\nkind: Secret\nmetadata: {name: mine}\n")
+    with pytest.raises(InputError, match=r"shared object 1 of 1: metadata.name 'mine' must hold \{\{ prepared \}\}"):
+        render(template, "test-run", "001", "ns", [0])
+
+
+def test_a_template_asks_which_fields_the_server_has() -> None:
+    text = HEAD + 'data: {x: \'{{ server_has("g/v1", "Kind", "spec.x") }}\'}\n'
+
+    def has(*field: str) -> bool:
+        return field == ("g/v1", "Kind", "spec.x")
+
+    assert render(WorkloadTemplate("t", text), "r", "001", "ns", [0], None, has).workload.manifest(0)["data"] == {
+        "x": "True"
+    }
