@@ -166,7 +166,7 @@ def molecule(name: str, long: bool) -> Count:
             PROVIDED.wait()
 
     # There is one operator of a name in a cluster, so those that install the same one (NFD, Authorino) take turns.
-    count = side_by_side(name, commands, 1800, own, in_turn=("nfd", "olm_operator", "serving"), ready=ready)
+    count = side_by_side(name, commands, 1800, own, in_turn=("nfd", "olm_operator", "serving_operators"), ready=ready)
     if not scenarios:
         count.fail("no scenario in molecule/")
     stop_log = OUTPUT / f"{name}-stop.log"

@@ -121,7 +121,7 @@ def test_a_scenario_whose_component_is_built_later_waits_for_it(monkeypatch, tmp
     monkeypatch.setattr(suites, "PROVIDED", provided)
     count = suites.molecule("molecule", False)
     assert count.passed == len(ran) - 1 and ran[-1][0] == "stop"
-    waited = {"gpu_operator", "nfd", "olm_operator", "rhoai", "scheduler", "serving"}
+    waited = {"gpu_operator", "nfd", "olm_operator", "rhoai", "scheduler", "serving_operators"}
     assert {what for what, _done in ran[-1 - len(waited) : -1]} == waited
     assert all(done for what, done in ran if what in waited)
     assert ("cleanup", False) in ran
