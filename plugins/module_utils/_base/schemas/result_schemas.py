@@ -162,6 +162,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                 # notes: missing and damaged records in its input files
                 # selection: of a replot
                 # simulated_writers: of a cluster that also has real nodes
+                # rows: what a row is, by default a workload
                 # sent_is: of a load that others submitted, the stage that shows when a workload was sent
                 # dated_by: of such a load, stage -> source of its times -> number of objects
                 # clocks: of a load by several clients. reference: the clock of the timeline. offset: bounds of what to
@@ -180,6 +181,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                             }
                         ),
                     },
+                    "rows": TEXT,
                     "sent_is": TEXT,
                     "dated_by": {
                         "type": "object",

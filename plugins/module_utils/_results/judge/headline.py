@@ -59,7 +59,7 @@ def _figure_line_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     n, of = (sum(row[key] for row in rows) for key in ("n", "of"))
     known = [row for row in rows if row["value"] is not None]
     several = f" in {len(rows)} test points" if len(rows) > 1 else ""
-    if unit == "workloads" and len(known) == len(rows):
+    if unit in ("workloads", "requests") and len(known) == len(rows):
         total = sum(row["value"] for row in rows)
         text = f"{formats.format_number(total)} of {formats.format_number(of)}"
         return {"n": n, "of": of, "value": total, "text": text, "detail": several.strip()}
@@ -145,7 +145,7 @@ def _single_point_answer(kpi: Kpi) -> str:
     if kpi["value"] is None and bound_text:
         counts = str(bound_text).replace("{n}", f"{kpi['n']:,}").replace("{of}", f"{kpi['of']:,}")
         return counts.replace("{value}", lower_bound(kpi))
-    counted = "steps" if stepped else "workloads"
+    counted = "steps" if stepped else kpi.get("labels", {}).get("rows", "workloads")
     rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
     return str(text or texts["text"]).replace("{value}", _kpi_value_text(kpi)) + rest
 

@@ -88,6 +88,7 @@ def judge_whole_run(
         )
         lateness = rules.max_lateness if point.max_lateness is None else point.max_lateness
         checks.append(run_checks.check_load_generator_lateness(point.number, table, lateness, point.number in foreign))
+        checks += run_checks.check_client_lag(point)
         if point.of not in attempts:
             kpis += judged_kpis(point, of_point, rules.judged)
     baseline, uncompared = None, list[dict[str, Any]]()

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..statistics.readings import OUTSIDE, PASS
@@ -36,6 +36,10 @@ OUTCOMES = {
 }
 #: Outcomes that the load generator or the API server caused.
 ERRORS = ("refused", "lost", "unsent")
+#: Those of requests to inference servers: to refuse some is what such a server does under load.
+ERRORS_OF_REQUESTS = ("lost", "unsent")
+#: The figure that shows whether the client of such requests was too slow, and its limit in the settings of a point.
+CLIENT_LAG, CLIENT_LAG_LIMIT = "client_lag_p99", "serving_max_client_lag"
 
 
 # Causes of failures: names of the classes of errors, as phases and points record them. A failure before the first test
@@ -120,25 +124,28 @@ def check_workload_successes(
     if not planned:
         nothing = "seen" if "sent_is" in table.header else "planned or sent"
         return check_result_entry("objects", INVALID, f"No workload was {nothing}.", point)
+    noun = str(table.header.get("rows") or "workload")
+    server = "API server" if noun == "workload" else "server"
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
-        subject = "The workload" if planned == 1 else "Both workloads" if planned == 2 else f"All {planned:,} workloads"
+        subject = f"The {noun}" if planned == 1 else f"Both {noun}s" if planned == 2 else f"All {planned:,} {noun}s"
         return check_result_entry("objects", PASS, f"{subject} succeeded.", point)
     bad = "; ".join(
-        f"{counts[outcome]:,} {text} ({formats.format_list(_workload_names_with_outcome(table, outcome), 3)})"
+        f"{counts[outcome]:,} {text.replace('API server', server)}"
+        f" ({formats.format_list(_workload_names_with_outcome(table, outcome), 3)})"
         for outcome, text in OUTCOMES.items()
         if counts[outcome]
     )
-    text = f"{good:,} of {formats.format_count(planned, 'workload')} succeeded; {bad}"
-    errors = sum(counts[outcome] for outcome in ERRORS)
+    text = f"{good:,} of {formats.format_count(planned, noun)} succeeded; {bad}"
+    errors = sum(counts[outcome] for outcome in (ERRORS if noun == "workload" else ERRORS_OF_REQUESTS))
     if errors > max_errors * planned:
         limit = f"the load is valid up to {formats.format_number(max_errors * 100)} % refused, lost or unsent"
         return check_result_entry("objects", INVALID, f"{text}; {limit}.", point)
     if not good and not counts["failed"] and "sent_is" not in table.header:
         return check_result_entry("objects", INVALID, f"{text}: nothing finished.", point)
     if allowed is not None and planned - good > allowed:
-        limit = f"; the limit is {formats.format_count(int(allowed), 'workload')}" if allowed else ""
+        limit = f"; the limit is {formats.format_count(int(allowed), noun)}" if allowed else ""
         return check_result_entry("objects", OUTSIDE, f"{text}{limit}.", point)
     return check_result_entry("objects", PASS, f"{text}. The limits allow this.", point)
 
@@ -178,13 +185,31 @@ def check_load_generator_lateness(
         )
     usual = quantiles.quantile(late, 0.99)
     most = formats.format_duration(late[-1])
-    text = (
-        f"99 % of {len(late):,} workloads were sent at most {formats.format_duration(usual)} late, all at most {most}"
-    )
+    noun = str(table.header.get("rows") or "workload")
+    text = f"99 % of {len(late):,} {noun}s were sent at most {formats.format_duration(usual)} late, all at most {most}"
     if len(late) == 1:
-        text = f"The only workload was sent {formats.format_duration(usual)} late"
+        text = f"The only {noun} was sent {formats.format_duration(usual)} late"
     result = INVALID if usual > limit else PASS
     return check_result_entry("generator", result, f"{text}; the limit is {formats.format_duration(limit)}.", point)
+
+
+def check_client_lag(point: Point) -> list[dict[str, Any]]:
+    """Check that the client of requests to inference servers read what it received in time; none for other loads.
+
+    A client that was the bottleneck has measured itself.
+    """
+    kpi = next((kpi for kpi in point.kpis or [] if kpi["name"] == CLIENT_LAG and kpi["value"] is not None), None)
+    limit = (point.all_settings or {}).get(CLIENT_LAG_LIMIT)
+    if kpi is None or not isinstance(limit, (int, float)):
+        return []
+    text = (
+        f"The client read 99 % of the first tokens at most {formats.format_duration(kpi['value'])} after their receipt;"
+        f" the limit is {formats.format_duration(limit)}"
+    )
+    if kpi["value"] <= limit:
+        return [check_result_entry("client", PASS, f"{text}.", point.number)]
+    more = "the client was the bottleneck, use more clients or a machine with more free processors"
+    return [check_result_entry("client", INVALID, f"{text}: {more}.", point.number)]
 
 
 def check_run_phases(run: Run, foreign: bool = False) -> dict[str, Any]:

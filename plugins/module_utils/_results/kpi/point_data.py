@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     point_reader,
+    request_reader,
     timeline_table,
     timeline_views,
 )
@@ -30,6 +31,7 @@ from ..metrics import metrics_file
 from ..timeline import pod_lifetimes
 from ..timeline.timeline_stages import stages_between
 from .estimators import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, percentile_interval
+from .request_figures import RequestFigures, read_request_figures
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"
@@ -46,7 +48,7 @@ class KpiValue:
 
     interval: bounds from the measurement errors of single times. confidence: bootstrap interval. writers: of the stages
     behind the figure. replicates: array (samples,) of the value in each bootstrap sample, for comparing runs. note: an
-    explanation to show. at_least: the lower bound of an unknown value.
+    explanation to show. at_least: the lower bound of an unknown value. inapplicable: the timeline has no such stage.
     """
 
     value: float | None
@@ -60,6 +62,7 @@ class KpiValue:
     writers: tuple[str, ...] = ()
     replicates: Any = None
     at_least: float | None = None
+    inapplicable: bool = False
 
 
 class NoFigure(Exception):
@@ -106,7 +109,7 @@ class PointExtras:
     training: rows of training.jsonl. errors: reason -> failed attempts. metrics: name -> series, as written by role
     metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
     second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
-    users: users.json of users in pods.
+    users: users.json of users in pods. requests: reads the figures of requests to inference servers; None for others.
     simulated_gpus: whether nodes have GPUs that role fake_gpu wrote into their status.
     """
 
@@ -118,6 +121,7 @@ class PointExtras:
     steps: Sequence[tuple[float, float]] = ()
     users: Mapping[str, Any] = field(default_factory=dict)
     simulated_gpus: bool = False
+    requests: Callable[[], RequestFigures] | None = None
     matrix: MeasuredPoint | None = None
     others: Callable[[], Sequence[MeasuredPoint]] | None = None
 
@@ -162,7 +166,7 @@ class PointData:
         name = self.pick(stages)
         if name is None:
             names = stages if isinstance(stages, str) else " or ".join(stages)
-            raise NoFigure(KpiValue(None, 0, self.of, note=f"this timeline has no stage {names}"))
+            raise NoFigure(KpiValue(None, 0, self.of, note=f"this timeline has no stage {names}", inapplicable=True))
         return name
 
     def ends(self) -> list[str]:
@@ -305,7 +309,17 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     users = point_reader.read_pod_users(point.folder, notes)
     warnings += [f"point {point.number}: {note}" for note in notes]
     extras = PointExtras(
-        training, errors, attempts, captured, seen, planned_steps(point), users, simulated, mine, beside
+        training,
+        errors,
+        attempts,
+        captured,
+        seen,
+        planned_steps(point),
+        users,
+        simulated,
+        _request_figures_reader(point, table),
+        mine,
+        beside,
     )
     data = PointData(table, extras)
     parts = timeline_views.split_real_simulated(table)
@@ -319,7 +333,20 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
     """Return what plots show of a point besides its timeline."""
     chosen = set(table.index) if "selection" in table.header else None
     training = _read_training_rows(point, [], chosen)  # reading the point for its figures has warned
-    return PointExtras(training, metrics=captured_metrics(run, point, table, warnings), steps=planned_steps(point))
+    return PointExtras(
+        training,
+        metrics=captured_metrics(run, point, table, warnings),
+        steps=planned_steps(point),
+        requests=_request_figures_reader(point, table),
+        matrix=_measured_matrix_point(point, training),
+    )
+
+
+def _request_figures_reader(point: Point, table: TimelineTable) -> Callable[[], RequestFigures] | None:
+    """Return what reads the figures of the requests of a point, once; None if no inference server was measured."""
+    if not request_reader.has_requests(point.folder):
+        return None
+    return functools.cache(functools.partial(read_request_figures, point.folder, tuple(table.index)))
 
 
 def extras_of_workload_subset(extras: PointExtras, part: TimelineTable) -> PointExtras:

@@ -24,6 +24,7 @@ from . import (
     estimators,
     kpi_definitions,
     latency_attribution,
+    request_functions,
     saturation_knee,
     scheduler_functions,
     timeline_functions,
@@ -34,9 +35,11 @@ from .labels import add_node_kind_labels, labels_of_point
 from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
-REGISTERED = (saturation_knee, scheduler_functions, timeline_functions, training_functions)
+REGISTERED = (request_functions, saturation_knee, scheduler_functions, timeline_functions, training_functions)
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
+#: Key of the header of a timeline whose rows are no workloads, and label of its figures.
+ROWS = "rows"
 #: Functions that count GPUs.
 OF_GPUS = ("gpu_hours", "gpu_hours_per_million_tokens")
 WRITTEN = ("kpis.json", "attribution.json")
@@ -59,6 +62,8 @@ def compute_point_kpis(
                 )
             seen.add(name)
             kpi, figure = _compute_kpi(definition, words, data)
+            if figure.inapplicable and ROWS in data.table.header:
+                continue  # figures of pods are none of requests
             if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:
@@ -151,6 +156,8 @@ def _compute_kpi(
         "labels": {**figure.labels, **_replace_placeholders(entry.get("labels", {}), words)},
         "headline": bool(entry.get("headline", False)),
     }
+    if ROWS in data.table.header:
+        kpi |= _with_noun_of_rows(kpi, str(data.table.header[ROWS]))
     note = figure.note
     if figure.at_least is not None:
         kpi["at_least"] = figure.at_least
@@ -160,8 +167,19 @@ def _compute_kpi(
     if entry.get("answer"):
         # Of a load of others it is known when the API server stored a workload, not when it was sent.
         sent = "stored" if data.sent_is else "sent"
-        kpi["answer"] = _replace_placeholders(entry["answer"], {**spoken, "sent": sent})
+        labels = {name: text for name, text in figure.labels.items() if isinstance(text, str)}
+        kpi["answer"] = _replace_placeholders(entry["answer"], {**labels, **spoken, "sent": sent})
     return kpi, figure
+
+
+def _with_noun_of_rows(kpi: Mapping[str, Any], noun: str) -> dict[str, Any]:
+    """Return what a KPI of a timeline says whose rows are no workloads: title, unit, definition, and a label."""
+
+    def renamed(text: str) -> str:
+        return text.replace("workload", noun).replace("Workload", noun.capitalize())
+
+    labels = {**kpi["labels"], ROWS: f"{noun}s"}
+    return {**{key: renamed(kpi[key]) for key in ("title", "unit", "help")}, "labels": labels}
 
 
 def _evaluate_jmespath_expression(data: PointData, expression: str) -> KpiValue:

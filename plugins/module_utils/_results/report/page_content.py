@@ -227,9 +227,10 @@ def _format_timeline_contradictions(table: TimelineTable) -> list[str]:
 
 
 def _is_quantile(kpi: Mapping[str, Any]) -> bool:
-    """Return whether a figure is a quantile of a stage duration; a knee has these labels too, but is a rate."""
+    """Return whether a figure is in the table of stages; a knee has these labels too, but is a rate."""
     labels = kpi.get("labels", {})
-    return {"stage", "since", "quantile"} <= labels.keys() and "curve" not in labels
+    listed = labels.get("since") in ("needed", "sent") and labels.get("quantile") in QUANTILES
+    return listed and "stage" in labels and "curve" not in labels
 
 
 def _stage_rows_by_nodes(table: TimelineTable, kpis: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canva
 from .measurement_plots import draw_captured_metrics, draw_training_loss
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
+from .request_plots import draw_rate_against_latency, draw_single_requests, draw_token_gaps
 from .stage_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,
@@ -46,7 +47,10 @@ from .stage_plots import (
 #: In the order of the page.
 POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = {
     # First, because it is the purpose of a load in steps; other loads have none.
+    "rate": lambda data, label, gpus: draw_rate_against_latency(data, label),
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
+    "requests": lambda data, label, gpus: draw_single_requests(data, label),
+    "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
     "counts": lambda data, label, gpus: draw_workload_counts(data, label),
     "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
     "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
@@ -65,6 +69,9 @@ LONGEST_FIRST = (
     "counts",
     "occupancy",
     "saturation",
+    "rate",
+    "gaps",
+    "requests",
     "metrics",
     "loss",
 )

@@ -17,13 +17,17 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
+    request_reader,
+    run_reader,
+    timeline_table,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..runai import read_scale_test_files
-from . import timeline_builder
+from . import request_timeline, timeline_builder
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ def write_timeline(
     audit_path = Path(audit_log) if audit_log else None
 
     def one(point: Point, warnings: list[str]) -> Result:
-        if point.foreign:
+        if request_reader.has_requests(point.folder):
+            table = request_timeline.build_timeline(point.folder, run.id, point.number)
+        elif point.foreign:
             table = read_scale_test_files.build_timeline(point.folder, run.id, point.number)
         else:
             table = timeline_builder.build_timeline(

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of the requests of a point besides their stages: tokens, gaps between them, metrics of the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import request_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import MICROSECONDS
+
+#: Figures of single requests, each an array (rows,), NaN if unknown.
+COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "lag")
+
+
+@dataclass(frozen=True)
+class RequestFigures:
+    """Arrays over the rows of a timeline, and the gaps of all requests one after another.
+
+    columns: COLUMNS; lag in seconds. gaps: seconds between consecutive chunks with text. gap_row: the row of each gap.
+    gap_end: when each gap ended, in seconds after the first token of its request. servers: as in server.json.
+    """
+
+    columns: Mapping[str, Any]
+    gaps: Any
+    gap_row: Any
+    gap_end: Any
+    servers: Sequence[Mapping[str, Any]]
+
+
+def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
+    """Read the figures of the requests with these indices: the rows of a timeline."""
+    import numpy
+
+    read = request_reader.read_requests(folder)
+    columns = {name: numpy.full(len(indices), numpy.nan) for name in COLUMNS}
+    times: list[Any] = []
+    rows: list[Any] = []
+    for row, index in enumerate(indices):
+        request = read.requests.get(index)
+        if request is None:
+            continue
+        for name in ("prompt_tokens", "output_tokens", "cached_tokens", "chunks"):
+            if request.get(name) is not None:
+                columns[name][row] = request[name]
+        if request.get("lag_us") is not None:
+            columns["lag"][row] = request["lag_us"] / MICROSECONDS
+        if request.get("times"):
+            times.append(numpy.asarray(request["times"], dtype=float) / MICROSECONDS)
+            rows.append(numpy.full(len(request["times"]), row))
+    ends = numpy.concatenate(times) if times else numpy.empty(0)
+    gap_row = numpy.concatenate(rows) if rows else numpy.empty(0, dtype=int)
+    gaps = [numpy.diff(moments, prepend=0.0) for moments in times]
+    return RequestFigures(
+        columns,
+        numpy.concatenate(gaps) if gaps else numpy.empty(0),
+        gap_row,
+        ends,
+        request_reader.read_server_metrics(folder, []),
+    )

@@ -1,0 +1,391 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions over requests to inference servers: tokens and their gaps, service level objectives, capacity.
+
+A service level objective (SLO) is the setting ``serving_slo``: limits of a request, in seconds, and the share of the
+requests that has to keep them. A request that did not succeed has missed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from .estimators import BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile, percentile_interval
+from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
+from .request_figures import RequestFigures
+
+FIRST, LAST = "first_token", "last_token"
+SLO = "serving_slo"
+#: Key of the SLO -> its name in sentences.
+LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "stall": "stall", "total": "total"}
+#: Share of the requests that has to keep the SLO, without the key ``share``.
+USUAL_SHARE = 0.99
+#: The time between the first end and the last request counts, unless it is a smaller share of that since the first.
+LEAST_STEADY = 0.5
+#: Steps with fewer requests say nothing about a share.
+LEAST_IN_STEP = 5
+#: Differences of shares that come from rounding.
+ROUNDING = 1e-9
+
+
+def needed_requests(data: PointData) -> RequestFigures:
+    """Return the figures of the requests of a point. Raises NoFigure for any other point."""
+    if data.extras.requests is None:
+        raise NoFigure(KpiValue(None, 0, data.of, note="no inference server was measured"))
+    return data.extras.requests()
+
+
+def requests_succeeded(data: PointData) -> Any:
+    """Return a boolean array (rows,): whether the request succeeded."""
+    return data.np.array([outcome == "succeeded" for outcome in data.table.outcome], dtype=bool)
+
+
+def time_per_token(data: PointData, figures: RequestFigures) -> Any:
+    """Return an array (rows,): seconds per output token after the first; NaN with fewer than two."""
+    tokens = figures.columns["output_tokens"]
+    with data.np.errstate(invalid="ignore", divide="ignore"):
+        each = (data.middle(LAST) - data.middle(FIRST)) / (tokens - 1)
+    return data.np.where(tokens > 1, each, data.np.nan)
+
+
+def longest_stall(data: PointData, figures: RequestFigures) -> Any:
+    """Return an array (rows,): the longest gap between two chunks of a request; NaN with fewer than two."""
+    longest = data.np.full(data.of, -1.0)
+    data.np.maximum.at(longest, figures.gap_row, figures.gaps)
+    return data.np.where(longest < 0, data.np.nan, longest)
+
+
+def request_seconds(data: PointData, figure: str) -> Any:
+    """Return an array (rows,) of a figure of each request, in seconds. Raises InputError for an unknown one."""
+    figures = needed_requests(data)
+    known: dict[str, Callable[[], Any]] = {
+        "ttft": lambda: data.middle(FIRST) - data.span(INTENDED)[0],
+        "tpot": lambda: time_per_token(data, figures),
+        "stall": lambda: longest_stall(data, figures),
+        "total": lambda: data.middle(ENDED) - data.span(INTENDED)[0],
+        "lag": lambda: figures.columns["lag"],
+    }
+    if figure not in known:
+        raise formats.unknown_value("figure", figure, known)
+    return known[figure]()
+
+
+@kpi_function
+def request_time(data: PointData, figure: str, quantile: Any) -> KpiValue:
+    """A quantile over requests of ``tpot``, ``stall`` (the longest gap), ``total``, ``ttft`` or ``lag`` of the client.
+
+    Requests that did not succeed count as slower than all others; those with fewer than two tokens have no gap.
+    """
+    values = request_seconds(data, figure)
+    good = requests_succeeded(data)
+    counted = ~good | ~data.np.isnan(values) if figure != "lag" else ~data.np.isnan(values)
+    times = data.np.where(good | (figure == "lag"), values, data.np.nan)[counted]
+    sample = DurationSample(times, times, times, data.np.zeros(len(times)))
+    q = parse_quantile(quantile)
+    estimate = sample.quantile(q)
+    note = f"{estimate.of - estimate.n:,} of {estimate.of:,} did not succeed" if estimate.at_least is not None else ""
+    return KpiValue(
+        estimate.value,
+        estimate.n,
+        estimate.of,
+        at_least=estimate.at_least,
+        note=note or ("" if estimate.of else "no request has one"),
+        labels={"figure": figure, "quantile": str(quantile)},
+        **data.bootstrap_quantile(sample, q, estimate.value),
+        **({} if figure == "lag" else data.rests(LAST)),
+    )
+
+
+@kpi_function
+def token_gap(data: PointData, quantile: Any) -> KpiValue:
+    """A quantile of the seconds between consecutive chunks with text, of all requests together.
+
+    The confidence interval draws requests, not gaps: the gaps of one request are alike.
+    """
+    np = data.np
+    figures = needed_requests(data)
+    n = len(figures.gaps)
+    rests = data.rests(LAST)
+    if not n:
+        return KpiValue(None, 0, 0, note="no request has two chunks of text", **rests)
+    q = parse_quantile(quantile)
+    order = np.argsort(figures.gaps)
+    ordered, rows = figures.gaps[order], figures.gap_row[order]
+    value = float(np.quantile(ordered, q))
+
+    def replicate(drawing: BootstrapResampling) -> Any:
+        found = np.full(drawing.samples, np.nan)
+        for number in range(drawing.samples):
+            reached = np.cumsum(drawing.drawn[number][rows], dtype=np.int64)
+            if reached[-1]:
+                found[number] = ordered[min(n - 1, int(np.searchsorted(reached, q * reached[-1])))]
+        return found
+
+    bootstrap = data.bootstrap(data.of, value, replicate) if 0 < q < 1 else {}
+    return KpiValue(value, n, n, labels={"quantile": str(quantile)}, **bootstrap, **rests)
+
+
+def steady_time(data: PointData) -> tuple[float, float, str]:
+    """Return begin and end of the time that rates count, in seconds after the start, and a remark.
+
+    It begins when the first request has ended and ends when the last one was sent, so that neither filling nor draining
+    the server makes a rate too small. A load that is short beside its requests has no such time: all of it counts.
+    """
+    np = data.np
+    sent, ended = data.span(SENT)[0], data.middle(ENDED)
+    if not data.of or np.isnan(ended).all():
+        raise NoFigure(KpiValue(None, 0, data.of, note="no request ended"))
+    first, last = float(np.nanmin(sent)), float(np.nanmax(ended))
+    begin, end = float(np.nanmin(ended)), float(np.nanmax(sent))
+    if end > begin and end - begin >= LEAST_STEADY * (end - first):
+        return begin, end, ""
+    return first, last, "over all of the load, because it was short beside its requests"
+
+
+def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per: float = 1.0) -> KpiValue:
+    """Return what came at ``moments``, with ``weights``, per second of the steady time. rows: the row of each."""
+    np = data.np
+    begin, end, note = steady_time(data)
+    length = end - begin
+    if length <= 0:
+        return KpiValue(None, 0, data.of, note="no time passed")
+    inside = (moments >= begin) & (moments <= end)
+    by_row = np.bincount(rows[inside], weights=weights[inside], minlength=data.of)
+    value = float(by_row.sum()) / length / per
+
+    def replicate(drawing: BootstrapResampling) -> Any:
+        return drawing.means(by_row) * data.of / length / per
+
+    return KpiValue(
+        value,
+        int((by_row > 0).sum()),
+        data.of,
+        note=note,
+        **data.bootstrap(data.of, value, replicate),
+        **data.rests(LAST),
+    )
+
+
+@kpi_function
+def request_rate(data: PointData, slo: bool = False) -> KpiValue:
+    """Requests per second that succeeded, in the time between the first end and the last request sent.
+
+    slo: only those that kept the service level objective (goodput).
+    """
+    needed_requests(data)
+    good, labels = requests_succeeded(data), {}
+    if slo:
+        good, _share, text = slo_kept(data)
+        labels = {"slo": text}
+    rows = data.np.flatnonzero(good)
+    rate = _rate_per_second(data, data.middle(ENDED)[rows], data.np.ones(len(rows)), rows)
+    return replace(rate, labels=labels)
+
+
+@kpi_function
+def output_rate(data: PointData, per: str = "") -> KpiValue:
+    """Output tokens per second that were received between the first end and the last request sent.
+
+    per: ``gpu`` divides by the accelerators, the setting serving_accelerators.
+    """
+    np = data.np
+    figures = needed_requests(data)
+    accelerators = 1.0
+    if per == "gpu":
+        accelerators = float(_point_settings(data).get("serving_accelerators") or 0)
+        if not accelerators:
+            return KpiValue(None, 0, data.of, note="the number of accelerators is unknown: set serving_accelerators")
+    # The tokens of a request are spread over its chunks: a server may send several in one.
+    first = data.middle(FIRST)
+    tokens, chunks = figures.columns["output_tokens"], figures.columns["chunks"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = np.where(chunks > 0, tokens / chunks, 0.0)
+    began = np.flatnonzero(~np.isnan(first) & (each > 0))
+    rows = np.concatenate([began, figures.gap_row])
+    moments = np.concatenate([first[began], first[figures.gap_row] + figures.gap_end])
+    return _rate_per_second(data, moments, np.nan_to_num(each)[rows], rows, accelerators)
+
+
+@kpi_function
+def cached_share(data: PointData) -> KpiValue:
+    """Share of the prompt tokens that the server had in its prefix cache, in percent, as it reports them."""
+    np = data.np
+    columns = needed_requests(data).columns
+    cached, prompt = columns["cached_tokens"], columns["prompt_tokens"]
+    known = ~np.isnan(cached) & (prompt > 0)
+    n = int(known.sum())
+    if not n:
+        return KpiValue(None, 0, data.of, note="the server does not report cached tokens")
+    hit, asked = np.where(known, cached, 0.0), np.where(known, prompt, 0.0)
+    value = 100 * float(hit.sum() / asked.sum())
+
+    def replicate(drawing: BootstrapResampling) -> Any:
+        return 100 * drawing.means(hit) / np.maximum(drawing.means(asked), 1e-9)
+
+    return KpiValue(value, n, data.of, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
+
+
+def _point_settings(data: PointData) -> Mapping[str, Any]:
+    return data.extras.matrix.settings if data.extras.matrix is not None else {}
+
+
+def slo_kept(data: PointData) -> tuple[Any, float, str]:
+    """Return a boolean array (rows,): whether the request kept the SLO; the share that has to, and the SLO as text.
+
+    Raises NoFigure without an SLO.
+    """
+    slo = _point_settings(data).get(SLO) or {}
+    limits = {key: float(slo[key]) for key in LIMITS if slo.get(key) is not None}
+    if not limits:
+        raise NoFigure(KpiValue(None, 0, data.of, note=f"there is no service level objective: set {SLO}"))
+    kept = requests_succeeded(data)
+    for key, most in limits.items():
+        values = request_seconds(data, key)
+        # A request with one token has no time per further token, and cannot miss its limit.
+        kept &= ~(values > most) if key in ("tpot", "stall") else values <= most
+    text = ", ".join(f"{LIMITS[key]} ≤ {formats.format_duration(most)}" for key, most in limits.items())
+    return kept, float(slo.get("share") or USUAL_SHARE), text
+
+
+@kpi_function
+def slo_attainment(data: PointData) -> KpiValue:
+    """Share of all planned requests that kept the service level objective, in percent."""
+    kept, _share, text = slo_kept(data)
+    value = 100 * float(kept.mean()) if data.of else None
+
+    def replicate(drawing: BootstrapResampling) -> Any:
+        return 100 * drawing.means(kept.astype(float))
+
+    bootstrap = data.bootstrap(data.of, value, replicate)
+    return KpiValue(value, data.of, data.of, note=text, labels={"slo": text}, **bootstrap, **data.rests(LAST))
+
+
+def shares_by_step(data: PointData, kept: Any) -> list[tuple[float, Any]]:
+    """Return (requests per second, row numbers) of each step with enough requests, by ascending rate."""
+    due = data.span(INTENDED)[0]
+    steps, begin = [], 0.0
+    for rate, length in data.extras.steps:
+        rows = data.np.flatnonzero((due >= begin - 1e-6) & (due < begin + length - 1e-6))
+        begin += length
+        if rate > 0 and len(rows) >= LEAST_IN_STEP:
+            steps.append((float(rate), rows))
+    return sorted(steps, key=lambda step: step[0])
+
+
+def falling_fit(shares: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return the weighted least-squares fit of shares that never rises: pool adjacent violators (Ayer et al., 1955)."""
+    blocks: list[list[float]] = []  # sum, weight, steps
+    for share, weight in zip(shares, weights, strict=True):
+        blocks.append([share * weight, weight, 1])
+        while len(blocks) > 1 and blocks[-1][0] * blocks[-2][1] > blocks[-2][0] * blocks[-1][1]:
+            last = blocks.pop()
+            blocks[-1] = [mine + other for mine, other in zip(blocks[-1], last, strict=True)]
+    return [total / max(weight, 1e-9) for total, weight, steps in blocks for _step in range(int(steps))]
+
+
+def crossing(rates: Sequence[float], shares: Sequence[float], share: float) -> tuple[float, float, float]:
+    """Return the rate at which falling ``shares`` cross ``share``, and the rates of the steps around it.
+
+    Below the first step the rate is 0 to that; beyond the last one it is infinite.
+    """
+    above = next((place for place, each in enumerate(shares) if each < share - ROUNDING), len(shares))
+    if above == len(rates):
+        return float("inf"), rates[-1], float("inf")
+    if not above:
+        return 0.0, 0.0, rates[0]
+    low, high = rates[above - 1], rates[above]
+    before, after = shares[above - 1], shares[above]
+    return low + (high - low) * max(0.0, before - share) / (before - after), low, high
+
+
+@kpi_function
+def slo_capacity(data: PointData) -> KpiValue:
+    """The rate of a load in steps up to which the share of requests that keep the SLO suffices.
+
+    The shares of the steps are first made to fall, then interpolated. The confidence interval holds the steps around
+    the crossing in 95 % of the bootstrap samples: what is between two steps was not measured.
+    """
+    np = data.np
+    kept, share, text = slo_kept(data)
+    steps = shares_by_step(data, kept)
+    of = len(data.extras.steps)
+    rates = [rate for rate, _rows in steps]
+    labels: dict[str, Any] = {
+        "slo": f"{text} for {formats.format_percent(share)} % of the requests",
+        "bounds": "",
+        "curve": [{"rate": rate, "share": round(float(kept[rows].mean()), 6), "n": len(rows)} for rate, rows in steps],
+    }
+    rests = data.rests(LAST)
+    if len(steps) < 2:
+        note = f"{len(steps)} of {of} steps had at least {LEAST_IN_STEP} requests; two are needed"
+        return KpiValue(None, len(steps), of, note=note, labels=labels, **rests)
+
+    def fitted(weights: Any) -> tuple[float, float, float]:
+        counted = [(rate, float(weights[rows].sum()), float(weights[rows][kept[rows]].sum())) for rate, rows in steps]
+        there = [step for step in counted if step[1]]  # a bootstrap sample may have no request of a step
+        fit = falling_fit([hits / count for _rate, count, hits in there], [count for _rate, count, _hits in there])
+        return crossing([rate for rate, _count, _hits in there], fit, share)
+
+    value, low, high = fitted(np.ones(data.of))
+    if not np.isfinite(value):
+        note = f"all steps up to {formats.format_with_unit(rates[-1], '1/s')} kept it"
+        return KpiValue(None, len(steps), of, at_least=rates[-1], note=note, labels=labels, **rests)
+    confidence = None
+    drawing = data.resampling_of(data.of)
+    if drawing is not None:
+        drawn = [fitted(weights) for weights in drawing.drawn[: drawing.samples]]
+        method = f"{drawing.method}; the steps around the crossing"
+        lower, upper = (
+            percentile_interval(np.array([sample[side] for sample in drawn]), bound, method)
+            for side, bound in ((1, low), (2, high))
+        )
+        least = lower.low if lower is not None else low
+        most = upper.high if upper is not None else None
+        confidence = ConfidenceInterval(least, most, method)
+        limit = "or more" if most is None else f"to {formats.format_number(most)}"
+        labels["bounds"] = f" (95 %: {formats.format_number(least or 0.0)} {limit})"
+    note = "" if low else f"the first step, {formats.format_with_unit(rates[0], '1/s')}, missed it"
+    if not low:
+        return KpiValue(None, len(steps), of, note=note, labels=labels, **rests)
+    return KpiValue(
+        value, len(steps), of, interval=(low, high), confidence=confidence, labels=labels, note=note, **rests
+    )
+
+
+@kpi_function
+def server_mean(data: PointData, metric: str, ours: str = "") -> KpiValue:
+    """The mean of a histogram of the servers, from its sums and counts before and after the load, in seconds.
+
+    ours: the stage that ends the same time. Its mean since sending, over the requests that succeeded, is shown, too.
+    """
+    figures = needed_requests(data)
+    total, count = (_server_increase(figures.servers, f"{metric}_{part}") for part in ("sum", "count"))
+    if not count:
+        return KpiValue(None, 0, data.of, note=f"the servers do not report {metric}")
+    value = total / count
+    note = ""
+    if ours:
+        own = data.middle(ours) - data.span(SENT)[0]
+        own = own[requests_succeeded(data) & ~data.np.isnan(own)]
+        if len(own):
+            mean = float(own.mean())
+            more = formats.format_duration(abs(mean - value))
+            than = "more" if mean >= value else "less"
+            note = f"our mean is {formats.format_duration(mean)}, {more} {than}, over {len(own):,} requests"
+    return KpiValue(value, int(count), int(count), note=note, labels={"metric": metric}, **data.rests(LAST))
+
+
+def _server_increase(servers: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Return by how much a counter of all servers has increased, over all of its labels."""
+    total = 0.0
+    for server in servers:
+        before, after = server.get("before") or {}, server.get("after") or {}
+        for series, amount in after.items():
+            if series.partition("{")[0] == name and amount is not None:
+                total += float(amount) - float(before.get(series) or 0.0)
+    return total

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read plan.jsonl, requests.jsonl and server.json of a point at which an inference server was measured.
+
+Missing and truncated files are no errors: ``notes`` lists what was left out. All times are on the clock of the first
+session; those of a session that continued the load are moved to it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
+from .point_reader import clock_shift, read_json_lines
+
+FILE = "requests.jsonl"
+SERVER_FILE = "server.json"
+#: Keys of a request that are times.
+TIMES = ("due", "sent", "headers", "first_token", "last_token", "ended")
+#: Microseconds in a second: ``times`` of a request.
+MICROSECONDS = 1e6
+
+
+@dataclass
+class InferenceRequests:
+    """The requests of a point by index. ``requests``: those that ended. ``open``: those that were only sent.
+
+    planned: rows of the plan, empty for a load whose number of requests was not known before. started: origin of the
+    offsets of the plan. ends: one record for each session that ended by itself.
+    """
+
+    folder: Path
+    plan: dict[str, Any] = field(default_factory=dict)
+    planned: list[dict[str, Any]] = field(default_factory=list)
+    requests: dict[int, dict[str, Any]] = field(default_factory=dict)
+    open: dict[int, dict[str, Any]] = field(default_factory=dict)
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    ends: list[dict[str, Any]] = field(default_factory=list)
+    started: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def indices(self) -> list[int]:
+        """The indices of all requests: planned, sent and answered ones."""
+        known = {row["index"] for row in self.planned}
+        return sorted(known | self.requests.keys() | self.open.keys())
+
+
+def has_requests(folder: Path) -> bool:
+    """Return whether an inference server was measured at the point in ``folder``."""
+    return (folder / FILE).is_file()
+
+
+def read_requests(folder: Path) -> InferenceRequests:
+    """Read the files of the point in ``folder``."""
+    read = InferenceRequests(folder)
+    for record in read_json_lines(folder / "plan.jsonl", read.notes):
+        if record.get("type") == "header":
+            read.plan = record
+        elif record.get("type") == "workload":
+            read.planned.append(record)
+    shift = 0.0
+    for record in read_json_lines(folder / FILE, read.notes):
+        kind = record.get("type")
+        if kind == "request":
+            read.open.pop(record["index"], None)
+            read.requests[record["index"]] = _with_times_on_clock(record, shift)
+        elif kind == "sent":
+            read.open[record["index"]] = _with_times_on_clock(record, shift)
+        elif kind == "session":
+            read.sessions.append(record)
+            shift = clock_shift(record.get("anchor") or {}, read.sessions[0].get("anchor"))
+        elif kind == "start" and read.started is None:
+            read.started = record["at"] + shift
+        elif kind == "end":
+            read.ends.append({**record, "at": record["at"] + shift})
+    return read
+
+
+def _with_times_on_clock(record: dict[str, Any], shift: float) -> dict[str, Any]:
+    """Return a record with its times moved by ``shift`` seconds, and the times of its chunks as a compact array."""
+    for name in TIMES:
+        if record.get(name) is not None:
+            record[name] += shift
+    if record.get("times"):
+        record["times"] = array("q", record["times"])
+    return record
+
+
+def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:
+    """Return the metrics of each server before and after the load, as server.json has them; empty without the file."""
+    path = folder / SERVER_FILE
+    try:
+        return list(files.read_json(path)["servers"]) if path.exists() else []
+    except (DataError, OSError, KeyError, TypeError) as error:
+        notes.append(f"{SERVER_FILE} cannot be read: {error}")
+        return []
